@@ -51,8 +51,8 @@ bench: .venv
 
 # The long forms: half an hour of everything that ends a process, and the bits of every engine on another processor.
 kill: .venv
-	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py tests/engine/test_bits.py -rP \
-	  --timeout 3600
+	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py \
+	  tests/integration/test_late_requests.py tests/engine/test_bits.py -rP --timeout 3600
 
 # Raises the locked versions (needs uv); the files name packages and hashes, never an index. The image installs
 # runtime.txt and builds the wheel with build.txt: the same versions, without what only development needs.

@@ -99,6 +99,10 @@ class Course:
         engine = make_engine("caea", {})
         learn_all(engine, self.warm)
         self.state = engine.state()
+        modal = make_engine("modal", {})
+        learn_all(modal, self.warm)
+        self.modal_state = modal.state()
+        self.modal_case = f"modal d={d} clusters={len(modal.clusters())}"
         self.nodes: list[tuple[Array, float]] = []
         counts = []
         self.novel = 0
@@ -118,6 +122,11 @@ class Course:
     def caea(self) -> float:
         """Return microseconds a record of CAEA with all its parts."""
         engine = ENGINES["caea"].from_state(self.state)
+        return seconds(lambda: learn_all(engine, self.timed)) / TIMED * 1e6
+
+    def modal(self) -> float:
+        """Return microseconds a record of the default engine with all its parts."""
+        engine = ENGINES["modal"].from_state(self.modal_state)
         return seconds(lambda: learn_all(engine, self.timed)) / TIMED * 1e6
 
     def arithmetic(self, kernel: Callable[..., float]) -> float:
@@ -153,10 +162,11 @@ class Course:
 
 
 def flat(d: int, rounds: int, with_peers: bool) -> list[Row]:
-    """Measure CAEA at d features."""
+    """Measure CAEA and the default engine at d features."""
     course = Course(blobs(WARM + TIMED, d, SPREADS[d]))
     contestants: dict[str, Callable[[], float]] = {
         "caea": course.caea,
+        "modal": course.modal,
         "floor": lambda: course.arithmetic(floor),
         "math.exp": lambda: course.arithmetic(library_floor),
     }
@@ -174,11 +184,14 @@ def flat(d: int, rounds: int, with_peers: bool) -> list[Row]:
         kernel(course.timed[0], *course.nodes[0], np.empty(course.nodes[0][0].shape[1]))
     found = alternating(contestants, rounds)
     unit = "us/record"
-    rows = [Row(f"floor {course.case}", unit, found["floor"], "math.exp", found["math.exp"])]
+    rows = [
+        Row(f"floor {course.case}", unit, found["floor"], "math.exp", found["math.exp"]),
+        Row(course.modal_case, unit, found["modal"], "caea", found["caea"]),
+    ]
     return rows + [
         Row(f"caea {course.case}", unit, found["caea"], name, found[name])
         for name in found
-        if name not in ("caea", "math.exp")
+        if name not in ("caea", "modal", "math.exp")
     ]
 
 
@@ -415,8 +428,7 @@ def main() -> None:
         "Engines: one core, batches of 1,000, 20 blobs",
         rows,
         given.json,
-        "CAEA learns with default settings and answers: bandwidths, deletions, readings and events included. River "
-        "learns only.",
+        "CAEA and Modal learn with default settings and answer: readings and events are included. River learns only.",
     )
 
 

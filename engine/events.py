@@ -1,12 +1,13 @@
 """Events of a model: rows of floats in the kernels, `Event` for callers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import Cluster, Event, EventKind, FloatArray, Reason
 
+Describe = Callable[[FloatArray, tuple[int, ...]], Cluster]
 EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3
 KINDS: tuple[EventKind, ...] = ("emerged", "absorbed", "split", "vanished")
 
@@ -71,12 +72,14 @@ def cluster_of(row: FloatArray, path: tuple[int, ...], d: int) -> Cluster:
     return Cluster(int(row[0]), path, int(row[1]), int(row[2]), centre, spread)
 
 
-def event_of(row: FloatArray, d: int, criteria: Sequence[str], further: Mapping[str, Sequence[str]]) -> Event:
+def _event_of(
+    row: FloatArray, describe: Describe, criteria: Sequence[str], further: Mapping[str, Sequence[str]]
+) -> Event:
     """Return the event that a row describes."""
-    start = E_HEAD + int(row[E_LEVEL])
+    start, before = E_HEAD + int(row[E_LEVEL]), int(row[E_BEFORE])
     path = tuple(int(node) for node in row[E_HEAD:start])
-    described = tuple(cluster_of(shape, path, d) for shape in row[start:].reshape(-1, SHAPE_HEAD + 2 * d))
-    criterion, before, other = criteria[int(row[E_CRITERION])], int(row[E_BEFORE]), int(row[E_OTHER])
+    described = tuple(describe(shape, path) for shape in row[start:].reshape(before + int(row[E_AFTER]), -1))
+    criterion, other = criteria[int(row[E_CRITERION])], int(row[E_OTHER])
     more = {name: float(row[E_FURTHER + at]) for at, name in enumerate(further.get(criterion, ()))}
     return Event(
         index=int(row[E_RECORD]),
@@ -92,7 +95,11 @@ def event_of(row: FloatArray, d: int, criteria: Sequence[str], further: Mapping[
 
 
 def events_from(
-    log: List, d: int, criteria: Sequence[str], further: Mapping[str, Sequence[str]] | None = None
+    log: List,
+    d: int,
+    criteria: Sequence[str],
+    further: Mapping[str, Sequence[str]] | None = None,
+    describe: Describe | None = None,
 ) -> list[Event]:
     """Return the events of a log, and empty it.
 
@@ -106,7 +113,12 @@ def events_from(
         Names of the engine's reasons, by number.
     further : mapping of str to sequence of str, optional
         Names of the further values of some of them.
+    describe : callable, optional
+        Gives the cluster that a row describes, of a model with a path, where rows are not those of `cluster_of`.
     """
-    events = [event_of(row, d, criteria, further or {}) for row in log] if len(log) else []
+    if not len(log):
+        return []
+    cluster = describe or (lambda row, path: cluster_of(row, path, d))
+    events = [_event_of(row, cluster, criteria, further or {}) for row in log]
     log.clear()
     return events

@@ -1,16 +1,16 @@
 """What every engine of one model does around its kernels: batches, answers, events, clusters, and the state."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numba import types
 from numba.typed import List
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import BoolArray, Cluster, Engine, FloatArray, IntArray, Prediction, Step, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import BoolArray, Cluster, Engine, Event, FloatArray, IntArray, Prediction, Step, check_batch
 from resonance.engine.classes import record_labels
-from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.errors import EngineError, StateError
 from resonance.engine.events import cluster_of, events_from
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.state import pack, unpack
@@ -40,6 +40,8 @@ class FlatEngine(Engine):
     """Names of the reasons of its events, by the numbers that its kernels use."""
     further: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Names of the further values of some of them."""
+    untouched: ClassVar[Mapping[str, Any]] = {}
+    """Further members of the header of a state without a model."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -50,22 +52,16 @@ class FlatEngine(Engine):
         """Make an empty model for records of `dimension` features, and set `dimension`."""
 
     @abc.abstractmethod
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
-        """Learn a batch, fill the arrays of `step`, append events to the log.
-
-        Returns
-        -------
-        ndarray
-            With `told`, what `trace` tells beside the answers.
-        """
+    def _learn(self, batch: Any, labels: Any, step: Step, told: bool) -> NDArray[Any]:
+        """Learn a batch, fill the arrays of `step`, append events to the log; with `told` return what `trace` tells."""
 
     @abc.abstractmethod
-    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+    def _predict(self, batch: Any, answer: Prediction) -> None:
         """Fill the arrays of `answer`."""
 
     @abc.abstractmethod
-    def _shapes(self) -> FloatArray:
-        """Return the clusters as rows (id, size, nodes, centre, spread)."""
+    def _shapes(self) -> Iterable[FloatArray]:
+        """Return the clusters as rows (id, size, nodes, centre, spread), or as `_cluster` reads them."""
 
     @abc.abstractmethod
     def _facts(self) -> ModelFacts:
@@ -77,58 +73,81 @@ class FlatEngine(Engine):
 
     @abc.abstractmethod
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take the model from its state; KeyError, TypeError, ValueError or StateError where it holds none."""
+        """Take the model from its state; KeyError, TypeError, ValueError or EngineError where it holds none."""
 
     @classmethod
     def compile(cls) -> None:  # noqa: D102
         model = cls()
-        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
+        model.learn(np.arange(48.0).reshape(24, 2) % 7.0 / 7.0, labels=[0] * 24)
         model.predict(np.zeros((1, 2)))
         cls.from_state(model.state()).clusters()
 
+    @property
+    def _begun(self) -> bool:
+        """Whether there is a model."""
+        return self.dimension > 0
+
+    def _checked(self, X: Any, most: int | None = None) -> Any:
+        """Return a batch as the kernels take it, or raise `RecordError`; `most` is of features."""
+        return check_batch(X, self.dimension, most)
+
+    def _begin_with(self, batch: Any) -> None:
+        """Make an empty model for records like those of a batch."""
+        self._begin(batch.shape[1])
+
+    def _cluster(self, row: FloatArray, path: Path = ()) -> Cluster:
+        """Return the cluster that a row of `_shapes`, or of an event, describes."""
+        return cluster_of(row, path, self.dimension)
+
+    def _no_prediction(self, count: int) -> Prediction:
+        """Return room for the answers of `count` records that are not learned."""
+        return no_prediction(count)
+
+    def _events(self) -> list[Event]:
+        """Return the events of the log, and empty it."""
+        return events_from(self._log, self.dimension, self.criteria, self.further, self._cluster)
+
     def _header(self) -> dict[str, Any]:
-        """Return further members of a state's header."""
+        """Return further members of a state's header, once there is a model."""
         return {}
 
-    def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
+    def learn(self, X: Any, labels: Any = None) -> Step:  # noqa: D102
         return self.trace(X, labels)[0]
 
-    def trace(
-        self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None, told: bool = False
-    ) -> tuple[Step, NDArray[Any]]:
+    def trace(self, X: Any, labels: Any = None, told: bool = False) -> tuple[Step, NDArray[Any]]:
         """Learn like `learn`, and with `told` also return what the steps decided by, for tests and for the curious.
 
         The page of each engine in the documentation has its columns; without `told` there are no rows.
         """
-        batch = check_batch(X, self.dimension, self.most_features)
-        marks = record_labels(labels, len(batch))
-        step = no_answers(len(batch))
+        batch = self._checked(X, self.most_features)
+        marks, step = record_labels(labels, len(batch)), no_answers(len(batch))
         if not len(batch):
             return step, np.empty((0, 0))
-        if not self.dimension:
-            self._begin(batch.shape[1])
+        if not self._begun:
+            self._begin_with(batch)
         rows = self._learn(batch, marks, step, told)
-        step.events.extend(events_from(self._log, self.dimension, self.criteria, self.further))
+        step.events.extend(self._events())
         return step, rows
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        answer = no_prediction(len(batch))
-        if self.dimension and len(batch):
+    def predict(self, X: Any) -> Prediction:  # noqa: D102
+        batch = self._checked(X)
+        answer = self._no_prediction(len(batch))
+        if self._begun and len(batch):
             self._predict(batch, answer)
         return answer
 
     def clusters(self) -> list[Cluster]:  # noqa: D102
-        return [cluster_of(row, (), self.dimension) for row in self._shapes()] if self.dimension else []
+        return [self._cluster(row) for row in self._shapes()] if self._begun else []
 
     def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
-        return {(): self._facts()} if self.dimension else {}
+        return {(): self._facts()} if self._begun else {}
+
+    def _whole_header(self) -> dict[str, Any]:
+        own = self._header() if self._begun else self.untouched
+        return {"parameters": self._given, "dimension": self.dimension, **own}
 
     def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
-        return pack(self.name, self.revision, {**header, **self._header()}, self._packed())
+        return pack(self.name, self.revision, self._whole_header(), self._packed() if self._begun else {})
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
@@ -140,6 +159,8 @@ class FlatEngine(Engine):
                 raise ValueError(f"{dimension!r} features")
             if dimension or arrays:
                 model._restore(dimension, header, arrays)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ParameterError) as error:
+            elif header != {**model._whole_header(), "parameters": header["parameters"]}:
+                raise ValueError("no arrays")
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, EngineError) as error:
             raise StateError(f"the state of {cls.name} does not hold what it says it holds: {error}") from error
         return model

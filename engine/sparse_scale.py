@@ -23,13 +23,7 @@ _NO_LOGARITHM, _TOO_LARGE, _TOO_FAR = range(1, 4)
 
 @jit
 def _transform(data, place, logs, width, ranged, clip, out, faults):  # type: ignore[no-untyped-def]
-    """Write prepared entries to `out`, and to `faults` what is wrong with one, 0 for nothing.
-
-    Returns
-    -------
-    int, int
-        Entries outside [0, 1], and faulty ones.
-    """
+    """Write prepared entries and their faults, 0 for none; return how many are outside [0, 1], and how many faulty."""
     outside, faulty = 0, 0
     for p in range(len(data)):
         v = data[p]
@@ -177,15 +171,7 @@ class SparseScale:
     def to_input_units(
         self, names: Sequence[str], centre: FloatArray, spread: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Map prepared means and standard deviations back, as `Preparation.to_input_units` does.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Features of the entries.
-        centre, spread : ndarray of shape (len(names),)
-            As in `Cluster`.
-        """
+        """Map means and standard deviations of prepared features back, as `Preparation.to_input_units` does."""
         logs, width = self.factors(names)
         middle, wide = centre * width, spread * width
         for j in np.flatnonzero(logs):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import numba
-from resonance.engine import ENGINES, PARTS
+from resonance.engine import ENGINES, PARTS, alerts
 from resonance.engine.prepare import Preparation
 from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.errors import ConfigurationError
@@ -47,6 +47,7 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
     folder = Path(os.environ["NUMBA_CACHE_DIR"])
     Preparation.compile()
     SparseScale.compile()
+    alerts.compile()
     families = _families()
     if families:
         # Spawn, because a fork would not survive numba's state in this process. Leaving the pool ends its processes.

@@ -83,7 +83,7 @@ class Sparing:
             self._said.clear()
         self._said[line] = now, 0
         if left_out:
-            record.msg, record.args = f"{line[1]} (and {left_out:,} times more since it was said last)", None
+            record.msg, record.args = f"{line[1]} (and {left_out:,} times more since the last)", None
         return True
 
 

@@ -1,7 +1,7 @@
 """Records that enter a partition task, and outputs that leave it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -103,7 +103,7 @@ class Message(NamedTuple):
     """Target partition; None for the partition number of the task that made the message."""
 
 
-OUTPUT_KINDS: Final = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "routes")
+OUTPUT_KINDS: Final = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "alerts", "routes")
 """Kinds of topics that `Outputs` are for."""
 
 
@@ -124,6 +124,8 @@ class Outputs:
     """Records on their way to the task that learns them, each with its partition."""
     drift_events: list[Message] = field(default_factory=list)
     """Changes of the data themselves."""
+    alerts: list[Message] = field(default_factory=list)
+    """Alerts that opened or cleared."""
     _parts: list[tuple[str, Sequence[int], Sequence[Message]]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, kind: str) -> list[Message]:
@@ -171,6 +173,15 @@ class StreamSnapshot:
     body: bytes
 
 
+class DeadLetterExample(NamedTuple):
+    """The first dead letter of its class that a task has seen."""
+
+    offset: int
+    message: str
+    value: bytes
+    """The first bytes of its record's value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Counters of a partition task since it was made, suppressed records included."""
@@ -180,6 +191,8 @@ class Counts:
     """Records with a null value."""
     dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Dead letters by stage and class."""
+    dead_letter_examples: Mapping[tuple[str, str], DeadLetterExample] = field(default_factory=dict)
+    """The first one of each."""
     streams: int = 0
     values_compared: int = 0
     """Values of features that have a frozen range, since the streams began."""
@@ -199,6 +212,10 @@ class Counts:
     """Messages on the routes that no worker wrote."""
     repeated: int = 0
     """Routes that were dropped because their record had come already, or will come again."""
+    watches_drift: bool = False
+    """The records that the models learn are watched for changes."""
+    open_drifts: int = 0
+    """Streams with a change that has not settled."""
 
     @property
     def dead_letters(self) -> Counter[str]:

@@ -1,6 +1,6 @@
 """Choice of the task for a partition: the same for workers, replays, recovery and inspection."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from resonance.pipeline.config.settings import Settings
@@ -13,18 +13,14 @@ from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.schemas import ClusterSnapshot
+from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 
 
 class Task(Protocol):
-    """Interface of the task of a partition; `PartitionTask` documents each member."""
+    """Interface of the task of a partition; `PartitionTask` and `StreamTask` document each member."""
 
-    topic: str
-    partition: int
     health: ModelHealth
-    event_bytes: int
     first_version: int
-    topic_ids: Mapping[str, str]
     record_after: int
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
@@ -48,27 +44,15 @@ class Task(Protocol):
     def model(self, stream: str) -> StreamModel:
         """Return the model of a stream."""
 
-    def clusters(self, stream: str) -> list[ClusterSnapshot]:
-        """Return the present clusters of a stream."""
-
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None if there is none."""
 
-    def due(self) -> list[str]:
-        """Return the streams whose next snapshot is due."""
+    def pending(self, *, everything: bool = False) -> list[str]:
+        """Return the streams whose next snapshot is due, or all that have learned since their last snapshot."""
 
-    def dirty(self) -> list[str]:
-        """Return the streams that have learned since their last snapshot."""
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a stream and mark it clean."""
-
-    def dropped(self) -> list[str]:
-        """Return the streams that ended since the last call; their snapshots must be deleted."""
-
-    def is_consistent_at(self, position: int) -> bool:
-        """Return whether `states` and `partition_state` hold exactly the effect of the records below an offset."""
+    def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
+        """Yield the snapshots of streams, clean from then on; then None for each stream that ended meanwhile."""
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the state of every stream."""
@@ -82,11 +66,8 @@ class Task(Protocol):
     def restore_partition(self, state: bytes) -> None:
         """Restore a `partition_state`."""
 
-    def adopt_emission(self, other: Any) -> None:
-        """Emit from the same offset as another task of the partition."""
-
-    def adopt_position(self, other: Any) -> None:
-        """Continue, with other models, at the position of another task of the partition."""
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Emit from the same offset as another task of the partition; with its `position` continue there, too."""
 
     def emit_from_setting(self, offset: int) -> None:
         """Apply the present `emit_from` setting to the records from an offset on."""
@@ -97,7 +78,13 @@ MakeTask = Callable[[str, int], Task]
 
 
 def make_task(
-    settings: Settings, topic: str, partition: int, routes: int = 0, inputs: int = 0, labels: int = 0
+    settings: Settings,
+    topic: str,
+    partition: int,
+    routes: int = 0,
+    inputs: int = 0,
+    labels: int = 0,
+    context: TaskContext = NO_CONTEXT,
 ) -> Task:
     """Return an empty task for a partition.
 
@@ -112,18 +99,13 @@ def make_task(
         written. A record that no output partition exists for stops the task.
     """
     if not settings.is_routed:
-        return PartitionTask(settings, topic, partition)
+        return PartitionTask(settings, topic, partition, context)
     if topic == settings.topic("routes"):
         if settings.is_keyed:
-            return SubtreeTask(settings, topic, partition, inputs)
-        return RoutedTask(settings, topic, partition, inputs, labels)
+            return SubtreeTask(settings, topic, partition, inputs, context)
+        return RoutedTask(settings, topic, partition, inputs, labels, context)
     if topic == settings.labels.topic:
-        return LabelRouterTask(settings, topic, partition, routes)
+        return LabelRouterTask(settings, topic, partition, routes, context)
     if settings.is_keyed:
-        return RootTask(settings, topic, partition, routes)
-    return RouterTask(settings, topic, partition, routes)
-
-
-def task_maker(settings: Settings, routes: int = 0) -> MakeTask:
-    """Return the function that makes the tasks of a deployment; the parameters are those of `make_task`."""
-    return lambda topic, partition: make_task(settings, topic, partition, routes)
+        return RootTask(settings, topic, partition, routes, context)
+    return RouterTask(settings, topic, partition, routes, context)

@@ -1,8 +1,12 @@
 """Record times as RFC 3339 text in UTC with milliseconds, from Kafka timestamps and from members of the input."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 CACHED = 50_000
 """Number of texts that are kept; records of one batch share most of theirs."""
@@ -118,6 +122,11 @@ def is_canonical(text: str) -> bool:
 def epoch_ms(text: str) -> int:
     """Return a `canonical` time in milliseconds since 1970."""
     return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND
+
+
+def epochs(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Return `canonical` times in milliseconds since 1970."""
+    return np.array([text[:-1] for text in texts], dtype="datetime64[ms]").astype(np.int64)
 
 
 def later(text: str, seconds: float) -> str:

@@ -1,5 +1,6 @@
 """What travels on the bus: typed payloads, their JSON Schemas, and the headers around them."""
 
+from resonance.schemas.alert import Alert, AlertKind, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
@@ -7,11 +8,24 @@ from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, Clus
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.common import Cause, Source
 from resonance.schemas.dead_letter import DeadLetter, DeadLetterClass, DeadLetterStage, dead_letter_headers
-from resonance.schemas.drift_event import DriftEvent, DriftEventKind
+from resonance.schemas.drift_event import (
+    DriftEvent,
+    DriftEventKind,
+    DriftFeature,
+    DriftPlace,
+    DriftScope,
+    DriftShare,
+    DriftUnit,
+    UnitChange,
+)
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
 
 __all__ = [
     "SCHEMA_NAMES",
+    "Alert",
+    "AlertKind",
+    "AlertRule",
+    "AlertSeverity",
     "Assignment",
     "AssignmentStatus",
     "Cause",
@@ -27,6 +41,11 @@ __all__ = [
     "DeadLetterStage",
     "DriftEvent",
     "DriftEventKind",
+    "DriftFeature",
+    "DriftPlace",
+    "DriftScope",
+    "DriftShare",
+    "DriftUnit",
     "Envelope",
     "EventGapError",
     "EventReason",
@@ -34,6 +53,7 @@ __all__ = [
     "SalientFeature",
     "SchemaName",
     "Source",
+    "UnitChange",
     "dead_letter_headers",
     "describe_cluster",
     "describe_end",

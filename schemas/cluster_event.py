@@ -42,7 +42,7 @@ class ClusterSnapshot(TypedDict):
         Features that `centre` and `spread` leave out because a message would not hold them all: of sparse records those
         with the smallest means relative to their ranges, and in a long list of clusters all.
     salient : list of SalientFeature, optional
-        The features that tell it apart, the most telling first: those with the largest product of salience and weight.
+        The features that distinguish it: those with the largest product of salience and weight, the largest first.
     """
 
     id: str
@@ -82,7 +82,7 @@ class ClusterEvent(TypedDict):
         ``emerged``: `cluster` is new. ``split``: `cluster` is new and came from `other`, which goes on.
         ``absorbed``: `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended.
         ``version_started``: every cluster of the stream ended, and those of `after` are there now: none where a new
-        model begins, the present ones where telling begins with a model that learned silently before.
+        model begins, the present ones where emission begins with a model that learned silently before.
     stream : str
         The stream.
     version : int
@@ -90,8 +90,8 @@ class ClusterEvent(TypedDict):
     level : int
         Level of the hierarchy, 1 = root.
     seq : int
-        Number of the event in its stream, from 0 without gaps. Events that were not told count: the ``version_started``
-        with which telling begins has the number of the last one of them.
+        Number of the event in its stream, from 0 without gaps. Events that were not emitted count: the
+        ``version_started`` with which emission begins has the number of the last one of them.
     subtree : int, optional
         Root node below which it happened, where the models there learn apart from the root (``hierarchy = "keyed"``):
         `seq` then counts the events of this subtree. Absent for the first level, and where all levels learn together.

@@ -260,7 +260,7 @@ class ClusterTable:
         """Return what is known of a stream or a subtree of it; `new` where nothing is."""
         if subtree is None:
             return self._streams.setdefault(stream, new)
-        # Its first level may not have told anything yet.
+        # Its first level may not have emitted anything yet.
         self._streams.setdefault(stream, _Stream(new.version, -1, compacted=self._compacted))
         return self._subtrees.setdefault(stream, {}).setdefault(subtree, new)
 
@@ -269,7 +269,7 @@ class ClusterTable:
         known, below = self._find(stream, subtree), self._subtrees.get(stream, {})
         ended = [] if known is None else [known]
         if subtree is None:
-            # Those of the new version may have told something already.
+            # Those of the new version may have emitted events already.
             ended += [below.pop(node) for node in [node for node, old in below.items() if old.version < version]]
         for old in ended:
             for cluster in old.present:
@@ -309,7 +309,7 @@ class ClusterTable:
         self._compacted = True
         name = key.decode() if isinstance(key, bytes | bytearray) else key
         if value is None:
-            # What it became may be asked for a while longer.
+            # `resolve` answers for it a while longer.
             gone = [known.present.pop(name) for known in self._holders(name) if name in known.present]
             if gone:
                 self._end(name, None)

@@ -1,18 +1,19 @@
 """Golden vectors against the engines: ``python -m tests.conformance FOLDER...``.
 
-Prints a line for each vector and fails if one differs. Integers must be equal, floats within 1e-9.
+Prints a line for each vector and fails if one differs. Integers must be equal, floats within 1e-9, those of
+`drift` to the last bit.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, SAART, Event, FuzzyART, Step
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, SAART, FuzzyART
 from resonance.engine.mlca.batch import T_HEAD
+
+from tests.engine.watched import watched
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 Vector = dict[str, np.ndarray[Any, Any]]
@@ -23,7 +24,7 @@ class DifferenceError(AssertionError):
     """A vector and an engine do not agree."""
 
 
-def equal(name: str, ours: Any, golden: Any) -> None:
+def equal(name, ours, golden):
     """Raise `DifferenceError` at the first place where integers are not equal."""
     ours, golden = np.asarray(ours), np.asarray(golden)
     if ours.shape != golden.shape:
@@ -34,7 +35,7 @@ def equal(name: str, ours: Any, golden: Any) -> None:
         raise DifferenceError(f"{name}{[int(i) for i in at]}: {ours[at]}, golden {golden[at]} ({len(wrong)} differ)")
 
 
-def close(name: str, ours: Any, golden: Any) -> None:
+def close(name, ours, golden):
     """Raise `DifferenceError` where floats are more than 1e-9 apart, relative above 1; NaN equals NaN."""
     ours, golden = np.asarray(ours, dtype=float), np.asarray(golden, dtype=float)
     if ours.shape != golden.shape:
@@ -45,31 +46,31 @@ def close(name: str, ours: Any, golden: Any) -> None:
         raise DifferenceError(f"{name}{[int(i) for i in at]}: {ours[at]!r}, golden {golden[at]!r} ({far.sum()} differ)")
 
 
-def load(path: Path) -> Vector:
+def load(path):
     """Return the arrays of a file."""
     with np.load(path, allow_pickle=False) as file:
         return dict(file)
 
 
-def dataset(folder: Path, vector: Vector) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def dataset(folder, vector):
     """Return rows and labels from 0 of the data set that a vector was made from, in its order."""
     data = load(folder.parents[1] / "data" / f"{vector['dataset']}.npz")
     return data["X"][vector["order"]], data["y"][vector["order"]].astype(np.int64) - 1
 
 
-def check_caea(path: Path) -> None:
+def check_caea(path):
     """Compare every step and the final state of a flat run."""
     v = load(path)
     X, y = dataset(path.parent, v)
     classes = int(v["n_classes"])
     model = CAEA.make({**PAPER, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
-    step, told = model.trace(X, y, told=True)
+    step, traced = model.trace(X, y, told=True)
     equal("step_id", step.path[:, 0], v["step_id"])
-    equal("step_case", told[:, 1].astype(int), v["step_case"])
-    equal("step_second", told[:, 4].astype(int), v["step_second"])
-    equal("step_nodes", told[:, 10].astype(int), v["step_nodes"])
+    equal("step_case", traced[:, 1].astype(int), v["step_case"])
+    equal("step_second", traced[:, 4].astype(int), v["step_second"])
+    equal("step_nodes", traced[:, 10].astype(int), v["step_nodes"])
     for name, column in (("step_v1", 2), ("step_v2", 3), ("step_threshold", 5), ("step_sigma", 6)):
-        close(name, told[:, column], v[name])
+        close(name, traced[:, column], v[name])
     nodes = model.nodes
     for ours, golden in (("id", "node_id"), ("count", "node_count")):
         equal(golden, nodes[ours], v[golden])
@@ -85,7 +86,7 @@ def check_caea(path: Path) -> None:
     equal("edge_age", nodes["age"][i, j], v["edge_age"].reshape(-1)[order])
 
 
-def check_reading(path: Path) -> None:
+def check_reading(path):
     """Compare answers, events and the final clusters of a run."""
     v = load(path)
     params = json.loads(str(v["params"]))
@@ -113,9 +114,9 @@ def check_reading(path: Path) -> None:
     _check_folding(X, step, model, CAEA.make(given))
 
 
-def _check_folding(X: NDArray[np.float64], whole: Step, model: CAEA, again: CAEA) -> None:
+def _check_folding(X, whole, model, again):
     """Learn the stream again record by record, with one restore, and fold the events: same bits, same clusters."""
-    present: set[int] = set()
+    present = set()
     answers = []
     for t in range(len(X)):
         step = again.learn(X[t : t + 1])
@@ -130,7 +131,7 @@ def _check_folding(X: NDArray[np.float64], whole: Step, model: CAEA, again: CAEA
         raise DifferenceError("state: differs when learned one by one")
 
 
-def _leaves(model: HCAEA, v: Vector, prefix: str) -> None:
+def _leaves(model, v, prefix):
     """Compare the leaves of a tree."""
     leaves = model.leaves
     golden = v[f"{prefix}leaf_path"]
@@ -147,7 +148,7 @@ def _leaves(model: HCAEA, v: Vector, prefix: str) -> None:
     close(f"{prefix}leaf_sigma", leaves["sigma"], v[f"{prefix}leaf_sigma"])
 
 
-def check_treefix(path: Path) -> None:
+def check_treefix(path):
     """Compare the tree of a run in which orphans reach no child."""
     v = load(path)
     X, y = dataset(path.parent, v)
@@ -158,13 +159,13 @@ def check_treefix(path: Path) -> None:
     equal("treefix_leaf_count", model.leaves["count"], v["treefix_leaf_count"])
 
 
-def check_caea_and_tree(path: Path) -> None:
+def check_caea_and_tree(path):
     """Compare a flat run, and the tree over the same records."""
     check_caea(path)
     check_treefix(path)
 
 
-def check_hcaea(path: Path) -> None:
+def check_hcaea(path):
     """Compare paths and leaves of a run in which orphans go to the nearest node."""
     v = load(path)
     X, y = dataset(path.parent, v)
@@ -174,7 +175,7 @@ def check_hcaea(path: Path) -> None:
     _leaves(model, v, "")
 
 
-def check_sa_art(path: Path) -> None:
+def check_sa_art(path):
     """Compare which cluster learned each record, what is predicted afterwards, and the final categories."""
     v = load(path)
     if "params" not in v:
@@ -202,7 +203,7 @@ def check_sa_art(path: Path) -> None:
         close(golden, found[ours], v[golden][:, :d])
 
 
-def check_mlca(path: Path) -> None:
+def check_mlca(path):
     """Compare every step, the final nodes and counts, and what is predicted afterwards."""
     v = load(path)
     if "order" not in v:
@@ -211,20 +212,20 @@ def check_mlca(path: Path) -> None:
     X, Y = data["X"][v["order"]], data["Y"][v["order"]]
     given = {"vigilance": float(v["min_cim"]), "lambda": int(v["lam"]), "k": int(v["ref_node"])}
     model = MLCA.make({**given, "smoothing": float(v["smooth"]), "warmup": "buffer"})
-    _, told = model.trace(X[:n], [np.flatnonzero(row).tolist() for row in Y[:n]], told=True)
+    _, traced = model.trace(X[:n], [np.flatnonzero(row).tolist() for row in Y[:n]], told=True)
     column = [model.labels.index(label) for label in range(Y.shape[1])]
     neighbours = T_HEAD + given["k"]
     for name, at in (("winner", 0), ("case", 2), ("nodes", 6), ("neighbors", 7)):
-        equal(f"step_{name}", told[:, at], v[f"step_{name}"])
+        equal(f"step_{name}", traced[:, at], v[f"step_{name}"])
     # With one node the vectors name it as second winner, too.
     several = np.isfinite(v["step_v2"])
-    equal("step_second", told[several, 1], v["step_second"][several])
-    equal("step_neighbor_index", told[:, T_HEAD:neighbours], v["step_neighbor_index"])
-    equal("step_delta", told[:, neighbours:][:, column], v["step_delta"])
+    equal("step_second", traced[several, 1], v["step_second"][several])
+    equal("step_neighbor_index", traced[:, T_HEAD:neighbours], v["step_neighbor_index"])
+    equal("step_delta", traced[:, neighbours:][:, column], v["step_delta"])
     for name, at in (("v1", 3), ("v2", 4), ("sigma", 5)):
         finite = np.isfinite(v[f"step_{name}"])
-        equal(f"step_{name}", np.isfinite(told[:, at]), finite)
-        close(f"step_{name}", told[finite, at], v[f"step_{name}"][finite])
+        equal(f"step_{name}", np.isfinite(traced[:, at]), finite)
+        close(f"step_{name}", traced[finite, at], v[f"step_{name}"][finite])
     nodes, counts = model.nodes, model.statistics
     equal("node_count", nodes["count"], v["node_count"])
     equal("node_labels", nodes["labels"][:, column], v["node_labels"])
@@ -242,7 +243,7 @@ def check_mlca(path: Path) -> None:
     equal("test_pred", answer.probabilities[:, column] > 0.5, v["test_pred"] == 1)
 
 
-def check_ildn(path: Path) -> None:
+def check_ildn(path):
     """Compare every change of the network, the final nodes and the nearest of them to each record."""
     v = load(path)
     params = json.loads(str(v["params"]))
@@ -272,7 +273,7 @@ EVQ_NAMES = {"M": "check_every"}
 """Parameters of the eVQ family that settings call otherwise than the specification."""
 
 
-def _evq_events(events: list[Event], records: int) -> np.ndarray[Any, Any]:
+def _evq_events(events, records):
     """Return events as the vectors have them: t, code, a, b, c; those that no record caused at the stream's end."""
     rows = []
     for e in events:
@@ -288,7 +289,7 @@ def _evq_events(events: list[Event], records: int) -> np.ndarray[Any, Any]:
     return np.array(rows, dtype=np.int64).reshape(-1, 5)
 
 
-def _evq_clusters(prefix: str, model: EVQ, v: Vector) -> None:
+def _evq_clusters(prefix, model, v):
     """Compare the clusters of a model, each float with the largest entry of its cluster's array."""
     found = model.ellipsoids
     for ours, golden in (("id", "id"), ("k", "k"), ("held", "nbuf"), ("last", "last")):
@@ -301,7 +302,7 @@ def _evq_clusters(prefix: str, model: EVQ, v: Vector) -> None:
                 close(prefix + golden, mine / largest, theirs / largest)
 
 
-def check_evq(path: Path) -> None:
+def check_evq(path):
     """Compare every step, the events, the clusters, the answers and what `consolidate` does."""
     v = load(path)
     params = json.loads(str(v["params"]))
@@ -327,8 +328,24 @@ def check_evq(path: Path) -> None:
         _evq_clusters("con_", model, v)
 
 
-CHECKS: dict[str, Callable[[Path], None]] = {
+def check_drift(path):
+    """Compare the rows and the final state of a watch to the last bit, and again when it is restored anywhere."""
+    v = load(path)
+    for cut in (512, 97, 1) if path.stem == "t3_step1" else (512, 97):
+        rows, watch = watched(v, cut, restored=cut == 97)
+        state, units = watch._state, watch.cells + 1
+        for name, ours in (
+            ("rows", rows),
+            ("state", state.channel[:units].ravel()),
+            ("shares", state.share[1:units]),
+            ("counters", state.number[1:units]),
+        ):
+            equal(f"{name} in batches of {cut}", np.ascontiguousarray(ours).view(np.int64), v[name].view(np.int64))
+
+
+CHECKS = {
     "caea": check_caea_and_tree,
+    "drift": check_drift,
     "evq": check_evq,
     "hcaea": check_hcaea,
     "ildn": check_ildn,
@@ -338,20 +355,14 @@ CHECKS: dict[str, Callable[[Path], None]] = {
 }
 
 
-def vectors(folder: Path) -> Iterator[tuple[Path, Callable[[Path], None]]]:
-    """Yield every vector of a folder with its check.
-
-    Raises
-    ------
-    KeyError
-        The folder is of no algorithm that the engines have.
-    """
+def vectors(folder):
+    """Yield every vector of a folder with its check."""
     check = CHECKS[folder.resolve().name]
     for path in sorted(folder.glob("*.npz")):
         yield path, check
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments):
     """Check the folders; return how many vectors differ."""
     if not arguments:
         sys.stderr.write(f"usage: python -m tests.conformance FOLDER...   (folders named {', '.join(CHECKS)})\n")

@@ -6,7 +6,6 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -34,22 +33,22 @@ QUERIES = [
 ]
 
 
-def instructions() -> list[tuple[str, str]]:
+def instructions():
     """Every instruction of the Dockerfile with its arguments."""
     text = (DOCKER / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1].strip()) for line in lines]
 
 
-def of(kind: str) -> list[str]:
+def of(kind):
     return [arguments for name, arguments in instructions() if name == kind]
 
 
-def image_environment() -> dict[str, str]:
+def image_environment():
     return dict(part.split("=", 1) for line in of("ENV") for part in shlex.split(line))
 
 
-def metrics_of(query: str) -> set[str]:
+def metrics_of(query):
     """Names in a query that are neither functions, nor labels, nor in a text."""
     text = re.sub(r'"[^"]*"', "", query)
     text = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\b(by|without|on|ignoring)\s*\([^)]*\)", " ", text)
@@ -59,7 +58,7 @@ def metrics_of(query: str) -> set[str]:
     return set(names) - {"and", "or", "unless", "sum", "max", "min", "avg"}
 
 
-def labels_of(query: str) -> set[str]:
+def labels_of(query):
     """Labels that a query selects or groups by."""
     selected = re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", query)
     grouped = re.findall(r"\bby\s*\(([^)]*)\)", query)
@@ -78,8 +77,7 @@ def test_every_query_names_metrics_and_labels_that_there_are(where, query):
 
 def test_the_names_in_a_query_are_found():
     query = 'sum by (le) (rate(a_bucket{b="c_d", e=~"$e"}[5m])) / on (f) g > 0 and max without (h) (i_j == 1)'
-    assert metrics_of(query) == {"a_bucket", "g", "i_j"}
-    assert labels_of(query) == {"b", "e", "le"}
+    assert (metrics_of(query), labels_of(query)) == ({"a_bucket", "g", "i_j"}, {"b", "e", "le"})
 
 
 def test_panels_have_places_of_their_own():
@@ -104,8 +102,7 @@ def test_grafana_finds_its_data_source_and_its_dashboard():
     used = {panel["datasource"]["uid"] for panel in PANELS} | {
         t["datasource"]["uid"] for p in PANELS for t in p["targets"]
     }
-    assert used == {source["uid"]}
-    assert source["url"] == "http://prometheus:9090"
+    assert (used, source["url"]) == ({source["uid"]}, "http://prometheus:9090")
     mounted = dict(volume.split(":")[:2][::-1] for volume in SERVICES["grafana"]["volumes"])
     assert mounted[provider["options"]["path"]] == "./grafana/dashboards"
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
@@ -154,7 +151,7 @@ def test_mounted_files_and_dependencies_exist():
 @pytest.mark.parametrize("name", OURS)
 def test_commands_are_those_of_the_command_line_and_variables_are_settings(monkeypatch, name):
     arguments = OURS[name].get("command") or json.loads(of("CMD")[-1])
-    command: Any = typer.main.get_command(main.app)
+    command = typer.main.get_command(main.app)
     while hasattr(command, "commands"):
         assert arguments[0] in command.commands, f"there is no {arguments[0]}"
         command, arguments = command.get_command(None, arguments[0]), arguments[1:]
@@ -178,16 +175,15 @@ def test_workers_have_names_of_their_own_and_time_to_stop():
     assert all(float(worker["stop_grace_period"].removesuffix("s")) > STOP_SECONDS for worker in workers)
 
 
-def test_the_image_runs_as_nobody_special_and_is_asked_for_its_health():
-    assert of("USER")[-1] == "10001:10001"
-    assert json.loads(of("ENTRYPOINT")[-1]) == ["resonance"]
+def test_the_image_runs_as_an_ordinary_user_and_is_asked_for_its_health():
+    assert (of("USER")[-1], json.loads(of("ENTRYPOINT")[-1])) == ("10001:10001", ["resonance"])
     assert json.loads(of("CMD")[-1]) == ["worker"]
     assert "/livez" in of("HEALTHCHECK")[0]
     compile(json.loads("[" + of("HEALTHCHECK")[0].split("CMD [", 1)[1])[-1], "healthcheck", "exec")
 
 
 def test_the_image_holds_the_locked_versions_of_what_it_needs():
-    def pins(name: str) -> dict[str, str]:
+    def pins(name):
         text = (ROOT / "requirements" / name).read_text().replace("\\\n", " ")
         lines = [line for line in text.splitlines() if line and not line.startswith("#")]
         return {line.split(" --hash")[0].strip(): line for line in lines}

@@ -59,15 +59,14 @@ def test_the_readme_shows_a_record_of_the_demo_with_its_assignment_and_the_event
     samples = [telemetry.sample(0, offset) for offset in range(SHOWN + 1)]
     outputs = task.process([Record(TOPIC, 0, at, START_MS, each.key, each.value) for at, each in enumerate(samples)])
     answer, last = orjson.loads(outputs.assignments[-1].value), orjson.loads(outputs.cluster_events[-1].value)
-    assert orjson.loads(samples[-1].value) == record
-    assert set(answer) == set(assignment)
+    assert (orjson.loads(samples[-1].value), set(answer)) == (record, set(assignment))
     assert shortened(answer, assignment) == assignment
     assert set(last) == set(event)
     assert shortened(last, event) == event
 
 
 @pytest.mark.parametrize("option", [RESUME, NEW_VERSION, RESET])
-def test_every_option_that_mends_a_stop_is_explained(option):
+def test_every_option_that_recovers_from_a_stop_is_explained(option):
     for page in (ROOT / "README.md", ROOT / "docs" / "operations.md"):
         assert f"`{option}`" in page.read_text()
 
@@ -100,6 +99,6 @@ def test_files_modules_commands_options_and_metrics_that_are_named_are_there(pag
 
 def test_the_exit_codes_are_those_of_the_program():
     table = (ROOT / "docs/operations.md").read_text().partition("| code | meaning |")[2].partition("\n\n")[0]
-    told = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    text = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     raised = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
-    assert told == raised | {0, errors.DIFFERS, stopping.INTERRUPTED, stopping.TERMINATED}
+    assert text == raised | {0, errors.DIFFERS, stopping.INTERRUPTED, stopping.TERMINATED}

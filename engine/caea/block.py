@@ -17,56 +17,102 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
 
-# The heads.
+# Bounds that depend on the model; see `faults`.
+(
+    ANY, RECORDS, MOST_NODES, IDS, LAST_ID, LAST_CLUSTER, MOST_CLUSTERS, LAST_LEVEL, LAST_NODE, OLDEST, NODE_ROOM,
+    PAIRS, LAST_CLASS, CELLS,
+) = range(14)  # fmt: skip
+
+
+class Column(NamedTuple):
+    """Integers of a packed model: what they are, and the bounds of their values."""
+
+    name: str
+    least: int
+    most: int
+    ascending: bool = False
+
+
+# What a snapshot keeps of a model, in this order: the head, then a row of each column of nodes and of clusters, then
+# the links and the labels one behind the other.
+HEAD_COLUMNS = (
+    Column("number of records", 1, ANY),
+    Column("number of nodes", 0, MOST_NODES),
+    Column("next node", 0, RECORDS),
+    Column("next cluster", 0, ANY),
+    Column("number of clusters", 0, MOST_CLUSTERS),
+    Column("number of events", 0, ANY),
+    Column("parent node", -1, ANY),
+    Column("level", 0, LAST_LEVEL),
+    Column("number of leaves", 0, ANY),
+    Column("next node at the last reading", 0, IDS),
+    Column("number of novel readings", 0, RECORDS),
+    Column("number of links", 0, PAIRS),
+    Column("number of labels", 0, CELLS),
+)
+NODE_COLUMNS = (
+    Column("records of a node", 1, RECORDS),
+    Column("id of a node", 0, LAST_ID, ascending=True),
+    Column("record that made a node", 1, RECORDS, ascending=True),
+    Column("clock of a node", 0, ANY),
+    Column("cluster of a node", -1, LAST_CLUSTER),
+    Column("last record of a node", 1, RECORDS),
+    Column("hits of a node", 0, RECORDS),
+    Column("first record of a node's hits", 1, RECORDS),
+)
+CLUSTER_COLUMNS = (
+    Column("id of a cluster", 0, LAST_CLUSTER, ascending=True),
+    Column("records of a cluster", 1, RECORDS),
+    Column("nodes of a cluster", 2, NODE_ROOM),
+    Column("record that made a cluster", 0, RECORDS),
+)
+LINK_COLUMNS = (
+    Column("node of a link", 0, LAST_NODE),
+    Column("other node of a link", 0, LAST_NODE),
+    Column("age of a link", 0, OLDEST),
+    Column("common wins", 1, RECORDS),
+)
+LABEL_COLUMNS = (
+    Column("node of a label", 0, LAST_NODE),
+    Column("class of a label", 0, LAST_CLASS),
+    Column("records of a label", 1, ANY),
+)
+
+# The heads; of the integers those that are packed, then what a model has beside them in memory.
 F_HEAD = 8
 SUM_SIGMA = 0  # sum of all bandwidths, in node order, and what rounding took from it
 LOST_SIGMA = 1
 
+(
+    N, K, NEXT_ID, NEXT_CLUSTER, CLUSTERS, EVENTS, PARENT_ID, LEVEL, LEAVES, READ_ID, NOVEL_RUN, JOINED, MARKS
+) = range(len(HEAD_COLUMNS))  # fmt: skip
+HEAD = len(HEAD_COLUMNS)
+CAPACITY = 13
+LINKS = 14  # links a node has room for
+MAX_LINKS = 15  # no node has more
+LABELS = 16  # label classes for which there is room
+PARENT = 17  # index of the parent model, -1 for the root
+WAIT_FIRST = 18  # records that wait until there is a node for them: a chain in the pool, -1 for none
+WAIT_LAST = 19
+WAITING = 20
+QUEUED = 21  # on the second level: leaves left in its queue
 I_HEAD = 24
-N = 0  # records learned
-K = 1  # nodes
-CAPACITY = 2
-NEXT_ID = 3
-NEXT_CLUSTER = 4
-CLUSTERS = 5  # confirmed clusters as last read
-EVENTS = 6  # events so far
-PARENT = 7  # index of the parent model, -1 for the root
-PARENT_ID = 8  # id of the node in the parent model that this model is the child of
-LEVEL = 9  # 0 for the root
-LEAVES = 10  # on the second level: leaves of this model and of all below it
-LABELS = 11  # label classes for which there is room
-WAIT_FIRST = 12  # records that wait until there is a node for them: a chain in the pool, -1 for none
-WAIT_LAST = 13
-WAITING = 14
-LINKS = 15  # links a node has room for
-MAX_LINKS = 16  # no node has more
-QUEUED = 17  # on the second level: leaves left in its queue, no part of the state
-READ_ID = 18  # next node id when clusters were last read
-NOVEL_RUN = 19  # readings in a row before which most records were novel
 
-# Fields of a node, a row of C integers each.
-COUNT = 0  # M
-ID = 1
-MADE = 2  # n when it was made
-WON = 3  # clock when it last won, which all models below one root node share
-CLUSTER = 4  # id of its confirmed cluster, -1 for none
-CHILD = 5  # index of its child model, -1 for none
-FIRST = 6  # its kept records: a chain in the pool, -1 for none
-LAST = 7
-KEPT = 8
-DEGREE = 9  # edges at it
-LINKED = 10  # links at it
-SEEN = 11  # n when it last won
-HITS = 12  # records close to it, also those that other nodes won
-SINCE = 13  # n from which on these count
+# Fields of a node, a row of C integers each, likewise.
+COUNT, ID, MADE, WON, CLUSTER, SEEN, HITS, SINCE = range(len(NODE_COLUMNS))
+PACKED_FIELDS = len(NODE_COLUMNS)
+CHILD = 8  # index of its child model, -1 for none
+FIRST = 9  # its kept records: a chain in the pool, -1 for none
+LAST = 10
+KEPT = 11
+DEGREE = 12  # edges at it
+LINKED = 13  # links at it
 FIELDS = 14
 
 # Fields of a confirmed cluster, a row of C/2 integers each.
-CLUSTER_ID = 0
-CLUSTER_SIZE = 1
-CLUSTER_NODES = 2
-CLUSTER_MADE = 3  # n when it was first read
-CLUSTER_FIELDS = 4
+CLUSTER_ID, CLUSTER_SIZE, CLUSTER_NODES, CLUSTER_MADE = range(len(CLUSTER_COLUMNS))
+CLUSTER_FIELDS = len(CLUSTER_COLUMNS)
+LINK_WIDTH, LABEL_WIDTH = len(LINK_COLUMNS), len(LABEL_COLUMNS)
 
 # Parts of a row of links.
 OTHER = 0  # position of the other node
@@ -162,64 +208,58 @@ def new_block(d, h, capacity, links, classes):
     """Return the two blocks of an empty model."""
     floats = np.zeros(at_shape(d, h, capacity, capacity // 2), dtype=np.float64)
     integers = np.zeros(at_labels(capacity, capacity, links, classes), dtype=np.int64)
-    integers[CAPACITY] = capacity
-    integers[LINKS] = links
-    integers[PARENT] = -1
-    integers[WAIT_FIRST] = integers[WAIT_LAST] = -1
-    integers[LABELS] = classes
+    integers[CAPACITY], integers[LINKS], integers[LABELS] = capacity, links, classes
+    integers[PARENT] = integers[WAIT_FIRST] = integers[WAIT_LAST] = -1
     return floats, integers
+
+
+@jit
+def copy_rows(to, a, new, source, b, old, rows, count):
+    """Copy `count` entries of each of some rows, `old` apart from `b` on, to rows that are `new` apart from `a` on."""
+    for row in range(rows):
+        for at in range(count):
+            to[a + row * new + at] = source[b + row * old + at]
+
+
+@jit
+def copy_floats(to, a, new, new_ring, source, b, old, old_ring, d, k, clusters):
+    """Copy what `k` nodes and the clusters have of floats, and the last records, to other capacities and rings."""
+    copy_rows(to, a, new, source, b, old, d + 2, k)
+    a, b = a + (d + 2) * new, b + (d + 2) * old
+    copy_rows(to, a, 0, source, b, 0, 1, min(new_ring, old_ring))
+    copy_rows(to, a + new_ring, 0, source, b + old_ring, 0, 1, clusters * 2 * d)
 
 
 @jit
 def resized(floats, integers, d, h, capacity, links, classes):
     """Return a copy of a model with room for `capacity` nodes, `links` at each of them, and `classes` labels."""
     old, old_links, old_classes, k = integers[CAPACITY], integers[LINKS], integers[LABELS], integers[K]
-    new_floats, new_integers = new_block(d, h, capacity, links, classes)
-    new_floats[:F_HEAD] = floats[:F_HEAD]
-    new_integers[:I_HEAD] = integers[:I_HEAD]
-    new_integers[CAPACITY] = capacity
-    new_integers[LINKS] = links
-    new_integers[LABELS] = classes
-    for row in range(d + 2):  # weights, bandwidth, threshold
-        a, b = F_HEAD + row * capacity, F_HEAD + row * old
-        new_floats[a : a + k] = floats[b : b + k]
-    a, b = at_ring(d, capacity), at_ring(d, old)
-    new_floats[a : a + h * d] = floats[b : b + h * d]
     clusters = integers[CLUSTERS]
-    a, b = at_shape(d, h, capacity, 0), at_shape(d, h, old, 0)
-    new_floats[a : a + clusters * 2 * d] = floats[b : b + clusters * 2 * d]
-    for field in range(FIELDS):
-        a, b = at_field(field, capacity), at_field(field, old)
-        new_integers[a : a + k] = integers[b : b + k]
-    for field in range(CLUSTER_FIELDS):
-        a, b = at_cluster(field, capacity), at_cluster(field, old)
-        new_integers[a : a + clusters] = integers[b : b + clusters]
-    for node in range(k):
-        linked = integers[at_field(LINKED, old) + node]
-        for part in range(3):
-            a, b = at_link(node, part, capacity, links), at_link(node, part, old, old_links)
-            new_integers[a : a + linked] = integers[b : b + linked]
-        a, b = at_labels(node, capacity, links, classes), at_labels(node, old, old_links, old_classes)
-        new_integers[a : a + old_classes] = integers[b : b + old_classes]
-    return new_floats, new_integers
+    new_floats, new = new_block(d, h, capacity, links, classes)
+    new_floats[:F_HEAD] = floats[:F_HEAD]
+    new[:I_HEAD] = integers[:I_HEAD]
+    new[CAPACITY], new[LINKS], new[LABELS] = capacity, links, classes
+    copy_floats(new_floats, F_HEAD, capacity, h * d, floats, F_HEAD, old, h * d, d, k, clusters)
+    copy_rows(new, I_HEAD, capacity, integers, I_HEAD, old, FIELDS, k)
+    copy_rows(
+        new, at_cluster(0, capacity), capacity // 2, integers, at_cluster(0, old), old // 2, CLUSTER_FIELDS, clusters
+    )
+    a, b = at_link(0, 0, capacity, links), at_link(0, 0, old, old_links)
+    copy_rows(new, a, links, integers, b, old_links, 3 * k, old_links)
+    a, b = at_labels(0, capacity, links, classes), at_labels(0, old, old_links, old_classes)
+    copy_rows(new, a, classes, integers, b, old_classes, k, old_classes)
+    return new_floats, new
 
 
 @jit
 def with_room(floats, integers, d, h):
     """Return the blocks of a model, larger ones where there is no room for another node or link."""
     capacity, links = integers[CAPACITY], integers[LINKS]
-    nodes_full, links_full = integers[K] == capacity, integers[MAX_LINKS] == links
-    if not nodes_full and not links_full:
+    more = 2 if integers[K] == capacity else 1
+    longer = 2 if integers[MAX_LINKS] == links else 1
+    if more == 1 and longer == 1:
         return floats, integers
-    return resized(
-        floats,
-        integers,
-        d,
-        h,
-        2 * capacity if nodes_full else capacity,
-        2 * links if links_full else links,
-        integers[LABELS],
-    )
+    return resized(floats, integers, d, h, more * capacity, longer * links, integers[LABELS])
 
 
 @inline
@@ -271,45 +311,42 @@ def sum_sigma(floats, integers, d):
 
 
 @inline
-def _close_row(row, gone, removed, k):
-    """Close the gaps that the `removed` positions listed in `gone` leave in a row of `k`, and clear its end."""
-    to = gone[0]
+def _close(block, start, width, gone, removed, k):
+    """Close the gaps that the `removed` positions listed in `gone` leave in `k` rows of a width; clear the end."""
+    to = start + gone[0] * width
     for r in range(removed):
         end = gone[r + 1] if r + 1 < removed else k
-        for j in range(gone[r] + 1, end):
-            row[to] = row[j]
+        for at in range(start + (gone[r] + 1) * width, start + end * width):
+            block[to] = block[at]
             to += 1
-    for j in range(to, k):
-        row[j] = 0
+    for at in range(to, start + k * width):
+        block[at] = 0
 
 
 @jit
-def _close_links(integers, gone, removed):
-    """Move the rows of links of the nodes that stay, drop links to those that go, and renumber the rest."""
+def _drop_links(integers, gone, removed):
+    """Drop the links to nodes that go, and renumber the rest."""
     capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
     linked, degree = at_field(LINKED, capacity), at_field(DEGREE, capacity)
     renamed = np.empty(k, dtype=np.int64)
     r = 0
     for node in range(k):
-        if r < removed and gone[r] == node:
-            renamed[node] = -1
-            r += 1
-        else:
-            renamed[node] = node - r
+        goes = r < removed and gone[r] == node
+        renamed[node] = -1 if goes else node - r
+        r += goes
     most = 0
     for node in range(k):
         if renamed[node] < 0:
             continue
-        row, to = at_link(node, OTHER, capacity, links), at_link(renamed[node], OTHER, capacity, links)
-        count = 0
-        for at in range(integers[linked + node]):
-            other, age = renamed[integers[row + at]], integers[row + links + at]
+        row, count = at_link(node, OTHER, capacity, links), 0
+        for at in range(row, row + integers[linked + node]):
+            other = renamed[integers[at]]
             if other < 0:
-                integers[degree + node] -= 1 if age > 0 else 0
+                integers[degree + node] -= 1 if integers[at + links] > 0 else 0
                 continue
-            integers[to + count] = other
-            integers[to + links + count] = age
-            integers[to + 2 * links + count] = integers[row + 2 * links + at]
+            integers[row + count] = other
+            integers[row + links + count] = integers[at + links]
+            integers[row + 2 * links + count] = integers[at + 2 * links]
             count += 1
         integers[linked + node] = count
         most = max(most, count)
@@ -318,28 +355,14 @@ def _close_links(integers, gone, removed):
 
 @jit
 def remove_nodes(floats, integers, d, gone, removed):
-    """Remove the nodes at the ascending positions ``gone[:removed]``; the others keep their order.
-
-    Links to a removed node go with it.
-    """
-    capacity, k, classes = integers[CAPACITY], integers[K], integers[LABELS]
-    links, left = integers[LINKS], k - removed
-    _close_links(integers, gone, removed)
+    """Remove the nodes at the ascending positions ``gone[:removed]`` with their links; the others keep their order."""
+    capacity, k, links, classes = integers[CAPACITY], integers[K], integers[LINKS], integers[LABELS]
+    _drop_links(integers, gone, removed)
     for row in range(d + 2):
-        _close_row(floats[F_HEAD + row * capacity :], gone, removed, k)
+        _close(floats, at_weight(row, capacity), 1, gone, removed, k)
     for field in range(FIELDS):
-        _close_row(integers[at_field(field, capacity) :], gone, removed, k)
-    if classes > 0:
-        to, r = gone[0], 0
-        for node in range(gone[0], k):
-            if r < removed and gone[r] == node:
-                r += 1
-                continue
-            a, b = at_labels(to, capacity, links, classes), at_labels(node, capacity, links, classes)
-            for c in range(classes):
-                integers[a + c] = integers[b + c]
-            to += 1
-        for at in range(at_labels(left, capacity, links, classes), at_labels(k, capacity, links, classes)):
-            integers[at] = 0
-    integers[K] = left
+        _close(integers, at_field(field, capacity), 1, gone, removed, k)
+    _close(integers, at_link(0, OTHER, capacity, links), 3 * links, gone, removed, k)
+    _close(integers, at_labels(0, capacity, links, classes), classes, gone, removed, k)
+    integers[K] = k - removed
     sum_sigma(floats, integers, d)

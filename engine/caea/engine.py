@@ -8,18 +8,15 @@ from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray, Prediction, Step
 from resonance.engine.caea import block
 from resonance.engine.caea.batch import learn_batch, predict_batch
-from resonance.engine.caea.block import Rules, at_field, at_labels, at_link, new_block, resized
-from resonance.engine.caea.faults import FITS, REST, model_fault
-from resonance.engine.caea.packed_facts import packed_facts
-from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
+from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, at_link, new_block, resized
+from resonance.engine.caea.faults import FITS, REST, check_fault, checked_arrays, model_fault
+from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
-from resonance.engine.caea.state_checks import check_fault, checked_arrays
 from resonance.engine.caea.step import TOLD
-from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import NO_PATH
-from resonance.engine.facts import ModelFacts
+from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import MAX, Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 
@@ -32,13 +29,17 @@ PARAMETERS = (
     Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MAX),
     Parameter("expire_records", int, 2000, "records after which a node that won none of them goes; 0: never", 0, MAX),
     Parameter(
-        "bandwidth", str, "varying", "whose median the bandwidth is: features that vary, or all", choices=BANDWIDTHS
+        "bandwidth",
+        str,
+        "varying",
+        "features of the median bandwidth: those that vary, or all",
+        choices=BANDWIDTHS,
     ),
     Parameter(
-        "renew", int, 3, "readings of mostly novel records, after which bandwidths are taken anew; 0: never", 0, MAX
+        "renew", int, 3, "readings of mostly novel records after which bandwidths are recomputed; 0: never", 0, MAX
     ),
     Parameter("reading", str, "valley", "how clusters are read from the nodes", choices=READINGS),
-    Parameter("tau", float, 0.08, "affinity at which groups are still joined", 0, 1, open_low=True, open_high=True),
+    Parameter("tau", float, 0.08, "least affinity at which nodes are one group", 0, 1, open_low=True, open_high=True),
     Parameter("valley", float, 0.5, "natural logarithm of the least depth of a valley between clusters", 0, 10),
     Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
     Parameter("max_nodes", int, 1000, "nodes of one model; beyond it the one that won longest ago goes", 4, 100_000),
@@ -159,7 +160,7 @@ class CAEA(FlatEngine):
         return shapes
 
     def _facts(self) -> ModelFacts:
-        return packed_facts(self._packed()["integers"], kept_records=False)[()]
+        return facts_of(self._integers, ())
 
     def _header(self) -> dict[str, Any]:
         return {"classes": int(self._integers[block.LABELS])}
@@ -169,11 +170,11 @@ class CAEA(FlatEngine):
         return {"floats": floats, "integers": integers}
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        classes, floats, integers = checked_arrays(self.name, dimension, header, arrays, MAX_CLASSES)
+        classes, floats, integers = checked_arrays(self.name, dimension, header, arrays)
         rules = rules_from(self._given, dimension)
         check_fault(self.name, *model_fault(floats, 0, integers, 0, rules, classes))
-        lengths = model_lengths(integers, 0, dimension, rules.h)
-        check_fault(self.name, FITS if lengths == (len(floats), len(integers)) else REST, lengths[1])
+        *_, end, length = parts_of(integers, 0, dimension, rules.h)
+        check_fault(self.name, FITS if (length, end) == (len(floats), len(integers)) else REST, end)
         self._begin(dimension)
         self._floats, self._integers = unpacked_model(floats, integers, dimension, rules.h, classes)
 
@@ -231,11 +232,28 @@ def with_classes(floats: FloatArray, integers: IntArray, d: int, h: int, classes
     return blocks
 
 
+def fields_of(integers: IntArray) -> IntArray:
+    """Return the fields of a model's nodes, a row for each."""
+    capacity, k = int(integers[block.CAPACITY]), int(integers[block.K])
+    return integers[block.I_HEAD : at_field(block.FIELDS, capacity)].reshape(block.FIELDS, capacity)[:, :k]
+
+
+def facts_of(integers: IntArray, path: Path) -> ModelFacts:
+    """Return what a model that has this path in its tree knows of its clusters."""
+    capacity, clusters = int(integers[block.CAPACITY]), int(integers[block.CLUSTERS])
+    rows = integers[at_cluster(0, capacity) : at_cluster(block.CLUSTER_FIELDS, capacity)]
+    rows, fields = rows.reshape(block.CLUSTER_FIELDS, -1)[:, :clusters], fields_of(integers)
+    inside = fields[:, fields[block.CLUSTER] >= 0]
+    since = dict(zip(rows[block.CLUSTER_ID].tolist(), rows[block.CLUSTER_MADE].tolist(), strict=True))
+    owners = dict(zip(inside[block.ID].tolist(), inside[block.CLUSTER].tolist(), strict=True))
+    return ModelFacts(path, int(integers[block.N]), since, owners)
+
+
 def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArray[Any]]:
     """Return the nodes of a model's blocks without what joins them; see `CAEA.nodes`."""
     capacity, k, links, classes = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS, block.LABELS))
     rows = floats[block.F_HEAD : block.F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
-    fields = integers[at_field(0, capacity) : at_field(block.FIELDS, capacity)].reshape(block.FIELDS, capacity)[:, :k]
+    fields = fields_of(integers)
     start = int(at_labels(0, capacity, links, classes))
     return {
         "id": fields[block.ID].copy(),
@@ -253,7 +271,7 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
 def _links_of(integers: IntArray) -> dict[str, NDArray[Any]]:
     """Return what joins the nodes of a model; see `CAEA.nodes`."""
     capacity, k, links = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS))
-    linked = integers[at_field(block.LINKED, capacity) : at_field(block.LINKED, capacity) + k]
+    linked = fields_of(integers)[block.LINKED]
     table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)
     age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
     node, at = np.nonzero(np.arange(links) < linked[:, None])

@@ -1,185 +1,164 @@
-"""What does not fit in packed models: every position, count and length is looked at once, before kernels follow it."""
+"""What does not fit in packed models: every position, count and length is looked at once, before kernels follow it.
+
+A checksum proves that bytes arrived as they were written, not that an engine wrote them. Kernels follow every position
+and count of a model without looking: one that does not fit would read and write beyond its arrays, or never end.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea.block import CLUSTER_FIELDS
-from resonance.engine.caea.packing import FIELDS_PACKED, HEAD_PACKED, model_lengths
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.caea import block
+from resonance.engine.caea.packing import parts_of
+from resonance.engine.classes import MAX_CLASSES
+from resonance.engine.errors import StateError
+from resonance.engine.table import MAX_RECORDS, require
 
-MAX_COUNTED = 2**53
-"""No stream is longer, and events tell numbers up to here exactly."""
+_COLUMNS = (
+    *block.HEAD_COLUMNS,
+    *block.NODE_COLUMNS,
+    *block.CLUSTER_COLUMNS,
+    *block.LINK_COLUMNS,
+    *block.LABEL_COLUMNS,
+)
+_BOUNDS = np.array([[column.least, column.most, column.ascending] for column in _COLUMNS], dtype=np.int64)
+_NODES = len(block.HEAD_COLUMNS)
+_CLUSTERS = _NODES + len(block.NODE_COLUMNS)
+_LINKS = _CLUSTERS + len(block.CLUSTER_COLUMNS)
+_LABELS = _LINKS + len(block.LINK_COLUMNS)
+_OTHERS = (
+    "the end of a model",
+    "a weight, bandwidth or record that is no finite number",
+    "the records that a node keeps",
+    "what is left behind the last model",
+)
+FITS = -1
+CUT, NUMBER, KEPT, REST = range(len(_COLUMNS), len(_COLUMNS) + len(_OTHERS))
 
-SMALLEST_MODEL = len(HEAD_PACKED) + 2
-"""Integers of the head of a packed model."""
 
-FITS, CUT, COUNT, NODES, NODE, CLUSTERS, LINK, LABEL, NUMBER, PLACE, LEAVES, KEPT, REST = range(13)
-"""What a check finds; `state_checks` has the words, also of the faults of a tree."""
+def check_fault(name: str, code: int, at: int) -> None:
+    """Raise `StateError` for the fault that a kernel found in the state of engine `name`, at one of its integers."""
+    if code != FITS:
+        what = (*(column.name for column in _COLUMNS), *_OTHERS)[code]
+        raise StateError(f"the state of {name} does not hold what it says it holds: {what} (integer {at})")
+
+
+def checked_arrays(
+    name: str, dimension: object, header: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> tuple[int, FloatArray, IntArray]:
+    """Return classes and arrays of a state, or raise `StateError` where they are none of that dimension."""
+    classes = header.get("classes", 0)
+    try:
+        floats, integers = arrays["floats"], arrays["integers"]
+        for array, kind in ((floats, np.float64), (integers, np.int64)):
+            require(array.ndim == 1 and array.dtype == kind, f"{array.dtype} of shape {array.shape}")
+        # Every model has the last of its records: a larger dimension would make room for what is not there.
+        require(type(dimension) is int and 1 <= dimension <= len(floats), f"{dimension!r} features")
+        require(type(classes) is int and 0 <= classes <= MAX_CLASSES, f"{classes!r} classes of labels")
+    except (KeyError, ValueError) as error:
+        raise StateError(f"the state of {name} holds no model: {error}") from None
+    return classes, floats, integers
 
 
 @jit
-def first_not_finite(floats, start, stop):
-    """Return the first position of a range that holds no finite number, -1 where all do."""
-    for at in range(start, stop):
-        if not np.isfinite(floats[at]):
-            return at
-    return -1
+def _limits_of(packed, at, rules, classes):
+    """Return the bounds that depend on the model; those of its head are only good as far as it was checked."""
+    n, k, level = packed[at + block.N], packed[at + block.K], rules.max_depth - 1
+    limits = np.empty(14, dtype=np.int64)
+    limits[block.ANY], limits[block.RECORDS] = MAX_RECORDS, n
+    limits[block.MOST_NODES], limits[block.NODE_ROOM] = min(rules.max_nodes, n), rules.max_nodes
+    limits[block.IDS], limits[block.LAST_ID] = packed[at + block.NEXT_ID], packed[at + block.NEXT_ID] - 1
+    limits[block.LAST_CLUSTER] = packed[at + block.NEXT_CLUSTER] - 1
+    limits[block.MOST_CLUSTERS] = min(packed[at + block.NEXT_CLUSTER], rules.max_nodes // 2) if k > 0 else 0
+    limits[block.LAST_LEVEL], limits[block.LAST_NODE], limits[block.OLDEST] = level, k - 1, rules.age_max + 1
+    limits[block.PAIRS], limits[block.CELLS], limits[block.LAST_CLASS] = k * (k - 1) // 2, k * classes, classes - 1
+    return limits
+
+
+@jit
+def _columns_fault(packed, at, rows, first, columns, by_column, limits):
+    """Check columns, which stand one behind the other or in rows, against their bounds."""
+    down, right = (1, rows) if by_column else (columns, 1)
+    for column in range(columns):
+        least, most, ascending = _BOUNDS[first + column]
+        before = least - 1
+        for row in range(rows):
+            where = at + row * down + column * right
+            if packed[where] < least or packed[where] > limits[most] or (ascending and packed[where] <= before):
+                return first + column, where
+            before = packed[where]
+    return FITS, 0
+
+
+@jit
+def _pairs_fault(packed, start, stop, step, width, first):
+    """Check that rows stand in the order of their first two columns, none twice."""
+    before = -1
+    for at in range(start, stop, step):
+        pair = packed[at] * width + packed[at + 1]
+        if pair <= before:
+            return first, at
+        before = pair
+    return FITS, 0
+
+
+@jit
+def _nodes_fault(packed, start, at_clusters, n, k, clusters):
+    """Check what holds between the columns of a node, and of all nodes."""
+    ids, won = packed[at_clusters : at_clusters + clusters], 0
+    for node in range(start, start + k):
+        # Each record was won by one node at most, which also keeps the sum from running over.
+        if packed[node] > n - won:
+            return _NODES + block.COUNT, node
+        won += packed[node]
+        for field in (block.SEEN, block.SINCE):
+            if packed[node + field * k] < packed[node + block.MADE * k]:
+                return _NODES + field, node + field * k
+        cluster = packed[node + block.CLUSTER * k]
+        c = np.searchsorted(ids, cluster)
+        if cluster >= 0 and (c == clusters or ids[c] != cluster):
+            return _NODES + block.CLUSTER, node + block.CLUSTER * k
+    return FITS, 0
 
 
 @jit
 def model_fault(floats, at_floats, packed, at, rules, classes):
-    """Return what is wrong with a packed model, `FITS` where nothing is, and at which integer.
-
-    Parameters
-    ----------
-    floats, packed : ndarray of float64, of int64
-        Packed models, see `model_state`.
-    at_floats, at : int
-        Where those of this one begin.
-    rules : Rules
-        Parameters of the model.
-    classes : int
-        Classes of labels there are.
-    """
-    if at + SMALLEST_MODEL > len(packed):
+    """Return what is wrong with the packed model that begins at `at` and `at_floats`, and at which integer."""
+    if at + block.HEAD > len(packed):
         return CUT, at
-    n, k, next_id, next_cluster, clusters = packed[at], packed[at + 1], packed[at + 2], packed[at + 3], packed[at + 4]
-    events, level, leaves = packed[at + 5], packed[at + 7], packed[at + 8]
-    joined, marks = packed[at + 11], packed[at + 12]
-    if n < 1 or n > MAX_COUNTED:
-        return COUNT, at
-    if k < 0 or k > rules.max_nodes or k > n:
-        return NODES, at + 1
-    if next_id < k or next_id > n:
-        return NODE, at + 2
-    if next_cluster < 0 or next_cluster > MAX_COUNTED:
-        return CLUSTERS, at + 3
-    if clusters < 0 or clusters > min(next_cluster, rules.max_nodes // 2) or (k == 0 and clusters > 0):
-        return NODES, at + 4
-    if events < 0 or events > MAX_COUNTED:
-        return COUNT, at + 5
-    if level < 0 or level >= rules.max_depth:
-        return PLACE, at + 7
-    if leaves < 0 or (level != 1 and leaves > 0):
-        return LEAVES, at + 8
-    if packed[at + 9] < 0 or packed[at + 9] > next_id:
-        return NODE, at + 9
-    if packed[at + 10] < 0 or packed[at + 10] > n:
-        return COUNT, at + 10
-    if joined < 0 or joined > k * (k - 1) // 2:
-        return NODES, at + 11
-    if marks < 0 or marks > k * classes:
-        return NODES, at + 12
-    length_floats, length = model_lengths(packed, at, rules.d, rules.h)
-    if at + length > len(packed) or at_floats + length_floats > len(floats):
+    limits = _limits_of(packed, at, rules, classes)
+    code, where = _columns_fault(packed, at, 1, 0, block.HEAD, True, limits)
+    if code != FITS:
+        return code, where
+    n, k, clusters = packed[at + block.N], packed[at + block.K], packed[at + block.CLUSTERS]
+    links, labels = packed[at + block.JOINED], packed[at + block.MARKS]
+    if packed[at + block.NEXT_ID] < k:
+        return block.NEXT_ID, at + block.NEXT_ID
+    if packed[at + block.LEVEL] != 1 and packed[at + block.LEAVES] > 0:
+        return block.LEAVES, at + block.LEAVES
+    start, (at_clusters, joined, marks, end, length) = at + block.HEAD, parts_of(packed, at, rules.d, rules.h)
+    if end > len(packed) or at_floats + length > len(floats):
         return CUT, at
     # Weights and bandwidths; the thresholds of a model with few nodes are not numbers yet, and spreads may overflow.
-    end = at_floats + (rules.d + 2) * k
-    if (
-        first_not_finite(floats, at_floats, end - k) >= 0
-        or first_not_finite(floats, end, end + min(n, rules.h) * rules.d) >= 0
-    ):
+    ring, last = at_floats + (rules.d + 2) * k, min(n, rules.h) * rules.d
+    if not (np.isfinite(floats[at_floats : ring - k]).all() and np.isfinite(floats[ring : ring + last]).all()):
         return NUMBER, at
-    start = at + SMALLEST_MODEL
-    at_clusters = start + len(FIELDS_PACKED) * k
-    code, where = _nodes_fault(packed, start, at_clusters, n, k, next_id, clusters)
+    code, where = _columns_fault(packed, start, k, _NODES, block.PACKED_FIELDS, True, limits)
     if code == FITS:
-        code, where = _clusters_fault(packed, at_clusters, n, clusters, next_cluster, rules.max_nodes)
+        code, where = _columns_fault(packed, at_clusters, clusters, _CLUSTERS, block.CLUSTER_FIELDS, True, limits)
     if code == FITS:
-        start = at_clusters + CLUSTER_FIELDS * clusters
-        code, where = _links_fault(packed, start, joined, k, n, rules.age_max)
+        code, where = _nodes_fault(packed, start, at_clusters, n, k, clusters)
     if code == FITS:
-        code, where = _labels_fault(packed, start + 4 * joined, marks, k, classes)
+        code, where = _columns_fault(packed, joined, links, _LINKS, block.LINK_WIDTH, False, limits)
+    if code == FITS:
+        code, where = _columns_fault(packed, marks, labels, _LABELS, block.LABEL_WIDTH, False, limits)
+    if code == FITS:
+        code, where = _pairs_fault(packed, joined, marks, block.LINK_WIDTH, k, _LINKS)
+    if code == FITS:
+        code, where = _pairs_fault(packed, marks, end, block.LABEL_WIDTH, classes, _LABELS)
+    for link in range(joined, marks if code == FITS else joined, block.LINK_WIDTH):
+        if packed[link + 1] >= packed[link]:
+            return _LINKS + 1, link + 1
     return code, where
-
-
-@jit
-def _nodes_fault(packed, start, at_clusters, n, k, next_id, clusters):
-    """Check the fields of the nodes: count, id, made, won, cluster, seen, hits, since."""
-    ids = packed[at_clusters : at_clusters + clusters]
-    won = 0
-    for node in range(k):
-        count = packed[start + node]
-        # Each record was won by one node at most, which also keeps the sum from running over.
-        if count < 1 or count > n - won:
-            return NODE, start + node
-        won += count
-    for field in (1, 2):  # nodes stand in the order in which they were made
-        before = -1 if field == 1 else 0
-        most = next_id - 1 if field == 1 else n
-        for node in range(k):
-            where = start + field * k + node
-            if packed[where] <= before or packed[where] > most:
-                return NODE, where
-            before = packed[where]
-    for node in range(k):
-        where = start + 3 * k + node
-        if packed[where] < 0 or packed[where] > MAX_COUNTED:
-            return NODE, where
-    for node in range(k):
-        where = start + 4 * k + node
-        cluster = packed[where]
-        if cluster == -1:
-            continue
-        c = np.searchsorted(ids, cluster)
-        if c == clusters or ids[c] != cluster:
-            return NODE, where
-    for node in range(k):
-        made = packed[start + 2 * k + node]
-        for field in (5, 6, 7):
-            where = start + field * k + node
-            least = 0 if field == 6 else made
-            if packed[where] < least or packed[where] > n:
-                return NODE, where
-    return FITS, 0
-
-
-@jit
-def _clusters_fault(packed, start, n, clusters, next_cluster, max_nodes):
-    """Check the fields of the clusters: id, size, nodes, made."""
-    before = -1
-    for c in range(clusters):
-        where = start + c
-        if packed[where] <= before or packed[where] >= next_cluster:
-            return CLUSTERS, where
-        before = packed[where]
-        for field in (1, 2, 3):
-            where = start + field * clusters + c
-            least = 0 if field == 3 else field
-            if packed[where] < least or packed[where] > (max_nodes if field == 2 else n):
-                return CLUSTERS, where
-    return FITS, 0
-
-
-@jit
-def _links_fault(packed, start, joined, k, n, age_max):
-    """Check the links: node, earlier node, age, common wins; they stand in the order of the nodes."""
-    i, j = 0, -1
-    for at in range(start, start + 4 * joined, 4):
-        if packed[at] < i or packed[at] >= k:
-            return LINK, at
-        if packed[at] > i:
-            i, j = packed[at], -1
-        if packed[at + 1] <= j or packed[at + 1] >= i:
-            return LINK, at + 1
-        j = packed[at + 1]
-        if packed[at + 2] < 0 or packed[at + 2] > age_max + 1:
-            return LINK, at + 2
-        if packed[at + 3] < 1 or packed[at + 3] > n:
-            return LINK, at + 3
-    return FITS, 0
-
-
-@jit
-def _labels_fault(packed, start, marks, k, classes):
-    """Check the label counts: node, class, count; they stand in the order of nodes and classes."""
-    node, mark = 0, -1
-    for at in range(start, start + 3 * marks, 3):
-        if packed[at] < node or packed[at] >= k:
-            return LABEL, at
-        if packed[at] > node:
-            node, mark = packed[at], -1
-        if packed[at + 1] <= mark or packed[at + 1] >= classes:
-            return LABEL, at + 1
-        mark = packed[at + 1]
-        if packed[at + 2] < 1 or packed[at + 2] > MAX_COUNTED:
-            return LABEL, at + 2
-    return FITS, 0

@@ -6,150 +6,85 @@ The packed form is a function of the model alone, not of the capacity it happens
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block
-from resonance.engine.caea.block import (
-    add_link,
-    at_cluster,
-    at_field,
-    at_labels,
-    at_link,
-    at_ring,
-    at_shape,
-    new_block,
-    sum_sigma,
-)
+from resonance.engine.caea.block import at_cluster, at_field, at_labels, at_link, copy_floats, copy_rows
 
-HEAD_PACKED = (
-    block.N,
-    block.K,
-    block.NEXT_ID,
-    block.NEXT_CLUSTER,
-    block.CLUSTERS,
-    block.EVENTS,
-    block.PARENT_ID,
-    block.LEVEL,
-    block.LEAVES,
-    block.READ_ID,
-    block.NOVEL_RUN,
-)
-"""What a packed model begins with; how many links and labels there are comes next."""
 
-FIELDS_PACKED = (block.COUNT, block.ID, block.MADE, block.WON, block.CLUSTER, block.SEEN, block.HITS, block.SINCE)
-"""Its fields of each node."""
+@jit
+def parts_of(head, at, d, h):
+    """Return where clusters, links and labels of a packed model begin, where it ends, and how many floats it has.
+
+    Its head is at `at`; its nodes follow.
+    """
+    k, clusters = head[at + block.K], head[at + block.CLUSTERS]
+    at_clusters = at + block.HEAD + block.PACKED_FIELDS * k
+    joined = at_clusters + block.CLUSTER_FIELDS * clusters
+    marks = joined + block.LINK_WIDTH * head[at + block.JOINED]
+    end = marks + block.LABEL_WIDTH * head[at + block.MARKS]
+    return at_clusters, joined, marks, end, (d + 2) * k + min(head[at + block.N], h) * d + clusters * 2 * d
 
 
 @jit
 def packed_model(floats, integers, d, h):
     """Return the contents of a model as one array of floats and one of integers."""
     capacity, k, clusters = integers[block.CAPACITY], integers[block.K], integers[block.CLUSTERS]
-    classes, links, held = integers[block.LABELS], integers[block.LINKS], min(integers[block.N], h)
-    out_floats = np.empty((d + 2) * k + held * d + clusters * 2 * d)
-    at = 0
-    for row in range(d + 2):
-        out_floats[at : at + k] = floats[block.F_HEAD + row * capacity : block.F_HEAD + row * capacity + k]
-        at += k
-    ring = at_ring(d, capacity)
-    out_floats[at : at + held * d] = floats[ring : ring + held * d]
-    at += held * d
-    shapes = at_shape(d, h, capacity, 0)
-    out_floats[at:] = floats[shapes : shapes + clusters * 2 * d]
-
-    joined, marks = 0, 0
+    classes, links = integers[block.LABELS], integers[block.LINKS]
+    linked, counts = at_field(block.LINKED, capacity), at_labels(0, capacity, links, classes)
+    integers[block.JOINED] = np.sum(integers[linked : linked + k]) // 2
+    integers[block.MARKS] = np.count_nonzero(integers[counts : counts + k * classes])
+    at_clusters, at, _, end, length = parts_of(integers, 0, d, h)
+    out_floats, out = np.empty(length), np.empty(end, dtype=np.int64)
+    ring = min(integers[block.N], h) * d
+    copy_floats(out_floats, 0, k, ring, floats, block.F_HEAD, capacity, h * d, d, k, clusters)
+    out[: block.HEAD] = integers[: block.HEAD]
+    copy_rows(out, block.HEAD, k, integers, block.I_HEAD, capacity, block.PACKED_FIELDS, k)
+    copy_rows(
+        out, at_clusters, clusters, integers, at_cluster(0, capacity), capacity // 2, block.CLUSTER_FIELDS, clusters
+    )
     for i in range(k):
-        joined += integers[at_field(block.LINKED, capacity) + i]
-        for c in range(classes):
-            marks += 1 if integers[at_labels(i, capacity, links, classes) + c] > 0 else 0
-    joined //= 2
-    fields = len(FIELDS_PACKED) * k + block.CLUSTER_FIELDS * clusters
-    out = np.empty(len(HEAD_PACKED) + 2 + fields + 4 * joined + 3 * marks, dtype=np.int64)
-    at = 0
-    for field in HEAD_PACKED:
-        out[at] = integers[field]
-        at += 1
-    out[at], out[at + 1] = joined, marks
-    at += 2
-    for field in FIELDS_PACKED:
-        out[at : at + k] = integers[at_field(field, capacity) : at_field(field, capacity) + k]
-        at += k
-    for field in range(block.CLUSTER_FIELDS):
-        a = at_cluster(field, capacity)
-        out[at : at + clusters] = integers[a : a + clusters]
-        at += clusters
-    for i in range(k):
-        row, count = at_link(i, block.OTHER, capacity, links), integers[at_field(block.LINKED, capacity) + i]
+        row = at_link(i, block.OTHER, capacity, links)
         # By the other node: the order in which links came is no part of the model.
-        for a in np.argsort(integers[row : row + count]):
-            if integers[row + a] < i:
-                out[at], out[at + 1] = i, integers[row + a]
-                out[at + 2], out[at + 3] = integers[row + links + a], integers[row + 2 * links + a]
+        for a in row + np.argsort(integers[row : row + integers[linked + i]]):
+            if integers[a] < i:
+                out[at], out[at + 1] = i, integers[a]
+                out[at + 2], out[at + 3] = integers[a + links], integers[a + 2 * links]
                 at += 4
-    for i in range(k):
-        base = at_labels(i, capacity, links, classes)
-        for c in range(classes):
-            if integers[base + c] > 0:
-                out[at], out[at + 1], out[at + 2] = i, c, integers[base + c]
-                at += 3
+    for cell in range(k * classes):
+        if integers[counts + cell] > 0:
+            out[at], out[at + 1], out[at + 2] = cell // classes, cell % classes, integers[counts + cell]
+            at += 3
     return out_floats, out
-
-
-@jit
-def model_lengths(integers, at, d, h):
-    """Return how many floats and integers the packed model has whose integers begin at `at`."""
-    k, clusters, held = integers[at + 1], integers[at + 4], min(integers[at], h)
-    head = at + len(HEAD_PACKED)
-    floats = (d + 2) * k + held * d + clusters * 2 * d
-    fields = len(FIELDS_PACKED) * k + block.CLUSTER_FIELDS * clusters
-    return floats, len(HEAD_PACKED) + 2 + fields + 4 * integers[head] + 3 * integers[head + 1]
 
 
 @jit
 def unpacked_model(packed_floats, packed, d, h, classes):
     """Return the blocks of a packed model that fits, with room for at least one more node."""
-    k = packed[1]
-    head = len(HEAD_PACKED)
-    joined, marks = packed[head], packed[head + 1]
-    clusters, held = packed[4], min(packed[0], h)
+    k, clusters = packed[block.K], packed[block.CLUSTERS]
+    at_clusters, joined, marks, end, _ = parts_of(packed, 0, d, h)
     capacity = block.SMALLEST
     # Clusters as last read may have lost nodes since: there may be more of them than the nodes now make room for.
     while capacity <= k or capacity < 2 * clusters:
         capacity *= 2
-    at_joined = head + 2 + len(FIELDS_PACKED) * k + block.CLUSTER_FIELDS * clusters
     degree = np.zeros(k + 1, dtype=np.int64)
-    for at in range(at_joined, at_joined + 4 * joined, 4):
+    for at in range(joined, marks, block.LINK_WIDTH):
         degree[packed[at]] += 1
         degree[packed[at + 1]] += 1
     links = block.FEWEST_LINKS
     while links <= degree.max():
         links *= 2
-    floats, integers = new_block(d, h, capacity, links, classes)
-    at = 0
-    for field in HEAD_PACKED:
-        integers[field] = packed[at]
-        at += 1
-    at += 2
-    for field in FIELDS_PACKED:
-        integers[at_field(field, capacity) : at_field(field, capacity) + k] = packed[at : at + k]
-        at += k
+    floats, integers = block.new_block(d, h, capacity, links, classes)
+    integers[: block.HEAD] = packed[: block.HEAD]
+    copy_rows(integers, block.I_HEAD, capacity, packed, block.HEAD, k, block.PACKED_FIELDS, k)
+    copy_rows(
+        integers, at_cluster(0, capacity), capacity // 2, packed, at_clusters, clusters, block.CLUSTER_FIELDS, clusters
+    )
     for field in (block.CHILD, block.FIRST, block.LAST):
         integers[at_field(field, capacity) : at_field(field, capacity) + k] = -1
-    for field in range(block.CLUSTER_FIELDS):
-        a = at_cluster(field, capacity)
-        integers[a : a + clusters] = packed[at : at + clusters]
-        at += clusters
-    for _ in range(joined):
-        i, j, age, wins = packed[at], packed[at + 1], packed[at + 2], packed[at + 3]
-        add_link(integers, i, j, age, wins)
-        add_link(integers, j, i, age, wins)
-        at += 4
-    for _ in range(marks):
+    for at in range(joined, marks, block.LINK_WIDTH):
+        for i, j in ((packed[at], packed[at + 1]), (packed[at + 1], packed[at])):
+            block.add_link(integers, i, j, packed[at + 2], packed[at + 3])
+    for at in range(marks, end, block.LABEL_WIDTH):
         integers[at_labels(packed[at], capacity, links, classes) + packed[at + 1]] = packed[at + 2]
-        at += 3
-    at = 0
-    for row in range(d + 2):
-        floats[block.F_HEAD + row * capacity : block.F_HEAD + row * capacity + k] = packed_floats[at : at + k]
-        at += k
-    floats[at_ring(d, capacity) : at_ring(d, capacity) + held * d] = packed_floats[at : at + held * d]
-    at += held * d
-    shapes = at_shape(d, h, capacity, 0)
-    floats[shapes : shapes + clusters * 2 * d] = packed_floats[at : at + clusters * 2 * d]
-    sum_sigma(floats, integers, d)
+    ring = min(packed[block.N], h) * d
+    copy_floats(floats, block.F_HEAD, capacity, h * d, packed_floats, 0, k, ring, d, k, clusters)
+    block.sum_sigma(floats, integers, d)
     return floats, integers

@@ -80,9 +80,8 @@ def stored_shapes(floats, integers, rules):
     capacity, clusters, d = integers[block.CAPACITY], integers[block.CLUSTERS], rules.d
     shapes = np.empty((clusters, SHAPE_HEAD + 2 * d))
     for c in range(clusters):
-        shapes[c, 0] = integers[at_cluster(block.CLUSTER_ID, capacity) + c]
-        shapes[c, 1] = integers[at_cluster(block.CLUSTER_SIZE, capacity) + c]
-        shapes[c, 2] = integers[at_cluster(block.CLUSTER_NODES, capacity) + c]
+        for field in (block.CLUSTER_ID, block.CLUSTER_SIZE, block.CLUSTER_NODES):
+            shapes[c, field] = integers[at_cluster(field, capacity) + c]
         at = at_shape(d, rules.h, capacity, c)
         shapes[c, SHAPE_HEAD:] = floats[at : at + 2 * d]
     return shapes
@@ -95,9 +94,8 @@ def _store(floats, integers, rules, shapes, made):
     order = np.argsort(shapes[:, 0])
     for c in range(len(shapes)):
         row = shapes[order[c]]
-        integers[at_cluster(block.CLUSTER_ID, capacity) + c] = np.int64(row[0])
-        integers[at_cluster(block.CLUSTER_SIZE, capacity) + c] = np.int64(row[1])
-        integers[at_cluster(block.CLUSTER_NODES, capacity) + c] = np.int64(row[2])
+        for field in (block.CLUSTER_ID, block.CLUSTER_SIZE, block.CLUSTER_NODES):
+            integers[at_cluster(field, capacity) + c] = np.int64(row[field])
         integers[at_cluster(block.CLUSTER_MADE, capacity) + c] = made[order[c]]
         at = at_shape(d, rules.h, capacity, c)
         floats[at : at + 2 * d] = row[SHAPE_HEAD:]
@@ -106,22 +104,10 @@ def _store(floats, integers, rules, shapes, made):
 
 @jit
 def read_clusters(floats, integers, rules, path, record, log):
-    """Read the confirmed clusters of a model, carry their ids, and append what changed to `log`.
-
-    Parameters
-    ----------
-    path : ndarray of int64
-        Node ids that lead to the model.
-    record : int
-        Index in the batch of the record that causes the reading.
-    log : numba list of ndarray
-        Receives the events.
-    """
+    """Read the confirmed clusters of a model, carry their ids, and append to `log` what changed at a record."""
     capacity, k, old = integers[block.CAPACITY], integers[block.K], integers[block.CLUSTERS]
-    whole, real = np.empty((8, k), dtype=np.int64), np.empty((4, k))
-    group, first, start, length = whole[0], whole[1], whole[2], whole[3]
-    where, partner, member, why = whole[4], whole[5], whole[6], whole[7]
-    last, w, best, bar = real[0], real[1], real[2], real[3]
+    group, first, start, length, where, partner, member, why = np.empty((8, k), dtype=np.int64)
+    last, w, best, bar = np.empty((4, k))
     bar[:] = rules.tau
     why[:] = AFFINITY if rules.affinity else NO_REASON
     affinity = rules.affinity
@@ -143,10 +129,8 @@ def read_clusters(floats, integers, rules, path, record, log):
 
     node_cluster = at_field(block.CLUSTER, capacity)
     counts = at_field(block.COUNT, capacity)
-    old_ids = integers[at_cluster(block.CLUSTER_ID, capacity) : at_cluster(block.CLUSTER_ID, capacity) + old].copy()
-    old_made = integers[
-        at_cluster(block.CLUSTER_MADE, capacity) : at_cluster(block.CLUSTER_MADE, capacity) + old
-    ].copy()
+    at_ids, at_made = at_cluster(block.CLUSTER_ID, capacity), at_cluster(block.CLUSTER_MADE, capacity)
+    old_ids, old_made = integers[at_ids : at_ids + old].copy(), integers[at_made : at_made + old].copy()
     place, weight = np.full(k, -1, dtype=np.int64), np.empty(k)
     for node in range(k):
         weight[node] = integers[counts + node]

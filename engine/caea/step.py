@@ -5,33 +5,12 @@ threshold: the order of nodes is the same, and one square root a record is enoug
 """
 
 import numpy as np
+from resonance.engine import correntropy
 from resonance.engine.arithmetic import float_of, inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
-from resonance.engine.caea.block import (
-    add_link,
-    add_sigma,
-    at_cluster,
-    at_field,
-    at_link,
-    at_ring,
-    at_sigma,
-    at_threshold,
-    at_weight,
-    find_link,
-    mean_sigma,
-    sum_sigma,
-)
-from resonance.engine.correntropy import (
-    FAR,
-    cim,
-    median_bandwidth,
-    scale_of,
-    smallest,
-    spread_of_one,
-    squared_cim,
-    varying_bandwidth,
-)
+from resonance.engine.caea.block import at_field, at_link, at_ring, at_sigma, at_threshold, at_weight
+from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 
 # What a step tells beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
@@ -61,11 +40,11 @@ def bandwidth(floats, integers, rules, factors, x, work):
     d, m, k = rules.d, min(integers[block.N], rules.h), integers[block.K]
     window = borrow(floats)[at_ring(d, integers[block.CAPACITY]) :]
     if not rules.varying or m == 1:
-        return median_bandwidth(window, m, d, factors, x, work)
-    sigma = varying_bandwidth(window, m, d, factors, work)
+        return correntropy.median_bandwidth(window, m, d, factors, x, work)
+    sigma = correntropy.varying_bandwidth(window, m, d, factors, work)
     if sigma > 0.0:
         return sigma
-    return mean_sigma(floats, k) if k > 0 else factors[0] * spread_of_one(x, d)
+    return block.mean_sigma(floats, k) if k > 0 else factors[0] * correntropy.spread_of_one(x, d)
 
 
 @jit
@@ -76,19 +55,16 @@ def append_node(floats, integers, rules, x, sigma, threshold, clock):
         floats[at_weight(i, capacity) + k] = x[i]
     floats[at_sigma(d, capacity) + k] = sigma
     floats[at_threshold(d, capacity) + k] = threshold
-    add_sigma(floats, sigma)
+    block.add_sigma(floats, sigma)
     integers[at_field(block.COUNT, capacity) + k] = 1
     integers[at_field(block.ID, capacity) + k] = integers[block.NEXT_ID]
-    integers[at_field(block.MADE, capacity) + k] = integers[block.N]
     integers[at_field(block.WON, capacity) + k] = clock
+    for field in (block.MADE, block.SEEN, block.SINCE):
+        integers[at_field(field, capacity) + k] = integers[block.N]
     for field in (block.CLUSTER, block.CHILD, block.FIRST, block.LAST):
         integers[at_field(field, capacity) + k] = -1
-    integers[at_field(block.KEPT, capacity) + k] = 0
-    integers[at_field(block.SEEN, capacity) + k] = integers[block.N]
-    integers[at_field(block.HITS, capacity) + k] = 0
-    integers[at_field(block.SINCE, capacity) + k] = integers[block.N]
-    integers[at_field(block.DEGREE, capacity) + k] = 0
-    integers[at_field(block.LINKED, capacity) + k] = 0
+    for field in (block.HITS, block.KEPT, block.DEGREE, block.LINKED):
+        integers[at_field(field, capacity) + k] = 0
     integers[block.NEXT_ID] += 1
     integers[block.K] = k + 1
     return k
@@ -123,20 +99,11 @@ def _mean_nearest(floats, integers, rules, start, scale, sums, squares):
 
 
 @jit
-def _set_thresholds(floats, integers, d, value):
-    """Give all nodes the same threshold."""
-    a = at_threshold(d, integers[block.CAPACITY])
-    for node in range(integers[block.K]):
-        floats[a + node] = value
-
-
-@jit
 def _set_sigmas(floats, integers, d, value):
     """Give all nodes the same bandwidth."""
     a = at_sigma(d, integers[block.CAPACITY])
-    for node in range(integers[block.K]):
-        floats[a + node] = value
-    sum_sigma(floats, integers, d)
+    floats[a : a + integers[block.K]] = value
+    block.sum_sigma(floats, integers, d)
 
 
 @jit
@@ -155,12 +122,11 @@ def _found_early(floats, integers, rules, factors, x, clock, sums, squares, work
     if k + 1 == rules.h:
         if rules.varying:  # the first bandwidths are of too few records
             _set_sigmas(floats, integers, d, sigma)
-        scale = scale_of(mean_sigma(floats, k + 1))
+        scale = scale_of(block.mean_sigma(floats, k + 1))
         value = _mean_nearest(floats, integers, rules, 0, scale, sums, squares)
-        _set_thresholds(floats, integers, d, value)
+        floats[a : a + k + 1] = value
     else:
-        for j in range(k):
-            floats[a + j] = mean
+        floats[a : a + k] = mean
     return node
 
 
@@ -182,7 +148,7 @@ def _win(floats, integers, rules, k1, k2, x, both):
             found = np.int64(at)
         if age == 0:
             continue
-        mirror = at_link(j, block.AGE, capacity, links) + find_link(integers, j, k1, capacity, links)
+        mirror = at_link(j, block.AGE, capacity, links) + block.find_link(integers, j, k1, capacity, links)
         age = age + 1 if age <= rules.age_max else 0
         integers[row + links + at] = age
         integers[mirror] = age
@@ -195,10 +161,10 @@ def _win(floats, integers, rules, k1, k2, x, both):
                 w = np.uintp(at_weight(i, capacity) + j)
                 floats[w] += (x[i] - floats[w]) * share
     if found < 0:
-        add_link(integers, k1, k2, 1 if both else 0, 1)
-        add_link(integers, k2, k1, 1 if both else 0, 1)
+        block.add_link(integers, k1, k2, 1 if both else 0, 1)
+        block.add_link(integers, k2, k1, 1 if both else 0, 1)
         return
-    mirror = at_link(k2, block.OTHER, capacity, links) + find_link(integers, k2, k1, capacity, links)
+    mirror = at_link(k2, block.OTHER, capacity, links) + block.find_link(integers, k2, k1, capacity, links)
     integers[row + 2 * links + found] += 1
     integers[mirror + 2 * links] += 1
     if both:
@@ -220,21 +186,9 @@ def _count_hits(floats, integers, d, squares):
 
 @inline
 def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, told):
-    """Learn `x` and answer for it; the block has room for one more node and link. Deletion and reading come after.
+    """Learn `x` and answer for it; the block has room for one more node and link. Return the position of its node.
 
-    Parameters
-    ----------
-    clock : int
-        Written to the winner, for evictions.
-    sums, squares, work : ndarray
-        Scratch: capacity floats, capacity integers, 2 d floats.
-    told : ndarray of shape (TOLD,)
-        Filled with what else is known of the step.
-
-    Returns
-    -------
-    int
-        Position of the node that the record was given to.
+    Deletion and reading come after. The clock is written to the winner, for evictions; `told` gets what else is known.
     """
     d, h = rules.d, rules.h
     capacity, k = integers[block.CAPACITY], integers[block.K]
@@ -251,7 +205,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
 
     weights = floats[block.F_HEAD :]
     padded = (k + 7) & ~7
-    sigma = mean_sigma(floats, k) if k > 0 else 1.0
+    sigma = block.mean_sigma(floats, k) if k > 0 else 1.0
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
     k1, best = smallest(squares, padded)
     if integers[block.CLUSTERS] > 0:
@@ -321,7 +275,9 @@ def nodes_to_remove(floats, integers, rules, gone):
     degree, made = at_field(block.DEGREE, capacity), at_field(block.MADE, capacity)
     waiting = rules.varying and k > 0 and floats[at_threshold(rules.d, capacity) + k - 1] == 0.0
     clusters, removed = integers[block.CLUSTERS], 0
-    ids = integers[at_cluster(block.CLUSTER_ID, capacity) : at_cluster(block.CLUSTER_ID, capacity) + clusters]
+    ids = integers[
+        block.at_cluster(block.CLUSTER_ID, capacity) : block.at_cluster(block.CLUSTER_ID, capacity) + clusters
+    ]
     seen, cluster = at_field(block.SEEN, capacity), at_field(block.CLUSTER, capacity)
     last = np.zeros(clusters if rules.expire > 0 else 0, dtype=np.int64)
     if rules.expire > 0:
@@ -358,16 +314,16 @@ def renew(floats, integers, rules, factors, sums, squares, work):
         return
     run, thresholds = integers[block.NOVEL_RUN], at_threshold(d, capacity)
     if floats[thresholds + k - 1] == 0.0 or (rules.renew > 0 and run == rules.renew):
-        sigma = varying_bandwidth(borrow(floats)[at_ring(d, capacity) :], rules.h, d, factors, work)
+        sigma = correntropy.varying_bandwidth(borrow(floats)[at_ring(d, capacity) :], rules.h, d, factors, work)
         value = 0.0
         if sigma > 0.0:
             value = _mean_nearest(floats, integers, rules, k - rules.h, scale_of(sigma), sums, squares)
         if value > 0.0:
-            _set_thresholds(floats, integers, d, value)
+            floats[thresholds : thresholds + k] = value
             _set_sigmas(floats, integers, d, sigma)
     elif rules.renew > 0 and run > rules.renew and run % rules.renew == 0:
-        for node in range(k):
-            floats[thresholds + node] = min(1.0, WIDER * floats[thresholds + node])
+        for node in range(thresholds, thresholds + k):
+            floats[node] = min(1.0, WIDER * floats[node])
 
 
 @jit

@@ -64,13 +64,8 @@ def _edges_between(integers, group):
 def join_without_valley(integers, rules, group, last, bar, why, reason):
     """Join the groups that no valley divides, by the highest pass first; return the valleys that are left.
 
-    Parameters
-    ----------
-    group : ndarray of int64
-        By node, an earlier node of its group, itself where there is none; joined groups point to the earlier one.
-    last, bar, why : ndarray
-        By first node of a group that is joined here, they get the depth of the last dip, the depth that it needed to
-        be a valley, and `reason`.
+    `group` points from a node to an earlier one of its group. At the first node of a group that is joined, `last` gets
+    the depth of the last dip, `bar` the depth that it needed to be a valley, and `why` the reason.
     """
     capacity, k, n = integers[block.CAPACITY], integers[block.K], integers[block.N]
     hits = integers[at_field(block.HITS, capacity) : at_field(block.HITS, capacity) + k]

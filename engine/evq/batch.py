@@ -11,15 +11,10 @@ from resonance.engine.evq.step import found, keep_record, move, nearest, note_ra
 
 @jit
 def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, node, counted):
-    """Learn a batch from record `start` on.
+    """Learn a batch from record `start` on; return the first record that was not learned.
 
     A record adds at most one cluster, the last of a warm-up that much for each that waited; where there is no room for
     that the batch is interrupted before it.
-
-    Returns
-    -------
-    int
-        The first record that was not learned.
     """
     head, slots = model.head, len(model.slot)
     for t in range(start, len(X)):

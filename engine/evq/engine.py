@@ -1,5 +1,6 @@
 """eVQ, eVQ-A, eVQ-AM and eVQ-AMS: ellipsoids that follow a stream, merge and split."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -12,14 +13,13 @@ from resonance.engine.events import events_from
 from resonance.engine.evq import layout
 from resonance.engine.evq.batch import learn_batch, predict_batch
 from resonance.engine.evq.events import CRITERIA, FURTHER, shapes_of
-from resonance.engine.evq.layout import HELD, ID, LAST, MADE, RADIUS, SUPPORT, K, new_model, resized
+from resonance.engine.evq.layout import HELD, ID, LAST, MADE, RADIUS, SUPPORT, Buffers, K, note_shape, work_for
 from resonance.engine.evq.merge import consolidate
-from resonance.engine.evq.model_state import packed_model, unpacked_model
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
-from resonance.engine.evq.work import work_for
 from resonance.engine.facts import ModelFacts
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels, no_prediction
+from resonance.engine.table import checked, packed, put, require, require_covariances, resized
 
 
 class EVQ(FlatEngine):
@@ -81,22 +81,20 @@ class EVQ(FlatEngine):
         self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
         low, high = self._given["low"] or 0.0, self._given["high"] or 0.0
-        self._model = new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
+        self._model = layout.new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
         """Learn a batch; with `told` return the number of clusters after each record."""
         counted = np.empty(len(batch) if told else 0, dtype=np.int64)
-        slots, classes = len(self._model.slot), int(labels.max()) + 1
-        if classes > self._model.votes.shape[1]:
-            self._model = resized(self._model, self._rules, slots, classes)
-        work, done = work_for(self._rules, self._log), 0
-        answers = filled_by_kernels(step)
-        while True:
-            done = learn_batch(self._model, self._rules, batch, labels, done, work, *answers, counted)
-            if done == len(batch):
-                return counted
+        slots, classes = self._model.votes.shape
+        self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
+        work, done, answers = work_for(self._rules, self._log), 0, filled_by_kernels(step)
+        while (done := learn_batch(self._model, self._rules, batch, labels, done, work, *answers, counted)) < len(
+            batch
+        ):
             slots = min(max(2 * slots, slots + self._given["warmup"]), self._given["max_clusters"])
-            self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
+            self._model = resized(self._model, slots=slots)
+        return counted
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         outside = np.ones(len(batch), dtype=np.bool_)
@@ -154,15 +152,36 @@ class EVQ(FlatEngine):
         # A cluster is its own node.
         return ModelFacts((), int(self._model.head[layout.N]), since, {each: each for each in ids})
 
+    def _sampled(self, held: IntArray) -> BoolArray:
+        """Return which places of the buffers have a record."""
+        sampled: BoolArray = np.arange(self._model.buffer.shape[1]) < held[:, None]
+        return sampled
+
     def _packed(self) -> dict[str, NDArray[Any]]:
-        return packed_model(self._model)
+        model = self._model
+        used, learned = model.slot[: model.head[K]], int(model.head[layout.N])
+        sampled = self._sampled(model.number[used, HELD])
+        buffers = Buffers(model.buffer[used][sampled], model.buffer_label[used][sampled])
+        return packed(model, slots=used, warmup=learned if learned < len(model.waiting) else 0) | packed(buffers)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        clusters, classes = arrays["votes"].shape
-        if not dimension or classes > MAX_CLASSES or clusters != len(arrays["number"]):
-            raise ValueError(f"{dimension!r} features, {classes} classes, {clusters} clusters with votes")
-        self._begin(dimension, max(layout.SMALLEST, 2 * clusters), classes)
-        unpacked_model(self._model, self._rules, arrays)
+        rules, sizes = rules_from(self._given, dimension), {"d": dimension, "classes": arrays["votes"].shape[1]}
+        found, buffers = checked(layout.Model, arrays, **sizes), checked(Buffers, arrays, **sizes)
+        learned, count, held = found["learned"], found["slots"], found["held"]
+        require(dimension > 0 and sizes["classes"] <= MAX_CLASSES, "sizes")
+        require(found["clusters"] == count <= rules.max_clusters and found["events"] <= 4 * learned, "head")
+        waits = learned if rules.running and learned < rules.warmup else 0
+        require(found["warmup"] == waits and not (waits and count), "waiting")
+        most = rules.n_sub if rules.splits else 0
+        require((held >= min(most, 1)).all() and (held <= most).all() and buffers["kept"] == held.sum(), "buffers")
+        require_covariances(found["cov"], 0.0 if rules.euclidean else sys.float_info.min)
+        self._begin(dimension, max(layout.SMALLEST, 2 * count), sizes["classes"])
+        put(self._model, found)
+        sampled = self._sampled(held)
+        self._model.buffer[:count][sampled] = buffers["buffer"]
+        self._model.buffer_label[:count][sampled] = buffers["buffer_label"]
+        for i in range(count):
+            note_shape(self._model, rules, i)
 
     @property
     def ellipsoids(self) -> dict[str, NDArray[Any]]:

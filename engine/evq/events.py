@@ -19,23 +19,16 @@ _LARGEST = 1.7e308
 
 
 @jit
-def shape_of(model, rules, i, shape):
-    """Write slot `i` as (id, size, nodes, centre, spread) to `shape`."""
-    d = rules.d
-    shape[0] = model.number[i, ID]
-    shape[1] = model.number[i, SUPPORT]
-    shape[2] = 1.0
-    for a in range(d):
-        shape[SHAPE_HEAD + a] = model.centre[i, a]
-        shape[SHAPE_HEAD + d + a] = np.sqrt(model.cov[i, a, a])
-
-
-@jit
 def shapes_of(model, rules, slots):
     """Return slots as rows (id, size, nodes, centre, spread)."""
-    shapes = np.empty((len(slots), SHAPE_HEAD + 2 * rules.d))
+    d = rules.d
+    shapes = np.ones((len(slots), SHAPE_HEAD + 2 * d))
     for row in range(len(slots)):
-        shape_of(model, rules, slots[row], shapes[row])
+        i, shape = slots[row], shapes[row]
+        shape[0], shape[1] = model.number[i, ID], model.number[i, SUPPORT]
+        for a in range(d):
+            shape[SHAPE_HEAD + a] = model.centre[i, a]
+            shape[SHAPE_HEAD + d + a] = np.sqrt(model.cov[i, a, a])
     return shapes
 
 

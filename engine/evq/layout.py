@@ -7,15 +7,13 @@ its slot only goes behind the listed ones. A model that grows is a new set of ar
 from typing import NamedTuple
 
 import numpy as np
+from numba.typed import List
 from resonance.engine.arithmetic import exp_minus, inline, jit, log1p
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.table import Numbers, floats, ints, new
 
-# The head.
-N = 0  # records accepted
-K = 1  # clusters
-NEXT_ID = 2
-EVENTS = 3  # events so far
-HEAD = 4
+# The head: records accepted, clusters, the next id, events so far.
+N, K, NEXT_ID, EVENTS = range(4)
 
 SMALLEST = 8
 """Clusters that a new model has room for."""
@@ -57,100 +55,68 @@ class Rules(NamedTuple):
     seed: np.uint64
 
 
-# Columns of `Model.number`.
-ID = 0
-SUPPORT = 1  # k
-LAST = 2  # number of the record won last
-FRESH = 3  # records that entered the buffer since its last split test
-HELD = 4  # records in the buffer
-MADE = 5  # records accepted when the cluster was founded
-NUMBERS = 6
+# Columns of `Model.number`: support is k, LAST the number of the record won last, FRESH the records that entered the
+# buffer since its last split test, HELD those in it, MADE the records accepted when the cluster was founded.
+ID, SUPPORT, LAST, FRESH, HELD, MADE = range(6)
 
-# Columns of `Model.shape`: what follows from support and covariance.
-RADIUS = 0  # r(k)
-TRACE = 1
-LOGDET = 2  # ln det C; NaN while it is not known
-SHAPES = 3
+# Columns of `Model.shape`: r(k), trace of C, ln det C; the last is NaN while it is not known.
+RADIUS, TRACE, LOGDET = range(3)
 
 
 class Model(NamedTuple):
-    """A model. `slot` lists the clusters by ascending id; all that follows it has a row for each slot.
+    """A model; from `number` on arrays have a row for each slot."""
 
-    Attributes
-    ----------
-    head : ndarray of int64
-        Counters, see the constants.
-    ranges : ndarray of shape (2, d)
-        Lowest and highest value of each feature.
-    waiting : ndarray of shape (warmup, d)
-        The records of the warm-up.
-    waiting_label : ndarray of int64, shape (warmup,)
-        Their labels.
-    slot : ndarray of int64
-        Slots of the clusters, then the free ones.
-    number : ndarray of int64, shape (slots, 6)
-        Columns above.
-    shape : ndarray of shape (slots, 3)
-        Columns above.
-    centre : ndarray of shape (slots, d)
-        c.
-    cov, inv : ndarray of shape (slots, d, d)
-        C and P, its inverse; Euclidean clusters have the diagonal of C only.
-    buffer : ndarray of shape (slots, n_sub, d)
-        A sample of the records won; none without splits.
-    buffer_label : ndarray of int64, shape (slots, n_sub)
-        Their labels.
-    votes : ndarray of int64, shape (slots, classes)
-        Labels of the records won.
-    """
+    head: IntArray = ints((
+        Numbers(1, name="learned"), Numbers(name="clusters"), Numbers(high="learned", name="next_id"),
+        Numbers(name="events"),
+    ))  # fmt: skip
+    ranges: FloatArray = floats(2, "d", most=2.0 * MAGNITUDE)  # lowest and highest value of each feature
+    waiting: FloatArray = floats("warmup", "d", most=2.0 * MAGNITUDE)  # the records of the warm-up
+    waiting_label: IntArray = ints("warmup", low=-1, below="classes")
+    slot: IntArray = ints("slots", fill=np.arange, stored=False)  # of the clusters by ascending id, then the free ones
+    number: IntArray = ints("slots", (
+        Numbers(below="next_id", ascending=True), Numbers(1, "learned", total="learned", name="support"),
+        Numbers(below="learned"), Numbers(), Numbers(name="held"), Numbers(1, "learned"),
+    ))  # fmt: skip
+    shape: FloatArray = floats("slots", 3, stored=False)
+    centre: FloatArray = floats("slots", "d", most=2.0 * MAGNITUDE)  # c
+    cov: FloatArray = floats("slots", "d", "d")  # C, of Euclidean clusters its diagonal
+    inv: FloatArray = floats("slots", "d", "d")  # P, its inverse
+    buffer: FloatArray = floats("slots", "sample", "d", stored=False)  # of the records won; none without splits
+    buffer_label: IntArray = ints("slots", "sample", stored=False)
+    votes: IntArray = ints("slots", "classes", high="support")  # labels of the records won
 
-    head: IntArray
-    ranges: FloatArray
-    waiting: FloatArray
-    waiting_label: IntArray
-    slot: IntArray
-    number: IntArray
-    shape: FloatArray
-    centre: FloatArray
-    cov: FloatArray
-    inv: FloatArray
-    buffer: FloatArray
-    buffer_label: IntArray
-    votes: IntArray
+
+class Buffers(NamedTuple):
+    """What a state has of the buffers, one behind the other."""
+
+    buffer: FloatArray = floats("kept", "d", most=2.0 * MAGNITUDE)
+    buffer_label: IntArray = ints("kept", low=-1, below="classes")
+
+
+class Work(NamedTuple):
+    """Vectors and matrices of d features, and the rows of events (see `engine.events`)."""
+
+    v: FloatArray
+    u: FloatArray
+    scale: FloatArray
+    upper: FloatArray
+    square: FloatArray
+    log: List
+
+
+def work_for(rules: Rules, log: List) -> Work:
+    """Return room for steps that append their events to a log."""
+    d = rules.d
+    return Work(np.empty(d), np.empty(d), np.empty(d), np.zeros((d, d)), np.empty((d, d)), log)
 
 
 def new_model(rules: Rules, low: float, high: float, slots: int, classes: int) -> Model:
     """Return an empty model with room for `slots` clusters and `classes` labels."""
-    d, held = rules.d, rules.n_sub if rules.splits else 0
-    waiting = rules.warmup if rules.running else 0
-    ends = (np.inf, -np.inf) if rules.running else (low, high)
-    return Model(
-        head=np.zeros(HEAD, dtype=np.int64),
-        ranges=np.repeat(np.array(ends)[:, None], d, axis=1),
-        waiting=np.zeros((waiting, d)),
-        waiting_label=np.zeros(waiting, dtype=np.int64),
-        slot=np.arange(slots, dtype=np.int64),
-        number=np.zeros((slots, NUMBERS), dtype=np.int64),
-        shape=np.zeros((slots, SHAPES)),
-        centre=np.zeros((slots, d)),
-        cov=np.zeros((slots, d, d)),
-        inv=np.zeros((slots, d, d)),
-        buffer=np.zeros((slots, held, d)),
-        buffer_label=np.zeros((slots, held), dtype=np.int64),
-        votes=np.zeros((slots, classes), dtype=np.int64),
-    )
-
-
-def resized(model: Model, rules: Rules, slots: int, classes: int) -> Model:
-    """Return a copy of a model with room for `slots` clusters, at least those it has, and `classes` labels."""
-    larger = new_model(rules, 0.0, 0.0, slots, classes)
-    used = model.slot[: model.head[K]]
-    for name in ("head", "ranges", "waiting", "waiting_label"):
-        getattr(larger, name)[...] = getattr(model, name)
-    for name in ("number", "shape", "centre", "cov", "inv", "buffer", "buffer_label"):
-        getattr(larger, name)[: len(used)] = getattr(model, name)[used]
-    larger.votes[: len(used), : model.votes.shape[1]] = model.votes[used]
-    return larger
+    sizes = {"warmup": rules.warmup if rules.running else 0, "sample": rules.n_sub if rules.splits else 0}
+    model = new(Model, d=rules.d, slots=slots, classes=classes, **sizes)
+    model.ranges.T[:] = (np.inf, -np.inf) if rules.running else (low, high)
+    return model
 
 
 @inline

@@ -17,12 +17,9 @@ _ORTHOGONAL = 1e-15
 
 @jit
 def factor(matrix, d, scale, upper):
-    """Write s and U with ``matrix = diag(s) U' U diag(s)`` to `scale` and `upper`; below its diagonal U is not set.
+    """Write s and U with ``matrix = diag(s) U' U diag(s)`` to `scale` and `upper`; return ln det of the matrix.
 
-    Returns
-    -------
-    float
-        ln det of the matrix.
+    Below its diagonal U is not set.
     """
     for a in range(d):
         scale[a] = np.sqrt(matrix[a, a])
@@ -60,13 +57,7 @@ def squared_norm(scale, upper, d, v):
 
 @jit
 def invert(matrix, d, scale, upper, work, inverse):
-    """Write the inverse of a matrix, exactly symmetric; `scale`, `upper` and `work` are room.
-
-    Returns
-    -------
-    float
-        ln det of the matrix.
-    """
+    """Write the inverse of a matrix, exactly symmetric; return ln det of it. `scale`, `upper` and `work` are room."""
     logdet = factor(matrix, d, scale, upper)
     # work = U^-1', by rows from the first: row i of U^-1' is column i of U^-1.
     for i in range(d):

@@ -186,23 +186,9 @@ def room_for(n):
 
 @jit
 def score(p, b, rules, room):
-    """Return how clearly a sample falls into two (29)-(31), and where to cut it.
+    """Return how clearly a sorted sample falls into two (29)-(31), 0 where it is not split, and where to cut it.
 
-    Parameters
-    ----------
-    p : ndarray of shape (b,)
-        The projections, sorted.
-
-    Returns
-    -------
-    separation : float
-        0 where the sample is not split.
-    cut : float
-        In the units of `p`.
-    components : int
-        Of the mixture that told.
-    gain : float
-        BIC of one component less that of the mixture.
+    Then the number of components of the mixture that showed it, and the BIC of one component less that of the mixture.
     """
     records, reals, places = room
     z, live, prefix = records[0], records[1], records[2]

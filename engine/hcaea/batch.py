@@ -7,7 +7,7 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block as layout
 from resonance.engine.caea.batch import scratch_for
 from resonance.engine.caea.block import at_field, at_threshold, mean_sigma
-from resonance.engine.caea.packing import model_lengths, packed_model, unpacked_model
+from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import FREE, append_record, label_of, next_record, put_record
 from resonance.engine.hcaea.leaves import leaves_below
@@ -94,14 +94,8 @@ def _pack_chain(floats, pool, d, slot, count):
 @jit
 def pack_tree(indexes, rules, first):
     """Return a model and those below it with what their nodes keep, depth first in node order: two lists of arrays."""
-    return pack_models(indexes[0], rules, subtree(indexes[0], first, False))
-
-
-@jit
-def pack_models(table, rules, models):
-    """Return models with what their nodes keep as two lists of arrays."""
-    out_floats, out_integers = List.empty_list(FLOATS), List.empty_list(INTEGERS)
-    for m in models:
+    table, out_floats, out_integers = indexes[0], List.empty_list(FLOATS), List.empty_list(INTEGERS)
+    for m in subtree(table, first, False):
         head = head_of(table, m)
         capacity, k = head[layout.CAPACITY], head[layout.K]
         block, packed = packed_model(block_of(table, m), head, rules.d, rules.h)
@@ -130,12 +124,9 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
     last = np.full(rules.max_depth + 1, -1, dtype=np.int64)  # the last model of each level: the parent of what comes
     last[0] = above
     while at_i < len(packed):
-        length_f, length_i = model_lengths(packed, at_i, d, h)
-        block, head = unpacked_model(
-            packed_floats[at_f : at_f + length_f], packed[at_i : at_i + length_i], d, h, classes
-        )  # fmt: skip
-        at_f += length_f
-        at_i += length_i
+        _, _, _, end, length = parts_of(packed, at_i, d, h)
+        block, head = unpacked_model(packed_floats[at_f : at_f + length], packed[at_i:end], d, h, classes)
+        at_f, at_i = at_f + length, end
         m = add(floats, integers, indexes, block, head)
         level, capacity, k = head[layout.LEVEL], head[layout.CAPACITY], head[layout.K]
         if level > 0:
@@ -155,10 +146,9 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
                 at_f += d
                 at_i += 1
                 if node < k:
-                    first, tail = at_field(layout.FIRST, capacity) + node, at_field(layout.LAST, capacity) + node
-                    append_record(integers[POOL], head, first, tail, at_field(layout.KEPT, capacity) + node, slot)
+                    append_record(integers[POOL], head, at_field(layout.FIRST, capacity) + node, capacity, slot)
                 else:
-                    append_record(integers[POOL], head, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING, slot)
+                    append_record(integers[POOL], head, layout.WAIT_FIRST, 1, slot)
     for m in range(ROOT, len(integers)):
         if integers[m][layout.LEVEL] == 1 and integers[m][layout.LEAVES] != leaves_below(indexes[0], m):
             return False

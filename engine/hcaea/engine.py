@@ -2,24 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Prediction, Step, check_batch
-from resonance.engine.caea.block import CAPACITY, CHILD, ID, K, at_field
-from resonance.engine.caea.engine import nodes_of, rules_from
+from resonance.engine.base import Prediction, Step, check_batch
+from resonance.engine.caea.block import CHILD, ID, K
+from resonance.engine.caea.engine import fields_of, nodes_of
 from resonance.engine.caea.reading import CRITERIA
-from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.classes import MAX_CLASSES, majority_label
+from resonance.engine.classes import majority_label
 from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
-from resonance.engine.hcaea.batch import learn_batch, pack_tree, predict_clusters, predict_labels, unpack_tree
-from resonance.engine.hcaea.faults import tree_fault
+from resonance.engine.hcaea.batch import learn_batch, predict_clusters, predict_labels
 from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.hcaea.model_tree import RootedTree
 from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
-from resonance.engine.state import pack
 
 
 class HCAEA(RootedTree):
@@ -68,7 +65,6 @@ class HCAEA(RootedTree):
     """
 
     name: ClassVar[str] = "hcaea"
-    revision: ClassVar[int] = 2
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         batch, marks = self._received(X, labels)
@@ -110,11 +106,8 @@ class HCAEA(RootedTree):
 
     def _find_leaves(self, m: int, path: tuple[int, ...], rows: list[tuple[int, int, tuple[int, ...]]]) -> None:
         """Append model, position and path of each leaf at and below a model."""
-        head = self._integers[m]
-        capacity, k = int(head[CAPACITY]), int(head[K])
-        names = head[at_field(ID, capacity) : at_field(ID, capacity) + k].tolist()
-        children = head[at_field(CHILD, capacity) : at_field(CHILD, capacity) + k].tolist()
-        for at, (name, child) in enumerate(zip(names, children, strict=True)):
+        fields = fields_of(self._integers[m])
+        for at, (name, child) in enumerate(zip(fields[ID].tolist(), fields[CHILD].tolist(), strict=True)):
             if child >= 0 and self._integers[child][K] > 2:
                 self._find_leaves(child, (*path, name), rows)
             else:
@@ -134,30 +127,3 @@ class HCAEA(RootedTree):
                 weights[:, :total] = leaves["weight"].T
                 predict_labels(weights.ravel(), stride, total, leaves["sigma"], leaves["label"], batch, answer.label)
         return answer
-
-    def clusters(self) -> list[Cluster]:  # noqa: D102
-        found: list[Cluster] = []
-        if self.dimension:
-            self._collect(ROOT, (), found)
-        return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
-
-    def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
-        header["classes"] = self._classes
-        floats, integers = pack_tree(self._indexes, self._rules, ROOT)
-        arrays = {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
-        return pack(self.name, self.revision, header, arrays)
-
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
-        if dimension:
-            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
-            check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))
-            model._begin(dimension)
-            model._classes = classes
-            if not unpack_tree(*model._memory, model._rules, classes, floats, integers, -1):
-                raise StateError(f"the state of {cls.name} does not have the leaves that it says it has")
-        return model

@@ -2,9 +2,8 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.caea import faults
-from resonance.engine.caea.faults import first_not_finite, model_fault
-from resonance.engine.caea.packing import model_lengths
+from resonance.engine.caea import block, faults
+from resonance.engine.caea.packing import parts_of
 
 
 @jit
@@ -21,29 +20,28 @@ def tree_fault(floats, packed, rules, classes, first):
     free = np.zeros(rules.max_depth + 1, dtype=np.int64)  # its first node that may be the parent of what comes
     at_floats, at, above = 0, 0, first - 1
     while at < len(packed):
-        code, where = model_fault(floats, at_floats, packed, at, rules, classes)
+        code, where = faults.model_fault(floats, at_floats, packed, at, rules, classes)
         if code != faults.FITS:
             return code, where
-        k, level = packed[at + 1], packed[at + 7]
+        k, level = packed[at + block.K], packed[at + block.LEVEL]
         if level > above + 1 or level < first or (level == first) != (at == 0):
-            return faults.PLACE, at + 7
+            return block.LEVEL, at + block.LEVEL
         if level > first:
             parent = begins[level - 1]
-            names, nodes = parent + faults.SMALLEST_MODEL + packed[parent + 1], packed[parent + 1]
+            nodes = packed[parent + block.K]
+            names = parent + block.HEAD + block.ID * nodes
             node = free[level - 1]
-            while node < nodes and packed[names + node] != packed[at + 6]:
+            while node < nodes and packed[names + node] != packed[at + block.PARENT_ID]:
                 node += 1
             if node == nodes:
-                return faults.PLACE, at + 6
+                return block.PARENT_ID, at + block.PARENT_ID
             free[level - 1] = node + 1
         begins[level], free[level], above = at, 0, level
-        length_floats, length = model_lengths(packed, at, d, rules.h)
-        at_floats += length_floats
-        at += length
-        if at + k + 1 > len(packed):
-            return faults.CUT, at
-        kept, last = at, level + 1 == rules.max_depth
-        at += k + 1
+        _, _, _, kept, length = parts_of(packed, at, d, rules.h)
+        at_floats += length
+        at, last = kept + k + 1, level + 1 == rules.max_depth
+        if at > len(packed):
+            return faults.CUT, kept
         for node in range(k + 1):
             count = packed[kept + node]
             # Nodes of the last level never have a child that could learn what they kept.
@@ -51,11 +49,11 @@ def tree_fault(floats, packed, rules, classes, first):
                 return faults.KEPT, kept + node
             if count > len(packed) - at or count * d > len(floats) - at_floats:
                 return faults.CUT, kept + node
-            if first_not_finite(floats, at_floats, at_floats + count * d) >= 0:
+            if not np.isfinite(floats[at_floats : at_floats + count * d]).all():
                 return faults.NUMBER, kept + node
-            for record in range(count):
-                if packed[at + record] < -1 or packed[at + record] >= classes:
-                    return faults.LABEL, at + record
+            for record in range(at, at + count):
+                if packed[record] < -1 or packed[record] >= classes:
+                    return faults.KEPT, record
             at_floats += count * d
             at += count
     if at == 0:

@@ -60,46 +60,45 @@ def free_record(pool, slot):
 
 
 @jit
-def append_record(pool, block, first, last, count, slot):
-    """Append a record to the chain whose ends and length stand in `block` at `first`, `last` and `count`."""
+def append_record(pool, block, first, stride, slot):
+    """Append a record to a chain: its first one stands in `block` at `first`, last and length `stride` apart behind."""
     pool[P_HEAD + slot] = -1
     if block[first] < 0:
         block[first] = slot
     else:
-        pool[P_HEAD + block[last]] = slot
-    block[last] = slot
-    block[count] += 1
+        pool[P_HEAD + block[first + stride]] = slot
+    block[first + stride] = slot
+    block[first + 2 * stride] += 1
 
 
 @jit
-def drop_first(pool, block, first, last, count):
-    """Give back the oldest record of a chain."""
+def take_first(pool, block, first, stride):
+    """Take the oldest record out of a chain; return where it is."""
     slot = block[first]
     block[first] = pool[P_HEAD + slot]
     if block[first] < 0:
-        block[last] = -1
-    block[count] -= 1
-    free_record(pool, slot)
+        block[first + stride] = -1
+    block[first + 2 * stride] -= 1
+    return slot
 
 
 @jit
-def drop_all(pool, block, first, last, count):
+def drop_all(pool, block, first, stride):
     """Give back every record of a chain."""
     while block[first] >= 0:
-        drop_first(pool, block, first, last, count)
+        free_record(pool, take_first(pool, block, first, stride))
 
 
 @jit
-def move_all(pool, block, first, last, count, to_first, to_last, to_count):
+def move_all(pool, block, first, stride, to, to_stride):
     """Append one chain of `block` to another one of it, and leave the first empty."""
     if block[first] < 0:
         return
-    if block[to_first] < 0:
-        block[to_first] = block[first]
+    if block[to] < 0:
+        block[to] = block[first]
     else:
-        pool[P_HEAD + block[to_last]] = block[first]
-    block[to_last] = block[last]
-    block[to_count] += block[count]
-    block[first] = -1
-    block[last] = -1
-    block[count] = 0
+        pool[P_HEAD + block[to + to_stride]] = block[first]
+    block[to + to_stride] = block[first + stride]
+    block[to + 2 * to_stride] += block[first + 2 * stride]
+    block[first] = block[first + stride] = -1
+    block[first + 2 * stride] = 0

@@ -2,7 +2,7 @@
 
 ``floats[m]`` and ``integers[m]`` own the blocks of model m; entry 0 is the pool of kept records, entry 1 the root. An
 entry whose model is removed is used again. ``indexes`` is no part of the state: ``indexes[0]`` is the table, a row for
-each entry, and ``indexes[m]`` belongs to `tree_leaves`. Steps reach blocks by the table: taking one from a list costs
+each entry, and ``indexes[m]`` belongs to `leaves`. Steps reach blocks by the table: taking one from a list costs
 twenty nanoseconds, and a record needs dozens of them.
 """
 
@@ -97,14 +97,7 @@ def grow_pool(floats, integers, table, d):
 @jit
 def drop_kept(pool, head, node):
     """Let a node keep nothing."""
-    capacity = head[layout.CAPACITY]
-    drop_all(
-        pool,
-        head,
-        at_field(layout.FIRST, capacity) + node,
-        at_field(layout.LAST, capacity) + node,
-        at_field(layout.KEPT, capacity) + node,
-    )
+    drop_all(pool, head, at_field(layout.FIRST, head[layout.CAPACITY]) + node, head[layout.CAPACITY])
 
 
 @jit
@@ -127,7 +120,7 @@ def subtree(table, m, valid):
             stack = np.concatenate((stack, np.empty(head[layout.K] + len(stack), dtype=np.int64)))
         for node in range(head[layout.K] - 1, -1, -1):
             child = head[children + node]
-            if child >= 0 and (not valid or head_of(table, child)[layout.K] > 2):
+            if child > POOL and (not valid or head_of(table, child)[layout.K] > 2):
                 stack[left] = child
                 left += 1
     return found[:count]
@@ -152,7 +145,7 @@ def remove_model(floats, integers, table, rules, m, record, log):
         head = head_of(table, q)
         for node in range(head[layout.K]):
             drop_kept(pool, head, node)
-        drop_all(pool, head, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING)
+        drop_all(pool, head, layout.WAIT_FIRST, 1)
         if head[layout.CLUSTERS] > 0:
             path_to(table, q, path)
             shapes = stored_shapes(block_of(table, q), head, rules)

@@ -1,24 +1,27 @@
 """What HCAEA and its two parts have in common: the parameters, and the memory that a tree of models lies in."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, check_batch
-from resonance.engine.caea.block import CAPACITY, CHILD, CLUSTERS, ID, K, at_field
-from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, rules_from, with_classes
-from resonance.engine.caea.packed_facts import state_facts
+from resonance.engine.caea.block import CHILD, CLUSTERS, ID, Rules
+from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, fields_of, rules_from, with_classes
+from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.reading import stored_shapes
 from resonance.engine.classes import record_labels
 from resonance.engine.correntropy import bandwidth_factors
+from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of
 from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS
+from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS, pack_tree, unpack_tree
+from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.kept_records import new_pool
-from resonance.engine.hcaea.memory import ROOT, add, address, new_model
+from resonance.engine.hcaea.memory import POOL, ROOT, add, address, new_model
 from resonance.engine.parameters import MAX, Parameter, Parametrised
+from resonance.engine.state import pack, unpack
 
 NO_LIMIT = 64
 """Levels that a tree without `max_depth` may have: more than any stream has reached."""
@@ -37,7 +40,7 @@ class ModelTree(Parametrised):
 
     parameters: ClassVar[tuple[Parameter, ...]] = (
         *PARAMETERS,
-        Parameter("max_depth", int, 3, "levels in all, the root included", 1, NO_LIMIT, optional=True),
+        Parameter("max_depth", int, 3, "levels, the root included", 1, NO_LIMIT, optional=True),
         Parameter(
             "min_child_records",
             int,
@@ -54,6 +57,9 @@ class ModelTree(Parametrised):
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 
+    name: ClassVar[str]
+    revision: ClassVar[int] = 2
+
     depth: int
     dimension: int = 0
 
@@ -65,7 +71,7 @@ class ModelTree(Parametrised):
     def _begin(self, dimension: int) -> None:
         """Take the dimension of the first batch."""
         self.dimension = dimension
-        self._rules = rules_from({**self._given, "max_depth": self.depth}, dimension)
+        self._rules = self._rules_for(dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
         self._classes = 0
         self._floats = List.empty_list(FLOATS)
@@ -73,6 +79,14 @@ class ModelTree(Parametrised):
         self._indexes = List.empty_list(INDEX)
         add(*self._memory, *new_pool(dimension, 64))
         self._log = List.empty_list(FLOATS)
+
+    def _rules_for(self, dimension: int) -> Rules:
+        return rules_from({**self._given, "max_depth": self.depth}, dimension)
+
+    @property
+    def _top(self) -> tuple[int, Path]:
+        """Entry and path of the model that all others are below."""
+        return ROOT, ()
 
     @property
     def _memory(self) -> tuple[List, List, List]:
@@ -91,17 +105,70 @@ class ModelTree(Parametrised):
         address(*self._memory)
         self._classes = classes
 
-    def _collect(self, m: int, path: tuple[int, ...], found: list[Cluster]) -> None:
-        """Add the clusters of a model and of all below it."""
-        head = self._integers[m]
-        if head[CLUSTERS]:
-            shapes = stored_shapes(self._floats[m], head, self._rules)
-            found.extend(cluster_of(row, path, self.dimension) for row in shapes)
-        capacity, k = int(head[CAPACITY]), int(head[K])
-        names = head[at_field(ID, capacity) : at_field(ID, capacity) + k]
-        children = head[at_field(CHILD, capacity) : at_field(CHILD, capacity) + k]
-        for node in np.flatnonzero(children >= 0):
-            self._collect(int(children[node]), (*path, int(names[node])), found)
+    def _models(self) -> Iterator[tuple[int, Path]]:
+        """Yield entry and path of each model, depth first in node order."""
+        left = [self._top] if self.dimension else []
+        while left:
+            m, path = left.pop()
+            yield m, path
+            fields = fields_of(self._integers[m])
+            for node in np.flatnonzero(fields[CHILD] > POOL)[::-1]:
+                left.append((int(fields[CHILD, node]), (*path, int(fields[ID, node]))))
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return what is known of each model of the tree, by its path."""
+        return {path: facts_of(self._integers[m], path) for m, path in self._models()}
+
+    def clusters(self) -> list[Cluster]:
+        """Present confirmed clusters, by path and id, as last read."""
+        found: list[Cluster] = []
+        for m, path in self._models():
+            if self._integers[m][CLUSTERS]:
+                shapes = stored_shapes(self._floats[m], self._integers[m], self._rules)
+                found.extend(cluster_of(row, path, self.dimension) for row in shapes)
+        return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
+
+    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return further members of a state's header, and further arrays of a tree that has begun."""
+        return {}, {}
+
+    def _take(self, header: Mapping[str, Any]) -> None:
+        """Take further members of a state's header; `StateError` where they are none."""
+
+    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
+        """Return whether the tree is one of this kind; take further arrays of its state."""
+        return True
+
+    def state(self) -> bytes:
+        """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
+        further, arrays = self._further()
+        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, **further}
+        if not self.dimension:
+            return pack(self.name, self.revision, header, {})
+        floats, integers = pack_tree(self._indexes, self._rules, self._top[0])
+        arrays |= {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
+        return pack(self.name, self.revision, {**header, "classes": self._classes}, arrays)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from `state` with the same bits; `StateError` where it is damaged, of another kind or newer."""
+        header, arrays = unpack(data, cls.name, cls.revision, cls.revision)
+        try:
+            model = cls.make(header["parameters"])
+            dimension = header["dimension"]
+        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
+            raise StateError(f"the state of {cls.name} cannot be read: {error!r}") from error
+        model._take(header)
+        if dimension != 0 or arrays:
+            classes, floats, integers = checked_arrays(cls.name, dimension, header, arrays)
+            level = len(model._top[1])
+            check_fault(cls.name, *tree_fault(floats, integers, model._rules_for(dimension), classes, level))
+            model._begin(dimension)
+            model._classes = classes
+            whole = unpack_tree(*model._memory, model._rules, classes, floats, integers, ROOT if level else -1)
+            if not whole or not model._fits(arrays):
+                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
+        return model
 
 
 class RootedTree(ModelTree, Engine):
@@ -117,9 +184,6 @@ class RootedTree(ModelTree, Engine):
                 new_model(*self._memory, self._rules, -1, -1, 0, 0)
             self._make_room_for_labels(int(marks.max()) + 1)
         return batch, marks
-
-    def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
-        return state_facts(self.state(), self.name, self.revision)
 
     @classmethod
     def compile(cls) -> None:  # noqa: D102

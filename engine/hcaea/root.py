@@ -1,28 +1,21 @@
 """The root of HCAEA alone: it learns as it does in the tree, and says what the models below its nodes must learn."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Prediction, check_batch
+from resonance.engine.base import Prediction, check_batch
 from resonance.engine.caea.batch import predict_batch
-from resonance.engine.caea.block import CLUSTERS, K
-from resonance.engine.caea.engine import rules_from
-from resonance.engine.caea.reading import CRITERIA, stored_shapes
-from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.classes import MAX_CLASSES
-from resonance.engine.errors import StateError
-from resonance.engine.events import cluster_of, events_from
+from resonance.engine.caea.block import K
+from resonance.engine.caea.reading import CRITERIA
+from resonance.engine.events import events_from
 from resonance.engine.hcaea import root_step
-from resonance.engine.hcaea.batch import pack_models, unpack_tree
-from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.hcaea.model_tree import RootedTree
 from resonance.engine.hcaea.operations import Operations, RootStep
 from resonance.engine.hcaea.root_step import children_of, give_children, learn_root, room_for_operations
 from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
-from resonance.engine.state import pack, unpack
 
 
 class HCAEARoot(RootedTree):
@@ -57,26 +50,15 @@ class HCAEARoot(RootedTree):
     """
 
     name: ClassVar[str] = "hcaea-root"
-    revision: ClassVar[int] = 2
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
         batch, marks = self._received(X, labels)
-        answers = no_answers(len(batch), self.depth)
-        cluster, score, novel, path = answers.cluster, answers.score, answers.novel, answers.path
+        answers = filled_by_kernels(no_answers(len(batch), self.depth))
         if not len(batch):
-            return RootStep(cluster, score, novel, path, operations=Operations.none(self.dimension))
+            return RootStep(*answers, operations=Operations.none(self.dimension))
         rows, vectors = room_for_operations(len(batch) + 64, self.dimension)
-        asked = learn_root(
-            *self._memory,
-            self._rules,
-            self._factors,
-            batch,
-            marks,
-            self._log,
-            rows,
-            vectors,
-            *filled_by_kernels(answers),
-        )
+        fixed = self._rules, self._factors, batch, marks, self._log
+        asked = learn_root(*self._memory, *fixed, rows, vectors, *answers)
         row = rows[0][:asked]
         operations = Operations(
             node=row[:, root_step.O_NODE].copy(),
@@ -86,9 +68,7 @@ class HCAEARoot(RootedTree):
             label=row[:, root_step.O_LABEL].copy(),
             vector=vectors[0][:asked],
         )
-        return RootStep(
-            cluster, score, novel, path, events_from(self._log, self.dimension, CRITERIA), operations=operations
-        )
+        return RootStep(*answers, events_from(self._log, self.dimension, CRITERIA), operations=operations)
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)
@@ -98,39 +78,12 @@ class HCAEARoot(RootedTree):
             predict_batch(floats, integers, self._rules, batch, answer.cluster, answer.score, answer.label)
         return answer
 
-    def clusters(self) -> list[Cluster]:
-        """Present confirmed clusters of the first level, by id, as last read."""
-        if not self.dimension or not self._integers[ROOT][CLUSTERS]:
-            return []
-        shapes = stored_shapes(self._floats[ROOT], self._integers[ROOT], self._rules)
-        return [cluster_of(row, (), self.dimension) for row in shapes]
+    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {"children": children_of(self._indexes[0])} if self.dimension else {}
 
-    def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
-        header["classes"] = self._classes
-        floats, integers = pack_models(self._indexes[0], self._rules, np.array([ROOT]))
-        arrays = {
-            "children": children_of(self._indexes[0]),
-            "floats": np.concatenate(list(floats)),
-            "integers": np.concatenate(list(integers)),
-        }
-        return pack(self.name, self.revision, header, arrays)
-
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
-        if dimension:
-            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
-            check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 0))
-            model._begin(dimension)
-            model._classes = classes
-            unpack_tree(*model._memory, model._rules, classes, floats, integers, -1)
-            _, arrays = unpack(data, cls.name, cls.revision)
-            there = arrays.get("children", np.empty(0))
-            fits = there.dtype == np.uint8 and there.shape == (model._integers[ROOT][K],) and not (there > 1).any()
-            if len(model._integers) != ROOT + 1 or not fits:
-                raise StateError(f"the state of {cls.name} does not have the children that it says it has")
-            give_children(model._indexes[0], there)
-        return model
+    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
+        there = arrays.get("children", np.empty(0))
+        if len(self._integers) > ROOT + 1 or there.dtype != np.uint8 or there.shape != (self._integers[ROOT][K],):
+            return False
+        give_children(self._indexes[0], there)
+        return not (there > 1).any()

@@ -1,26 +1,22 @@
 """What HCAEA has below one node of its root: the child model of that node and all below it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from resonance.engine.base import Cluster, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import check_batch
 from resonance.engine.caea.block import PARENT_ID
-from resonance.engine.caea.engine import rules_from
-from resonance.engine.caea.packed_facts import state_facts
 from resonance.engine.caea.reading import CRITERIA
-from resonance.engine.caea.state_checks import check_fault, opened
-from resonance.engine.classes import MAX_CLASSES, record_labels
+from resonance.engine.classes import record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
-from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.hcaea.batch import pack_tree, unpack_tree
-from resonance.engine.hcaea.faults import tree_fault
-from resonance.engine.hcaea.memory import ROOT, new_model
+from resonance.engine.facts import Path
+from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.model_tree import ModelTree
 from resonance.engine.hcaea.operations import Operations, SubtreeStep
-from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below, remove_below
-from resonance.engine.state import pack, unpack
+from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below
+from resonance.engine.shell import filled_by_kernels, no_answers
 
 MAX_NODES = 2**53
 """Node ids stay below it: events hold them as floats on the way out of a kernel."""
@@ -41,7 +37,6 @@ class HCAEASubtree(ModelTree):
     """
 
     name: ClassVar[str] = "hcaea-subtree"
-    revision: ClassVar[int] = 2
 
     node: int
     ended: bool
@@ -103,8 +98,7 @@ class HCAEASubtree(ModelTree):
         learned = count - len(gone)
         batch = check_batch(operations.vector[:learned], self.dimension)
         labels = record_labels(operations.label[:learned], learned)
-        cluster = np.full((count, self.depth), -1, dtype=np.int64)
-        path = np.full((count, self.depth), -1, dtype=np.int64)
+        cluster, score, novel, path = filled_by_kernels(no_answers(count, self.depth))
         path[operations.answered, 0] = self.node
         if learned:
             if not self.dimension:
@@ -115,70 +109,36 @@ class HCAEASubtree(ModelTree):
             learn_below(
                 *self._memory, self._rules, self._factors, self.node, batch, labels, *asked, self._log, cluster, path
             )
-        if len(gone):
-            self._remove(int(operations.record[-1]))
+        self.ended = self.ended or len(gone) > 0
+        if len(gone) and self.dimension:
+            remove_model(*self._memory[:2], self._indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
         events = events_from(self._log, self.dimension, CRITERIA) if self.dimension else []
-        return SubtreeStep(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), path, events)
+        return SubtreeStep(cluster, score, novel, path, events)
 
-    def _remove(self, record: int) -> None:
-        """Let the subtree go; its clusters vanish."""
-        self.ended = True
-        if self.dimension:
-            remove_below(*self._memory, self._rules, record, self._log)
+    @property
+    def _top(self) -> tuple[int, Path]:
+        return TOP, (self.node,)
 
-    def clusters(self) -> list[Cluster]:
-        """Present confirmed clusters, by path and id, as last read."""
-        found: list[Cluster] = []
-        if self.dimension and not self.ended:
-            self._collect(TOP, (self.node,), found)
-        return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
-
-    def models(self) -> dict[Path, ModelFacts]:
-        """Return what is known of each model of the subtree, by its path."""
-        return state_facts(self.state(), self.name, self.revision)
+    def _models(self) -> Iterator[tuple[int, Path]]:
+        return iter(()) if self.ended else super()._models()
 
     def state(self) -> bytes:
-        """Everything the next operation depends on: versioned, checksummed, canonical (equal states, equal bytes).
-
-        Raises
-        ------
-        StateError
-            The node was removed.
-        """
+        """Return everything the next operation depends on; `StateError` where the node was removed."""
         if self.ended:
             raise StateError(f"root node {self.node} was removed: there is nothing to go on with")
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, "node": self.node}
-        if not self.dimension:
-            return pack(self.name, self.revision, header, {})
-        header["classes"] = self._classes
-        floats, integers = pack_tree(self._indexes, self._rules, TOP)
-        arrays = {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
-        return pack(self.name, self.revision, header, arrays)
+        return super().state()
 
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:
-        """Continue from `state`; the next operations give the same bits.
+    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"node": self.node}, {}
 
-        Raises
-        ------
-        StateError
-            Damaged, of another engine, or of a newer format.
-        """
-        header, _ = unpack(data, cls.name, cls.revision)
+    def _take(self, header: Mapping[str, Any]) -> None:
         node = header.get("node")
-        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < MAX_NODES:
-            raise StateError(f"the state of {cls.name} is of a root node {node!r}")
-        model, dimension, classes, floats, integers = opened(cls, data, MAX_CLASSES)
-        model.node = node
-        if dimension:
-            rules = rules_from({**model._given, "max_depth": model.depth}, dimension)
-            check_fault(cls.name, *tree_fault(floats, integers, rules, classes, 1))
-            model._begin(dimension)
-            model._classes = classes
-            whole = unpack_tree(*model._memory, model._rules, classes, floats, integers, ROOT)
-            if not whole or model._integers[TOP][PARENT_ID] != node:
-                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
-        return model
+        if type(node) is not int or not 0 <= node < MAX_NODES:
+            raise StateError(f"the state of {self.name} is of a root node {node!r}")
+        self.node = node
+
+    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
+        return bool(self._integers[TOP][PARENT_ID] == self.node)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
         """Be copied as what `state` says; see `Engine`."""

@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea.batch import scratch_for
 from resonance.engine.caea.block import CAPACITY, CHILD, ID, NEXT_ID, K, at_field
-from resonance.engine.hcaea.memory import new_model, remove_model
+from resonance.engine.hcaea.memory import new_model
 from resonance.engine.hcaea.tree import PATH, learn_record
 
 TOP = 2
@@ -35,9 +35,3 @@ def learn_below(floats, integers, indexes, rules, factors, node, X, labels, reco
             floats, integers, indexes, rules, factors, TOP, 1, answered[t], rows, labels[t], records[t], log, scratch,
             levels, clusters[t], nodes[t], told,
         )  # fmt: skip
-
-
-@jit
-def remove_below(floats, integers, indexes, rules, record, log):
-    """Remove all that is below the root; its clusters vanish."""
-    remove_model(floats, integers, indexes[0], rules, TOP, record, log)

@@ -14,16 +14,7 @@ from resonance.engine.caea.block import at_field, at_labels, mean_sigma, with_ro
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import fade_hits, is_expired, learn_one, nodes_to_remove, renew
 from resonance.engine.correntropy import scale_of, smallest, squared_cim
-from resonance.engine.hcaea.kept_records import (
-    FREE,
-    append_record,
-    drop_first,
-    free_record,
-    label_of,
-    move_all,
-    next_record,
-    put_record,
-)
+from resonance.engine.hcaea import kept_records as kept
 from resonance.engine.hcaea.leaves import bound_leaves, count_founded, evict, take_out
 from resonance.engine.hcaea.memory import POOL, block_of, drop_kept, grow_pool, head_of, new_model, put
 
@@ -39,9 +30,7 @@ def let_go(table, rules, m, gone):
     removed = nodes_to_remove(block_of(table, m), head, rules, gone)
     for r in range(removed):
         if rules.nearest and not is_expired(head, rules, gone[r]):
-            first, last = at_field(layout.FIRST, capacity) + gone[r], at_field(layout.LAST, capacity) + gone[r]
-            count = at_field(layout.KEPT, capacity) + gone[r]
-            move_all(pool, head, first, last, count, layout.WAIT_FIRST, layout.WAIT_LAST, layout.WAITING)
+            kept.move_all(pool, head, at_field(layout.FIRST, capacity) + gone[r], capacity, layout.WAIT_FIRST, 1)
         else:
             drop_kept(pool, head, gone[r])
     return removed
@@ -60,11 +49,10 @@ def read_model(block, head, rules, factors, path, record, log, scratch):
 def _keep(pool, head, node, slot, limit):
     """Let a node keep a record, and no more than the last `limit`."""
     capacity = head[layout.CAPACITY]
-    first, last = at_field(layout.FIRST, capacity) + node, at_field(layout.LAST, capacity) + node
-    count = at_field(layout.KEPT, capacity) + node
-    append_record(pool, head, first, last, count, slot)
-    if head[count] > limit:
-        drop_first(pool, head, first, last, count)
+    first = at_field(layout.FIRST, capacity) + node
+    kept.append_record(pool, head, first, capacity, slot)
+    if head[at_field(layout.KEPT, capacity) + node] > limit:
+        kept.free_record(pool, kept.take_first(pool, head, first, capacity))
 
 
 @jit
@@ -85,10 +73,10 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
     if head[layout.LEVEL] + 1 < rules.max_depth:
         children = at_field(layout.CHILD, capacity)
         if rules.nearest or head[children + node] < 0:
-            if head_of(table, POOL)[FREE] < 0:
+            if head_of(table, POOL)[kept.FREE] < 0:
                 grow_pool(floats, integers, table, rules.d)
             pool = head_of(table, POOL)
-            slot = put_record(block_of(table, POOL), pool, rules.d, x, label)
+            slot = kept.put_record(block_of(table, POOL), pool, rules.d, x, label)
             _keep(pool, head, node, slot, rules.keep)
         second = np.int64(row[step.SECOND_AT])
         if rules.nearest and row[step.CASE] == 3.0 and head[children + second] >= 0:
@@ -102,14 +90,10 @@ def adopt(table, rules, m, x, scratch):
     sums, squares, _, _, _ = scratch
     block, head, pool, records = block_of(table, m), head_of(table, m), head_of(table, POOL), block_of(table, POOL)
     capacity, k = head[layout.CAPACITY], head[layout.K]
-    slot = head[layout.WAIT_FIRST]
-    label = label_of(pool, slot)
+    slot = kept.take_first(pool, head, layout.WAIT_FIRST, 1)
+    label = kept.label_of(pool, slot)
     for i in range(rules.d):
         x[i] = records[slot * rules.d + i]
-    head[layout.WAIT_FIRST] = next_record(pool, slot)
-    if head[layout.WAIT_FIRST] < 0:
-        head[layout.WAIT_LAST] = -1
-    head[layout.WAITING] -= 1
     scale = scale_of(mean_sigma(block, k))
     squared_cim(block[layout.F_HEAD :], capacity, k, rules.d, scale, x, sums, squares)
     node, _ = smallest(squares, (k + 7) & ~7)
@@ -118,7 +102,7 @@ def adopt(table, rules, m, x, scratch):
     if head[at_field(layout.CHILD, capacity) + node] < 0 or head[at_field(layout.DEGREE, capacity) + node] == 0:
         _keep(pool, head, node, slot, rules.keep)
     else:
-        free_record(pool, slot)
+        kept.free_record(pool, slot)
     return node, label
 
 
@@ -150,21 +134,10 @@ def learn_record(
     its node (DESCEND, or FEED when the child is new and learns all that the node kept); when it is back, isolated
     nodes go and clusters are read (SETTLE), and each orphan goes to the child of the node nearest to it (ADOPT).
 
-    Parameters
-    ----------
-    floats, integers, indexes : numba lists of ndarray
-        See `tree_memory`.
-    first, start, answered : int
-        The model and its level: the root and 0, or the model below a root node and 1; whether the record is answered.
-    rows : ndarray of shape (max_depth, d)
-        The record in row `start`; the rows behind it are room for those that deeper levels learn.
-    levels : ndarray of int64, shape (8, max_depth)
-        Room for the stack; row `PATH` holds the node ids above `start`.
-    scratch : tuple of ndarray
-        sums, squares, gone, work, row; valid only between two calls.
-    clusters, nodes, told : ndarray
-        Filled with the answer for the record: cluster and node on each level; score, founded. Orphans and kept
-        records that are learned on the way are not answered again.
+    The model `first` is on level `start`, and so is the record in `rows`; the rows behind it are room for those that
+    deeper levels learn. `levels` is room for the stack, whose row `PATH` holds the node ids above. `clusters`, `nodes`
+    and `told` get cluster and node on each level, score and whether the root founded a node, where `answered`: not for
+    orphans and kept records that are learned on the way.
     """
     stack, X, table = borrow(levels), borrow(rows), borrow(indexes[0])
     model, phase, at, mark, slots, outer, answers, path = (
@@ -218,9 +191,9 @@ def learn_record(
             if slot < 0:
                 phase[level] = SETTLE
                 continue
-            slots[level] = next_record(pool, slot)
+            slots[level] = kept.next_record(pool, slot)
             X[level + 1] = block_of(table, POOL)[slot * rules.d : (slot + 1) * rules.d]
-            mark[level + 1] = label_of(pool, slot)
+            mark[level + 1] = kept.label_of(pool, slot)
             # The last one that the node kept is the one that has just come.
             answers[level + 1] = answers[level] * outer[level] if slots[level] < 0 else 0
             phase[level + 1] = LEARN

@@ -3,20 +3,11 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
-from resonance.engine.ildn import layout
+from resonance.engine.ildn import layout, reading
 from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
 from resonance.engine.ildn.graph import connect, edge, end_of, position
 from resonance.engine.ildn.layout import append_node, remove_rows, room_for
 from resonance.engine.ildn.merging import merge, passes
-from resonance.engine.ildn.reading import (
-    CROWDED,
-    DENOISING,
-    EXPIRED,
-    clusters_among,
-    join_clusters,
-    part_clusters,
-    shapes_of,
-)
 
 # What the story of a batch tells: record, code, then up to three node ids, -1 where there is none.
 CREATED, MERGED, REMOVED, JOINED = 0, 1, 2, 3
@@ -98,8 +89,8 @@ def _told(story, t, code, a, b, c):
 def _remove(model, rules, gone, count, record, criterion, value, threshold, log, telling, story):
     """Remove nodes and read their clusters again. `value` is the reason; where it is -1, the most records of a node."""
     fields = model.fields
-    affected = clusters_among(model, gone, count)
-    past = shapes_of(model, rules, affected)
+    affected = reading.clusters_among(model, gone, count)
+    past = reading.shapes_of(model, rules, affected)
     values = np.full(len(affected), value)
     for at in range(count):
         if telling:
@@ -109,7 +100,7 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log,
             c = np.searchsorted(affected, cluster)
             values[c] = max(values[c], float(fields[layout.COUNT, gone[at]]))
     remove_rows(model, gone, count)
-    part_clusters(model, rules, affected, past, record, criterion, values, threshold, log)
+    reading.part_clusters(model, rules, affected, past, record, criterion, values, threshold, log)
 
 
 @jit
@@ -125,14 +116,14 @@ def _denoise(model, rules, record, room, log, telling, story):
             room.gone[count] = row
             count += 1
     if count > 0:
-        _remove(model, rules, room.gone, count, record, DENOISING, -1.0, fewest, log, telling, story)
+        _remove(model, rules, room.gone, count, record, reading.DENOISING, -1.0, fewest, log, telling, story)
 
 
 @jit
 def _expire(model, rules, record, room, log, telling, story):
     """Delete the nodes of each cluster that has won no record for long, and such nodes of none."""
     fields, nodes, now, count = model.fields, model.head[layout.NODES], model.head[layout.LEARNED], 0
-    affected = clusters_among(model, np.arange(nodes), nodes)
+    affected = reading.clusters_among(model, np.arange(nodes), nodes)
     last = np.zeros(len(affected), dtype=np.int64)
     for row in range(nodes):
         if fields[layout.CLUSTER, row] >= 0:
@@ -146,17 +137,7 @@ def _expire(model, rules, record, room, log, telling, story):
             count += 1
     if count > 0 and count < nodes:
         bound = float(rules.expire)
-        _remove(model, rules, room.gone, count, record, EXPIRED, bound, bound, log, telling, story)
-
-
-@jit
-def _longest_idle(model):
-    """Return the row of the node that won longest ago."""
-    won, idle = model.fields[layout.WON], 0
-    for row in range(model.head[layout.NODES]):
-        if won[row] < won[idle]:
-            idle = row
-    return idle
+        _remove(model, rules, room.gone, count, record, reading.EXPIRED, bound, bound, log, telling, story)
 
 
 @jit
@@ -222,15 +203,15 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
                             )
         if labels[t] >= 0:
             model.labels[winner, labels[t]] += 1
-        join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
+        reading.join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
         if not novel[t]:
             winner = _merge_all(model, rules, winner, t, room, telling, story)
         node[t, 0] = fields[layout.ID, winner]
         if head[layout.NODES] > rules.max_nodes:
-            room.gone[0] = _longest_idle(model)
+            room.gone[0] = np.argmin(fields[layout.WON, : head[layout.NODES]])  # that won longest ago
             crowd = float(head[layout.NODES])
             _remove(
-                model, rules, room.gone, 1, t, CROWDED, crowd, float(rules.max_nodes), log, telling, story
+                model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log, telling, story
             )  # fmt: skip
         if head[layout.LEARNED] % rules.interval == 0:
             _denoise(model, rules, t, room, log, telling, story)

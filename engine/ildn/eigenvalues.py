@@ -107,17 +107,10 @@ def _diagonalise(diagonal, off, d):
 
 @jit
 def eigenvalues(matrix, d, lanes, floor, work, off, v, w, out):
-    """Write the eigenvalues of a positive matrix to ``out[:d]``, the largest first.
+    """Write the eigenvalues of a positive matrix, which has zeros from column d on, to ``out[:d]``, the largest first.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, lanes)
-        Symmetric, zeros from column d on; not changed.
-    floor : float
-        What no eigenvalue can lie below; one that rounding put there is taken for it.
-    work : ndarray of shape (d, lanes)
-    off, v, w : ndarray of shape (lanes,)
-        Room.
+    None lies below `floor`: one that rounding put there is taken for it. `work`, of shape (d, lanes), `off`, `v` and
+    `w` are room.
     """
     top = 0.0
     for i in range(d):

@@ -154,12 +154,7 @@ def join_covariances(model, rules, a, b, out, apart):
 def set_whitening(covariance, d, lanes, floor, work, out):
     """Write the whitening matrix of a covariance to `out`: the inverse of its Cholesky factor.
 
-    Parameters
-    ----------
-    floor : float
-        What no eigenvalue of the covariance lies below; so no pivot does, but by rounding.
-    work : ndarray of shape (d, lanes)
-        Room.
+    No eigenvalue of the covariance lies below `floor`; so no pivot does, but by rounding. `work` is room for as much.
     """
     # Row j of `work` is column j of the factor L, divided by its pivot's root.
     for j in range(d):
@@ -193,12 +188,7 @@ def set_whitening(covariance, d, lanes, floor, work, out):
 def join_nodes(model, rules, a, b, m, covariance, widest, room):
     """Make the new node in row `m` what `a` and `b` are together (8); it takes the slot of `a`.
 
-    Parameters
-    ----------
-    covariance : ndarray of shape (d, lanes)
-        What `join_covariances` said.
-    widest : float
-        Its largest eigenvalue.
+    `covariance` is what `join_covariances` wrote, `widest` its largest eigenvalue.
     """
     d, fields = rules.d, model.fields
     na, nb = float(fields[COUNT, a]), float(fields[COUNT, b])

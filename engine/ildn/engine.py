@@ -13,12 +13,13 @@ from resonance.engine.errors import StateError
 from resonance.engine.facts import ModelFacts
 from resonance.engine.ildn import layout
 from resonance.engine.ildn.batch import learn_batch, nearest_nodes, predict_batch
-from resonance.engine.ildn.layout import Rules, new_model, with_classes, with_room
+from resonance.engine.ildn.layout import Rules, new_model, with_room
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
-from resonance.engine.ildn.state import packed, unpacked
+from resonance.engine.ildn.state import packed_model, unpacked_model
 from resonance.engine.parameters import MAX, Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.table import resized
 
 PARAMETERS = (
     Parameter("sigma", float, 1e-3, "variance of a new node in every feature, in prepared units", 1e-20, 1e20),
@@ -126,8 +127,7 @@ class ILDN(FlatEngine):
             Record, code (0 created, 1 merged, 2 removed, 3 edge) and node ids: the node; winner, neighbour and the
             new node; the two ends; -1 where there is none.
         """
-        if labels.max() >= self._model.labels.shape[1]:
-            self._model = with_classes(self._model, int(labels.max()) + 1)
+        self._model = resized(self._model, classes=max(self._model.labels.shape[1], int(labels.max()) + 1))
         answers, learned = filled_by_kernels(step), 0
         while learned < len(batch):
             learned, edges = learn_batch(
@@ -174,14 +174,14 @@ class ILDN(FlatEngine):
         return {"classes": self._model.labels.shape[1]}
 
     def _packed(self) -> dict[str, NDArray[Any]]:
-        return packed(self._model)
+        return packed_model(self._model)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         classes = header.get("classes", 0)
         if not dimension or type(classes) is not int or not 0 <= classes <= MAX_CLASSES:
             raise ValueError(f"{dimension!r} features, {classes!r} classes")
         self._begin(dimension)
-        self._model = unpacked(arrays, self._rules, classes)
+        self._model = unpacked_model(arrays, self._rules, classes)
 
     @classmethod
     def compile(cls) -> None:  # noqa: D102

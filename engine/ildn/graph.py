@@ -31,6 +31,20 @@ def position(edges, count, entry):
 
 
 @jit
+def _merge_in(model, held, fresh):
+    """Put entries among those that are held; all are ascending, so that from the back each moves once."""
+    edges, old, last = model.edges, held - 1, len(fresh) - 1
+    while last >= 0:
+        if old >= 0 and edges[old] > fresh[last]:
+            edges[old + last + 1] = edges[old]
+            old -= 1
+        else:
+            edges[old + last + 1] = fresh[last]
+            last -= 1
+    model.head[EDGES] = held + len(fresh)
+
+
+@jit
 def connect(model, inside, count):
     """Join every pair of the rows ``inside[:count]``, ascending, by an edge; return the new ones, from both ends.
 
@@ -48,18 +62,9 @@ def connect(model, inside, count):
             if at == held or edges[at] != entry:
                 fresh[new] = entry
                 new += 1
-    # Both are sorted: merged from the back, each entry moves once.
-    to, old, last = held + new - 1, held - 1, new - 1
-    while last >= 0:
-        if old >= 0 and edges[old] > fresh[last]:
-            edges[to] = edges[old]
-            old -= 1
-        else:
-            edges[to] = fresh[last]
-            last -= 1
-        to -= 1
-    model.head[EDGES] = held + new
-    return fresh[:new]
+    fresh = fresh[:new]
+    _merge_in(model, held, fresh)
+    return fresh
 
 
 @jit
@@ -83,16 +88,7 @@ def move_edges(model, a, b, m):
     for i in range(len(others)):
         pairs[i] = edge(others[i], m)
         pairs[len(others) + i] = edge(m, others[i])
-    to, old, last = kept + len(pairs) - 1, kept - 1, len(pairs) - 1
-    model.head[EDGES] = kept + len(pairs)
-    while last >= 0:
-        if old >= 0 and edges[old] > pairs[last]:
-            edges[to] = edges[old]
-            old -= 1
-        else:
-            edges[to] = pairs[last]
-            last -= 1
-        to -= 1
+    _merge_in(model, kept, pairs)
 
 
 @jit

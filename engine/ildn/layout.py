@@ -9,37 +9,23 @@ Edges are one sorted array of ``a << 32 | b``, each edge from both of its ends: 
 of it, the oldest first.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, floats, ints, new, resized
 
-# The head.
-NODES = 0
-LEARNED = 1
-NEXT_ID = 2
-NEXT_CLUSTER = 3
-EVENTS = 4
-FREE = 5  # slots that no node has
-EDGES = 6  # entries of the array of edges that are in use
-HEAD = 7
+# The head; FREE counts slots that no node has, EDGES the entries of the array of edges that are in use.
+NODES, LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS, FREE, EDGES = range(7)
 
-# Fields of a node.
-ID = 0
-COUNT = 1
-WON = 2  # records learned when it last won
-CLUSTER = 3  # id of its confirmed cluster, -1 for none
-SLOT = 4  # where its matrices are, -1 for none
-KNOWN = 5  # 1 when the spectrum of its slot is that of its covariance
-FIELDS = 6
+# Fields of a node: WON is the records learned when it last won, CLUSTER the id of its confirmed cluster or -1, SLOT
+# where its matrices are or -1, KNOWN 1 when the spectrum of its slot is that of its covariance.
+ID, COUNT, WON, CLUSTER, SLOT, KNOWN = range(6)
 
-# Values of a node.
-RADIUS = 0  # squared
-WIDEST = 1  # upper bound of the largest eigenvalue of its covariance
-NEAR = 2  # 1 / (RADIUS * WIDEST), a little less: times |x - c|^2 it never exceeds (D / R)^2
-VALUES = 3
+# Values of a node: RADIUS is squared, WIDEST an upper bound of the largest eigenvalue of its covariance, and NEAR is
+# 1 / (RADIUS * WIDEST), a little less: times |x - c|^2 it never exceeds (D / R)^2.
+RADIUS, WIDEST, NEAR = range(3)
 
 SMALLEST = 16
 """Nodes that a new model has room for; a multiple of 8, as all capacities."""
@@ -64,18 +50,32 @@ class Rules(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A model's arrays; C is the room for nodes, S for matrices."""
+    """A model's arrays."""
 
-    head: IntArray  # HEAD
-    fields: IntArray  # FIELDS x C
-    values: FloatArray  # VALUES x C
-    centre: FloatArray  # d x C
-    labels: IntArray  # C x classes
-    covariance: FloatArray  # S x d x lanes, symmetric, zeros behind column d
-    whitening: FloatArray  # S x d x lanes: row j is column j of W, with W'W the inverse of the covariance
-    spectrum: FloatArray  # S x lanes: eigenvalues, the largest first
-    free: IntArray  # S: the first FREE are slots that no node has
-    edges: IntArray
+    head: IntArray = ints((
+        None, Numbers(1, below=MAX_RECORDS, name="learned"), Numbers(name="next_id"), Numbers(name="next_cluster"),
+        Numbers(), None, None,
+    ))  # fmt: skip
+    fields: IntArray = ints((
+        Numbers(below="next_id", ascending=True), Numbers(1, "learned", total="learned", name="count"),
+        Numbers(1, "learned", distinct=True), Numbers(-1, below="next_cluster"), None, None,
+    ), "nodes", stored="nodes")  # fmt: skip
+    values: FloatArray = floats(3, "nodes", stored=False)
+    centre: FloatArray = floats("d", "nodes", most=2.0 * MAGNITUDE, turned=True)
+    labels: IntArray = ints("nodes", "classes", sparse=True, low=1, high="count")
+    covariance: FloatArray = floats("slots", "d", "lanes", stored=False)  # symmetric, zeros behind column d
+    whitening: FloatArray = floats("slots", "d", "lanes")  # row j is column j of W, with W'W the inverse of it
+    spectrum: FloatArray = floats("slots", "lanes", stored=False)  # eigenvalues, the largest first
+    free: IntArray = ints("slots", fill=np.arange, stored=False)  # the first FREE are slots that no node has
+    edges: IntArray = ints("edges", stored=False)
+
+
+class Kept(NamedTuple):
+    """What a state has besides: covariances below the diagonal and on it, edges from their older end."""
+
+    widest: FloatArray = floats("nodes", low=ABOVE_ZERO, high=WIDEST_VARIANCE)
+    covariance: FloatArray = floats("slots", "triangle")
+    edges: IntArray = ints("pairs", (Numbers(below="nodes", name="a"), Numbers(below="nodes", name="b")))
 
 
 class Room(NamedTuple):
@@ -98,83 +98,38 @@ class Room(NamedTuple):
     work: FloatArray
 
 
-def new_model(d: int, nodes: int, matrices: int, edges: int, classes: int) -> Model:
-    """Return an empty model with room for so many of each."""
-    lanes = -(-d // 8) * 8
-    return Model(
-        head=np.array([0, 0, 0, 0, 0, matrices, 0]),
-        fields=np.zeros((FIELDS, nodes), dtype=np.int64),
-        values=np.zeros((VALUES, nodes)),
-        centre=np.zeros((d, nodes)),
-        labels=np.zeros((nodes, classes), dtype=np.int64),
-        covariance=np.zeros((matrices, d, lanes)),
-        whitening=np.zeros((matrices, d, lanes)),
-        spectrum=np.zeros((matrices, lanes)),
-        free=np.arange(matrices)[::-1].copy(),
-        edges=np.zeros(edges, dtype=np.int64),
-    )
-
-
-def _widened(array: NDArray[Any], axis: int, size: int) -> NDArray[Any]:
-    shape = list(array.shape)
-    shape[axis] = size
-    wide = np.zeros(shape, dtype=array.dtype)
-    wide[tuple(slice(length) for length in array.shape)] = array
-    return wide
+def new_model(d: int, nodes: int, slots: int, edges: int, classes: int) -> Model:
+    """Return an empty model with room for so many of each; slots are of matrices."""
+    model = new(Model, d=d, lanes=-(-d // 8) * 8, nodes=nodes, slots=slots, edges=edges, classes=classes)
+    model.head[FREE] = slots
+    return model
 
 
 def with_room(model: Model, edges: int) -> Model:
     """Return the model with room for one more node, one more matrix and `edges` more entries."""
     head, capacity, slots = model.head, model.fields.shape[1], len(model.free)
     if head[NODES] == capacity:
-        model = model._replace(
-            fields=_widened(model.fields, 1, 2 * capacity),
-            values=_widened(model.values, 1, 2 * capacity),
-            centre=_widened(model.centre, 1, 2 * capacity),
-            labels=_widened(model.labels, 0, 2 * capacity),
-        )
+        model = resized(model, nodes=2 * capacity)
+    if head[EDGES] + edges > len(model.edges):
+        model = resized(model, edges=2 * (int(head[EDGES]) + edges))
     if head[FREE] == 0:
         # Matrices are the most of a model: half as many again.
         more = slots + max(8, slots // 2)
-        model = model._replace(
-            covariance=_widened(model.covariance, 0, more),
-            whitening=_widened(model.whitening, 0, more),
-            spectrum=_widened(model.spectrum, 0, more),
-            free=np.arange(slots, more)[::-1].copy(),
-        )
-        model = model._replace(free=_widened(model.free, 0, more))
+        model = resized(model, slots=more)
+        model.free[: more - slots] = np.arange(slots, more)
         head[FREE] = more - slots
-    if head[EDGES] + edges > len(model.edges):
-        model = model._replace(edges=_widened(model.edges, 0, 2 * (int(head[EDGES]) + edges)))
     return model
-
-
-def with_classes(model: Model, classes: int) -> Model:
-    """Return the model with room for `classes` labels."""
-    return model._replace(labels=_widened(model.labels, 1, classes))
 
 
 @jit
 def room_for(model, rules):
     """Return what the steps of a batch need beside the model."""
-    capacity, lanes = model.fields.shape[1], rules.lanes
+    c, n, d = model.fields.shape[1], rules.lanes, rules.d
     return Room(
-        np.empty(capacity),
-        np.empty(capacity),
-        np.empty(capacity),
-        np.empty(capacity, dtype=np.int64),
-        np.empty(capacity, dtype=np.int64),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros(lanes),
-        np.zeros((rules.d, lanes)),
-        np.zeros((rules.d, lanes)),
-    )
+        np.empty(c), np.empty(c), np.empty(c), np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64),
+        np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
+        np.zeros((d, n)), np.zeros((d, n)),
+    )  # fmt: skip
 
 
 @inline
@@ -229,9 +184,18 @@ def take_slot(model, rules, row):
 
 
 @jit
+def _move_columns(lines, moved, first):
+    """Move what stands in the columns from `first` on to where `moved` says, -1 for nowhere."""
+    for line in lines:
+        for row in range(first, len(moved)):
+            if moved[row] >= 0:
+                line[moved[row]] = line[row]
+
+
+@jit
 def remove_rows(model, gone, count):
     """Remove the nodes in the rows ``gone[:count]``, ascending, with their matrices and edges."""
-    head, fields, values, centre = model.head, model.fields, model.values, model.centre
+    head, fields = model.head, model.fields
     nodes = head[NODES]
     moved = np.empty(nodes, dtype=np.int64)
     to, at = 0, 0
@@ -247,19 +211,9 @@ def remove_rows(model, gone, count):
         if to < row:
             model.labels[to] = model.labels[row]
         to += 1
-    first = gone[0]
-    for line in range(FIELDS):
-        for row in range(first, nodes):
-            if moved[row] >= 0:
-                fields[line, moved[row]] = fields[line, row]
-    for line in range(VALUES):
-        for row in range(first, nodes):
-            if moved[row] >= 0:
-                values[line, moved[row]] = values[line, row]
-    for line in range(len(centre)):
-        for row in range(first, nodes):
-            if moved[row] >= 0:
-                centre[line, moved[row]] = centre[line, row]
+    _move_columns(fields, moved, gone[0])
+    _move_columns(model.values, moved, gone[0])
+    _move_columns(model.centre, moved, gone[0])
     head[NODES] = to
     edges, kept = model.edges, 0
     for e in range(head[EDGES]):

@@ -66,10 +66,7 @@ def chi_square_quantile(q: float, d: int) -> float:
 def squared_radii(q: float, d: int, radius: str) -> FloatArray:
     """Return the squared radius of a node of n records in entry n - 1, n = 1..`GROWN`; more records change nothing.
 
-    Parameters
-    ----------
-    radius : {"sq", "sqrt"}
-        ``eps(n) X`` or ``eps(n)^2 X`` with ``eps(n) = 1 + 2 * 1.05^(1 - n)`` and X the quantile.
+    It is ``eps(n) X`` ("sq") or ``eps(n)^2 X`` ("sqrt") with ``eps(n) = 1 + 2 * 1.05^(1 - n)`` and X the quantile.
     """
     quantile = chi_square_quantile(q, d)
     with localcontext() as context:

@@ -77,14 +77,9 @@ def clusters_among(model, rows, count):
 
 @jit
 def join_clusters(model, rules, rows, count, record, ratio, log):
-    """Read the component that the nodes ``rows[:count]`` are in, now that edges join them, and tell what changed.
+    """Read the component that the nodes ``rows[:count]`` are in, now that edges join them, and append what changed.
 
-    Parameters
-    ----------
-    record : int
-        Index in the batch of the record that all of them hold.
-    ratio : ndarray
-        Its squared distance from each node, in squared radii.
+    All of them hold the record; `ratio` is its squared distance from each node, in squared radii.
     """
     fields = model.fields
     first = fields[CLUSTER, rows[0]]
@@ -176,16 +171,9 @@ def _settle(model, rules, affected, part, heir):
 
 @jit
 def part_clusters(model, rules, affected, past, record, criterion, values, threshold, log):
-    """Read the clusters that have lost nodes, and tell what changed.
+    """Read the clusters that have lost nodes, and append what changed.
 
-    Parameters
-    ----------
-    affected : ndarray
-        Their ids, ascending.
-    past : ndarray
-        Their rows from before.
-    values : ndarray
-        By cluster, the value that is told as the reason.
+    `affected` are their ids, ascending, `past` their rows from before, and `values` the values of their reasons.
     """
     if len(affected) == 0:
         return

@@ -4,17 +4,11 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.correntropy import median_bandwidth, spread_of_one, window_squares
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
-from resonance.engine.mlca.comparison import (
-    cim_of,
-    compare,
-    find_nearest,
-    find_nearest_again,
-    scale_by_mean,
-    scale_by_median,
-)
+from resonance.engine.mlca import comparison
+from resonance.engine.mlca.comparison import cim_of, find_nearest
 from resonance.engine.mlca.groups import regroup
 from resonance.engine.mlca.labelling import answer_labels, learn_memberships
-from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, K, N, longest_idle, put_node
+from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, K, N, put_node
 
 CIM = 1
 CRITERIA = ("", "cim")
@@ -30,7 +24,7 @@ def tell(nodes, rules, record, kind, slot, criterion, value, log):
     shape = np.zeros((1, SHAPE_HEAD + 2 * rules.d))
     shape[0, 0], shape[0, 1], shape[0, 2] = nodes.id[slot], nodes.size[slot], 1.0
     for i in range(rules.d):
-        shape[0, SHAPE_HEAD + i] = nodes.weights[i * len(nodes.id) + slot]
+        shape[0, SHAPE_HEAD + i] = nodes.weights[i, slot]
     gone = 1 if kind == VANISHED else 0
     what, why = (kind, nodes.id[slot], -1), (criterion, value, rules.vigilance)
     emit(nodes.head, EVENTS, NO_PATH, record, what, why, shape[:gone], shape[gone:], log)
@@ -39,18 +33,18 @@ def tell(nodes, rules, record, kind, slot, criterion, value, log):
 @jit
 def found(nodes, rules, factors, x, m, record, criterion, value, log):
     """Make `x` a node, in the place of the one that won longest ago where there is no other; return its slot (8)(9)."""
-    slot, d, work = nodes.head[K], rules.d, nodes.work
+    slot, d, work, window = nodes.head[K], rules.d, nodes.work.reshape(-1), nodes.window.reshape(-1)
     if slot == rules.max_nodes:
-        slot = longest_idle(nodes)
+        slot = np.argmin(nodes.won[:slot])  # that won longest ago
         tell(nodes, rules, record, VANISHED, slot, NO_REASON, 0.0, log)
     if rules.pooled:
-        work[0] = median_bandwidth(nodes.window, m, d, factors, x, work)
+        work[0] = median_bandwidth(window, m, d, factors, x, work)
     elif m == 1:
         sigma = factors[0] * spread_of_one(x, d)
         for i in range(d):
             work[i] = sigma
     else:
-        window_squares(nodes.window, m, d, work)
+        window_squares(window, m, d, work)
         for i in range(d):
             work[i] = factors[0] * np.sqrt(work[d + i] / (m - 1)) * factors[m]
     put_node(nodes, rules, slot, x, work)
@@ -61,10 +55,8 @@ def found(nodes, rules, factors, x, m, record, criterion, value, log):
 @jit
 def move(nodes, rules, slot, x, divisor):
     """Let the node of a slot take a step towards `x` (18)(19)."""
-    at = slot
     for i in range(rules.d):
-        nodes.weights[at] += (x[i] - nodes.weights[at]) / divisor
-        at += len(nodes.id)
+        nodes.weights[i, slot] += (x[i] - nodes.weights[i, slot]) / divisor
 
 
 @jit
@@ -84,23 +76,10 @@ def put_first(nodes, rules, slot, count):
 
 @jit
 def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told):
-    """Learn a record with labels `own`, which stands in the window already.
+    """Learn a record with labels `own`, which stands in the window already; return its slot, and whether it is new.
 
-    Parameters
-    ----------
-    m : int
-        Records of the window.
-    neighbours : int
-        Nearest nodes that `answer` has found for it; 0 where it was not answered.
-    told : ndarray
-        One row that gets what is known of the step, or none.
-
-    Returns
-    -------
-    int
-        Slot of the node that learned it.
-    bool
-        It founded that node.
+    `neighbours` are the nearest nodes that `answer` has found for it, 0 where it was not answered; `told` is one row
+    that gets what is known of the step, or none.
     """
     head = nodes.head
     head[N] += 1
@@ -114,12 +93,12 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told
         slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
     else:
         answered = nodes.scale[0]
-        scale_by_mean(nodes, rules)
+        comparison.scale_by_mean(nodes, rules)
         if neighbours == 0:
-            compare(nodes, rules, x)
+            comparison.compare(nodes, rules, x)
             count = find_nearest(nodes, rules.neighbours)
         elif rules.pooled:
-            count = find_nearest_again(nodes, rules, x, neighbours, answered)
+            count = comparison.find_nearest_again(nodes, rules, x, neighbours, answered)
         else:
             count = neighbours
         slot, v1, v2, sigma = nodes.near[0], cim_of(nodes, nodes.near[0]), np.inf, nodes.total[0] / k
@@ -158,18 +137,15 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told
 def answer(nodes, rules, x, cluster, score, probabilities):
     """Answer for a record: the nearest node if it is near enough, how near it is, and the labels.
 
-    Returns
-    -------
-    int
-        Nearest nodes found.
+    It returns the number of nearest nodes that were found.
     """
     if nodes.head[K] == 0:
         return 0
     if rules.pooled:
-        scale_by_median(nodes)
+        comparison.scale_by_median(nodes)
     else:
-        scale_by_mean(nodes, rules)
-    compare(nodes, rules, x)
+        comparison.scale_by_mean(nodes, rules)
+    comparison.compare(nodes, rules, x)
     count = find_nearest(nodes, rules.neighbours)
     far = cim_of(nodes, nodes.near[0])
     score[0] = 1.0 - far
@@ -188,35 +164,13 @@ def tell_groups(nodes, rules, line_factors, record, changes):
 
 
 @jit
-def learn_batch(
-    nodes,
-    rules,
-    factors,
-    line_factors,
-    X,
-    teaches,
-    starts,
-    owned,
-    start,
-    held,
-    log,
-    changes,
-    cluster,
-    score,
-    novel,
-    path,
-    probabilities,
-    told,
-):
-    """Answer for the records of a batch from `start` on, and learn those that teach.
+def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log, changes, answers, told):
+    """Answer for the records of a batch from `start` on, learn those that teach; return the first without room yet.
 
     With `held` they are the records that were held back: they stand in the window already, and no answer is due.
-
-    Returns
-    -------
-    int
-        The first record for which there is no room yet, or the end.
     """
+    teaches, starts, owned = marks
+    cluster, score, novel, path, probabilities = answers
     head, d = nodes.head, rules.d
     for t in range(start, len(X)):
         x = X[t]
@@ -229,9 +183,8 @@ def learn_batch(
             continue
         m = rules.interval
         if not held:
-            at = head[N] % rules.interval * d
             for i in range(d):
-                nodes.window[at + i] = x[i]
+                nodes.window[head[N] % rules.interval, i] = x[i]
             m = min(head[N] + 1, rules.interval)
         own = owned[starts[t] : starts[t + 1]]
         slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log, told[t : t + 1])

@@ -50,11 +50,12 @@ def _add_roots(row, x, scale, sums, padded):
 def compare(nodes, rules, x):
     """Write how far `x` is from every node to `far`, as bits in the order of CIM; see `cim_of`."""
     k, d, stride, groups = nodes.head[K], rules.d, len(nodes.id), nodes.head[GROUPS]
+    flat = nodes.weights.reshape(-1)
     if groups == 1:
-        squared_cim(nodes.weights, stride, k, d, nodes.scale[0], x, nodes.sums, nodes.far)
+        squared_cim(flat, stride, k, d, nodes.scale[0], x, nodes.sums, nodes.far)
         return
     padded = (k + 7) & ~7
-    weights, sums, part = borrow(nodes.weights), borrow(nodes.sums)[:padded], borrow(nodes.part)[:padded]
+    weights, sums, part = borrow(flat), borrow(nodes.sums)[:padded], borrow(nodes.part)[:padded]
     for j in range(padded):
         sums[j] = 0.0
     for g in range(groups):
@@ -117,38 +118,27 @@ def find_nearest(nodes, wanted):
 @jit
 def _compare_listed(nodes, rules, x, listed, count):
     """Write how far `x` is from the nodes in some slots to `far`: the bits that `compare` would write."""
-    d, stride = rules.d, len(nodes.id)
+    d = rules.d
     weights, tile, far = borrow(nodes.weights), borrow(nodes.tile), borrow(nodes.far)
     for first in range(0, count, TILE):
         size = min(TILE, count - first)
         for i in range(d):
             for at in range(size):
-                tile[i * TILE + at] = weights[i * stride + listed[first + at]]
-        squared_cim(tile, TILE, size, d, nodes.scale[0], x, nodes.tile_sums, nodes.tile_far)
+                tile[i, at] = weights[i, listed[first + at]]
+        squared_cim(nodes.tile.reshape(-1), TILE, size, d, nodes.scale[0], x, nodes.tile_sums, nodes.tile_far)
         for at in range(size):
             far[listed[first + at]] = nodes.tile_far[at]
 
 
 @jit
 def find_nearest_again(nodes, rules, x, count, scale):
-    """Find the nearest nodes with another common bandwidth than that of a comparison just made.
+    """Find the nearest nodes with another common bandwidth than that of a comparison just made; return how many.
 
-    Of most nodes that comparison tells enough. Let m be the mean similarity of a node then, and m' now. With a
-    narrower bandwidth m' <= m; with a wider one, r < 1 being the ratio of the two scales, m' <= m^r, for every
-    similarity becomes its r-th power, and the mean of those is at most the power of the mean. A node can only be among
-    the nearest if this bound reaches the least m' of the nodes that were the nearest; the others are left out.
-
-    Parameters
-    ----------
-    count : int
-        Nodes in `near`, from the comparison.
-    scale : float
-        The scale of that comparison; the new one is in `nodes.scale`.
-
-    Returns
-    -------
-    int
-        Nodes in `near`.
+    That comparison, with `scale`, put `count` nodes to `near`; the new scale is in `nodes.scale`. Of most nodes it
+    tells enough. Let m be the mean similarity of a node then, and m' now. With a narrower bandwidth m' <= m; with a
+    wider one, r < 1 being the ratio of the two scales, m' <= m^r, for every similarity becomes its r-th power, and the
+    mean of those is at most the power of the mean. A node can only be among the nearest if this bound reaches the least
+    m' of the nodes that were the nearest; the others are left out.
     """
     k, far, near, listed = nodes.head[K], borrow(nodes.far), borrow(nodes.near), borrow(nodes.listed)
     if nodes.scale[0] == scale:

@@ -7,14 +7,14 @@ from resonance.engine.mlca.layout import GROUPS, list_groups
 
 
 @jit
-def feature_means(window, m, d):
-    """Return the mean of each feature over the first m records of a window, and whether it varies."""
+def feature_means(window):
+    """Return the mean of each feature over the records of a window, and whether it varies."""
+    m, d = window.shape
     means, varies = np.zeros(d), np.zeros(d, dtype=np.bool_)
     for r in range(m):
         for i in range(d):
-            x = window[r * d + i]
-            means[i] += x
-            varies[i] |= x != window[i]
+            means[i] += window[r, i]
+            varies[i] |= window[r, i] != window[0, i]
     return means / m, varies
 
 
@@ -32,14 +32,8 @@ def nearest_point(centres, count, v):
 def cluster_points(points, rules, factors):
     """Cluster numbers in their order by the algorithm itself, without moves of a second winner.
 
-    All are known beforehand: the bandwidth of the first is that of the first `interval` together.
-
-    Returns
-    -------
-    ndarray of int64, shape (len(points),)
-        Which centre is nearest to each in the end.
-    int
-        Centres.
+    All are known beforehand: the bandwidth of the first is that of the first `interval` together. Return which centre
+    is nearest to each in the end, and how many there are.
     """
     count = len(points)
     centres, sizes = np.empty(count), np.empty(count)
@@ -70,21 +64,12 @@ def cluster_points(points, rules, factors):
 
 @jit
 def regroup(nodes, rules, factors):
-    """Divide the features into groups anew, from the means over a full window.
+    """Divide the features into groups anew, from the means over a full window; return how many there were before.
 
-    Features that did not vary in it are one group, whatever their values: they tell no record from another.
-
-    Parameters
-    ----------
-    factors : ndarray
-        `bandwidth_factors` of one dimension.
-
-    Returns
-    -------
-    int
-        Groups there were before.
+    Features that did not vary in it are one group, whatever their values: they tell no record from another. `factors`
+    are `bandwidth_factors` of one dimension.
     """
-    means, varies = feature_means(nodes.window, rules.interval, rules.d)
+    means, varies = feature_means(nodes.window)
     found, constant = cluster_points(means[varies], rules, factors)
     at = 0
     for i in range(rules.d):

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.borrowed import borrow
+from resonance.engine.table import ABOVE_ZERO, ROUNDING, Numbers, floats, ints, new
 
 # Head of a model.
 N = 0  # records learned
@@ -22,10 +23,10 @@ KNOWN = 4  # labels that came with a record that was learned
 GROUPS = 5
 HEAD = 6
 
-FEWEST_LABELS = 8
-FEWEST_SLOTS = 24
-LANES = 8
-"""Slots come in such groups."""
+FEWEST_LABELS, FEWEST_SLOTS = 8, 24
+"""Room of a new model."""
+WIDEST = 10 * MAGNITUDE
+"""No bandwidth is wider."""
 TILE = 64
 """Nodes that are compared again together."""
 
@@ -44,92 +45,62 @@ class Rules(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """The arrays of a model; C slots, L labels, S bandwidths of a node (1 where they are pooled, else d)."""
+    """The arrays of a model; a node has `bandwidths` of them: 1 where they are pooled, else d."""
 
-    head: IntArray
-    id: IntArray  # C
-    size: IntArray  # C, records learned
-    won: IntArray  # C, number of the last of them
-    sigma: FloatArray  # (C, S)
-    total: FloatArray  # S, sum over the nodes in the order of their slots
-    sorted: FloatArray  # C, pooled bandwidths in ascending order
-    weights: FloatArray  # d rows of C
-    labels: IntArray  # (C, L), records of the node that had the label
-    records: IntArray  # L, records that had the label, whatever became of their nodes
-    having: IntArray  # (L, k + 1), c: how often a record that had the label met each membership count
-    lacking: IntArray  # (L, k + 1), nc: of those that had it not
-    window: FloatArray  # last records, one behind the other
-    group: IntArray  # d, group of each feature
-    members: IntArray  # d, features by group
-    starts: IntArray  # d + 1, where each group begins among them
-    scale: FloatArray  # d, 1 / (2 s^2) of each group
-    sums: FloatArray  # C, what the comparison works with
-    part: FloatArray  # C
-    far: IntArray  # C, bits of CIM, squared where there is one group
-    near: IntArray  # k, nearest slots
-    listed: IntArray  # C, slots to compare again
-    tile: FloatArray  # d rows of TILE, the weights of some of them
-    tile_sums: FloatArray  # TILE
-    tile_far: IntArray  # TILE
-    memberships: IntArray  # L, d_l
-    work: FloatArray  # 2 d
+    head: IntArray = ints((Numbers(name="learned"), None, Numbers(high="learned", name="next_id"), None, None, None))
+    id: IntArray = ints("slots", below="next_id", distinct=True)
+    size: IntArray = ints("slots", low=1, high="learned", total="learned", stored="count")  # records learned
+    won: IntArray = ints("slots", low=1, high="learned", distinct=True)  # number of the last of them
+    sigma: FloatArray = floats("slots", "bandwidths", low=ABOVE_ZERO, high=WIDEST)
+    total: FloatArray = floats("bandwidths", stored=False)  # sum over the nodes in the order of their slots
+    sorted: FloatArray = floats("slots", stored=False)  # pooled bandwidths in ascending order
+    weights: FloatArray = floats("d", "slots", most=MAGNITUDE * (1.0 + ROUNDING), stored="weight", turned=True)
+    records: IntArray = ints("known", high="learned")  # that had a label, whatever became of their nodes
+    labels: IntArray = ints("slots", "known", sparse=True, low=1, high="size")  # records of the node that had it
+    having: IntArray = ints("known", "ranks", total="records")  # c: such records by membership count
+    lacking: IntArray = ints("known", "ranks", total="learned")  # nc: records that had the label not
+    window: FloatArray = floats("recent", "d", most=MAGNITUDE)  # last records
+    group: IntArray = ints("d", stored=False)  # group of each feature
+    members: IntArray = ints("d", stored=False)  # features by group
+    starts: IntArray = ints("d+1", stored=False)  # where each group begins among them
+    scale: FloatArray = floats("d", stored=False)  # 1 / (2 s^2) of each group
+    sums: FloatArray = floats("slots", stored=False)  # what the comparison works with
+    part: FloatArray = floats("slots", stored=False)
+    far: IntArray = ints("slots", stored=False)  # bits of CIM, squared where there is one group
+    near: IntArray = ints("neighbours", stored=False)  # nearest slots
+    listed: IntArray = ints("slots", stored=False)  # slots to compare again
+    tile: FloatArray = floats("d", TILE, stored=False)  # the weights of some of them
+    tile_sums: FloatArray = floats(TILE, stored=False)
+    tile_far: IntArray = ints(TILE, stored=False)
+    memberships: IntArray = ints("known", stored=False)  # d_l
+    work: FloatArray = floats(2, "d", stored=False)
+
+
+class Groups(NamedTuple):
+    """What a state has beside the nodes where groups of features follow their values."""
+
+    group: IntArray = ints("d", below="d")
+
+
+class Held(NamedTuple):
+    """Records that are held back, and rows of a record and the number of one of its labels."""
+
+    held: FloatArray = floats("waiting", "d", most=MAGNITUDE)
+    held_labels: IntArray = ints(
+        "marks", (Numbers(below="waiting", name="owner"), Numbers(below="labels", name="label"))
+    )
 
 
 def new_nodes(rules: Rules, slots: int, labels: int) -> Nodes:
     """Return an empty model with room for `slots` nodes and `labels` labels."""
-    d, k, each = rules.d, rules.neighbours, 1 if rules.pooled else rules.d
-    group = np.zeros(d, np.int64) if rules.pooled or rules.clustered else np.arange(d)
-    nodes = Nodes(
-        head=np.zeros(HEAD, np.int64),
-        id=np.zeros(slots, np.int64),
-        size=np.zeros(slots, np.int64),
-        won=np.zeros(slots, np.int64),
-        sigma=np.zeros((slots, each)),
-        total=np.zeros(each),
-        sorted=np.zeros(slots),
-        weights=np.zeros(d * slots),
-        labels=np.zeros((slots, labels), np.int64),
-        records=np.zeros(labels, np.int64),
-        having=np.zeros((labels, k + 1), np.int64),
-        lacking=np.zeros((labels, k + 1), np.int64),
-        window=np.zeros(rules.interval * d),
-        group=group,
-        members=np.zeros(d, np.int64),
-        starts=np.zeros(d + 1, np.int64),
-        scale=np.zeros(d),
-        sums=np.zeros(slots),
-        part=np.zeros(slots),
-        far=np.zeros(slots, np.int64),
-        near=np.zeros(k, np.int64),
-        listed=np.zeros(slots, np.int64),
-        tile=np.zeros(d * TILE),
-        tile_sums=np.zeros(TILE),
-        tile_far=np.zeros(TILE, np.int64),
-        memberships=np.zeros(labels, np.int64),
-        work=np.zeros(2 * d),
+    d, each, k = rules.d, 1 if rules.pooled else rules.d, rules.neighbours
+    nodes = new(
+        Nodes, d=d, slots=slots, bandwidths=each, known=labels, ranks=k + 1, recent=rules.interval, neighbours=k
     )
+    if not rules.pooled and not rules.clustered:
+        nodes.group[:] = np.arange(d)
     list_groups(nodes)
     return nodes
-
-
-def resized(old: Nodes, rules: Rules, slots: int, labels: int) -> Nodes:
-    """Return a copy with room for more slots or labels."""
-    new = new_nodes(rules, slots, labels)
-    for name, a, b in zip(Nodes._fields, new, old, strict=True):
-        if name == "weights":
-            a.reshape(rules.d, -1)[:, : len(old.id)] = b.reshape(rules.d, -1)
-        else:
-            a[tuple(slice(0, length) for length in b.shape)] = b
-    return new
-
-
-def more_slots(slots: int) -> int:
-    """Return the number of slots after `slots`: an odd number of cache lines.
-
-    The update of a node goes down a column. With a power of 2 as its step it would meet the same few sets of the cache
-    over and over.
-    """
-    return 2 * slots + LANES
 
 
 @jit
@@ -187,20 +158,9 @@ def remove(ordered, count, value):
 
 
 @jit
-def longest_idle(nodes):
-    """Return the slot of the node that won longest ago."""
-    won = borrow(nodes.won)
-    first = 0
-    for j in range(nodes.head[K]):
-        if won[j] < won[first]:
-            first = j
-    return first
-
-
-@jit
 def put_node(nodes, rules, slot, x, bandwidths):
     """Let a slot hold a new node at `x`: the first free one, or that of the node that goes."""
-    k, stride = nodes.head[K], len(nodes.id)
+    k = nodes.head[K]
     replaced = slot < k
     if rules.pooled:
         if replaced:
@@ -209,7 +169,7 @@ def put_node(nodes, rules, slot, x, bandwidths):
     for i in range(nodes.sigma.shape[1]):
         nodes.sigma[slot, i] = bandwidths[i]
     for i in range(rules.d):
-        nodes.weights[i * stride + slot] = x[i]
+        nodes.weights[i, slot] = x[i]
     nodes.id[slot] = nodes.head[NEXT_ID]
     nodes.size[slot] = 1
     for label in range(nodes.labels.shape[1]):

@@ -1,34 +1,25 @@
 """What MLCA, MLCA-I and MLCA-C share: batches in, answers, events and clusters out, and the state."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import types
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import (
-    BoolArray,
-    Cluster,
-    FloatArray,
-    GroupChange,
-    IntArray,
-    Label,
-    LabelAnswers,
-    Prediction,
-    Step,
-    check_batch,
-)
+from resonance.engine.base import BoolArray, FloatArray, GroupChange, IntArray, Label, LabelAnswers, Prediction, Step
 from resonance.engine.correntropy import bandwidth_factors
-from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.events import E_RECORD, events_from
-from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.labels import LabelEngine, LabelSet, label_sets
+from resonance.engine.errors import RecordError, StateError
+from resonance.engine.events import E_RECORD, SHAPE_HEAD
+from resonance.engine.facts import ModelFacts
+from resonance.engine.labels import LabelEngine, checked_label, label_sets
+from resonance.engine.mlca import layout
 from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
-from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, K, N, Rules, more_slots, new_nodes, resized
-from resonance.engine.mlca.model_state import check_dimension, packed, table_of, unpacked
+from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, Groups, Held, K, N, Rules
 from resonance.engine.parameters import Parameter, filled
-from resonance.engine.state import pack, unpack
+from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
+from resonance.engine.table import checked, more_slots, packed, put, require, resized, room_for
 
 
 class Marks(NamedTuple):
@@ -39,27 +30,13 @@ class Marks(NamedTuple):
     owned: IntArray
 
 
-class Answers(NamedTuple):
-    """What the kernel fills for n records."""
-
-    cluster: IntArray
-    score: FloatArray
-    novel: BoolArray
-    path: IntArray
-    probabilities: FloatArray
-
-    @classmethod
-    def empty(cls, count: int, labels: int) -> Self:
-        """Return answers that say nothing."""
-        nowhere = np.full((2, count, 1), -1, dtype=np.int64)
-        unknown = np.full((count, labels), np.nan)
-        return cls(nowhere[0], np.full(count, np.nan), np.zeros(count, dtype=np.bool_), nowhere[1], unknown)
+Answers = tuple[IntArray, FloatArray, BoolArray, IntArray, FloatArray]
+"""What the kernel fills: the arrays of a step, and the probabilities of labels."""
 
 
-class MultiLabel(LabelEngine):
+class MultiLabel(FlatEngine, LabelEngine):
     """Nodes that know how often their records had each label."""
 
-    name: ClassVar[str]
     revision: ClassVar[int] = 1
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter("vigilance", float, 0.3, "CIM above which a record founds a node of its own", 0, 1),
@@ -76,9 +53,11 @@ class MultiLabel(LabelEngine):
         Parameter(
             "max_nodes", int, 10_000, "nodes of one model; beyond it the one that won longest ago goes", 1, 1_000_000
         ),
-        Parameter("max_labels", int, 1000, "labels that there may be", 1, 100_000),
+        Parameter("max_labels", int, 1000, "most labels of a model", 1, 100_000),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"warmup": "buffer"}}
+    criteria = CRITERIA
+    untouched: ClassVar[Mapping[str, Any]] = {"labels": []}
     pooled: ClassVar[bool]
     clustered: ClassVar[bool]
 
@@ -86,24 +65,15 @@ class MultiLabel(LabelEngine):
         super().__init__(**given)
         self._table: list[Label] = []
         self._held: list[tuple[FloatArray, IntArray]] = []
+        self._changes = List.empty_list(types.int64[::1])
 
-    def _begin(self, dimension: int) -> None:
-        """Take the dimension of the first record that teaches."""
-        self.dimension = dimension
-        given = self._given
-        self._rules = filled(
-            Rules,
-            given,
-            d=dimension,
-            pooled=self.pooled,
-            clustered=self.clustered,
-            interval=given["lambda"],
-            neighbours=given["k"],
-        )
+    def _begin(self, dimension: int, slots: int = FEWEST_SLOTS, labels: int = FEWEST_LABELS) -> None:
+        self.dimension, given = dimension, self._given
+        forms = {"pooled": self.pooled, "clustered": self.clustered}
+        self._rules = filled(Rules, given, d=dimension, **forms, interval=given["lambda"], neighbours=given["k"])
         self._factors = bandwidth_factors(dimension, given["lambda"])
         self._line_factors = bandwidth_factors(1, given["lambda"])
-        self._nodes = new_nodes(self._rules, FEWEST_SLOTS, FEWEST_LABELS)
-        self._log, self._changes = List.empty_list(types.float64[::1]), List.empty_list(types.int64[::1])
+        self._nodes = layout.new_nodes(self._rules, slots, labels)
 
     @property
     def labels(self) -> tuple[Label, ...]:  # noqa: D102
@@ -126,37 +96,33 @@ class MultiLabel(LabelEngine):
         teaches = np.array([labels is not None for labels in sets], dtype=np.bool_)
         return table, Marks(teaches, np.array(starts, dtype=np.int64), np.array(owned, dtype=np.int64))
 
-    def learn(  # noqa: D102
-        self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | Sequence[LabelSet | None] | None = None
-    ) -> Step:
-        return self.trace(X, labels)[0]
-
-    def trace(
-        self,
-        X: ArrayLike,
-        labels: Sequence[int] | NDArray[np.int64] | Sequence[LabelSet | None] | None = None,
-        told: bool = False,
-    ) -> tuple[Step, FloatArray]:
+    def trace(self, X: ArrayLike, labels: Any = None, told: bool = False) -> tuple[Step, NDArray[Any]]:
         """Learn a batch; with `told` the second result has a row for each record that was learned, in that order.
 
         See `batch` for its columns; the ids of the nearest nodes follow, then the membership of each label.
         """
-        batch = check_batch(X, self.dimension)
+        batch = self._checked(X)
         table, marks = self._numbered(label_sets(labels, len(batch)))
-        if not self.dimension and not marks.teaches.any():
-            return self._step(Answers.empty(len(batch), 0)), np.empty((0, T_HEAD))
-        if not self.dimension:
-            self._begin(batch.shape[1])
-        self._table = table
-        self._make_room(labels=len(table))
-        answers = Answers.empty(len(batch), self._nodes.labels.shape[1])
-        start, rows = 0, []
+        step, probabilities, rows = no_answers(len(batch)), np.empty((len(batch), 0)), np.empty((0, T_HEAD))
+        if self.dimension or marks.teaches.any():
+            if not self.dimension:
+                self._begin(batch.shape[1])
+            self._table = table
+            self._make_room(labels=len(table))
+            probabilities = np.full((len(batch), self._nodes.labels.shape[1]), np.nan)
+            rows = self._learn(batch, (marks, probabilities), step, told)
+        step = replace(step, labels=self._label_answers(probabilities), events=self._events())
+        step.groups.extend(GroupChange(*change.tolist()) for change in self._changes)
+        self._changes.clear()
+        return step, rows
+
+    def _learn(self, batch: FloatArray, labels: tuple[Marks, FloatArray], step: Step, told: bool) -> FloatArray:
+        """Learn a batch; `labels` are its marks, and room for the probabilities."""
+        marks, answers, start, rows = labels[0], (*filled_by_kernels(step), labels[1]), 0, []
         if self._waits:
             start, first = self._hold(batch, marks, answers, told)
             rows.append(first)
-        rows.append(self._run(batch, marks, answers, start, False, told))
-        step = self._step(answers)
-        return step, np.concatenate(rows)
+        return np.concatenate([*rows, self._run(batch, marks, answers, start, False, told)])
 
     @property
     def _waits(self) -> bool:
@@ -165,7 +131,7 @@ class MultiLabel(LabelEngine):
 
     def _hold(self, batch: FloatArray, marks: Marks, answers: Answers, told: bool) -> tuple[int, FloatArray]:
         """Hold records back; when there are lambda learn them. Return where the batch goes on, and what is told."""
-        d, interval = self._rules.d, self._rules.interval
+        interval, nodes = self._rules.interval, self._nodes
         for t in np.flatnonzero(marks.teaches).tolist():
             self._held.append((batch[t].copy(), marks.owned[marks.starts[t] : marks.starts[t + 1]].copy()))
             if len(self._held) < interval:
@@ -174,16 +140,15 @@ class MultiLabel(LabelEngine):
             self._held = []
             starts = np.cumsum([0, *map(len, owned)])
             whole = Marks(np.ones(interval, dtype=np.bool_), starts, np.concatenate(owned))
-            nodes = self._nodes
-            nodes.window[: interval * d] = X.ravel()
+            nodes.window[:] = X
             nodes.head[KNOWN] = int(whole.owned.max(initial=-1)) + 1
             if self._rules.clustered:
                 tell_groups(nodes, self._rules, self._line_factors, t, self._changes)
-            first = Answers.empty(interval, nodes.labels.shape[1])
-            rows = self._run(X, whole, first, 0, True, told)
+            step, unknown = no_answers(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
+            rows = self._run(X, whole, (*filled_by_kernels(step), unknown), 0, True, told)
             for row in self._log:
                 row[E_RECORD] = t
-            answers.path[t], answers.novel[t] = first.path[-1], first.novel[-1]
+            answers[3][t], answers[2][t] = step.path[-1], step.novel[-1]
             return t + 1, rows
         return len(batch), np.empty((0, self._columns))
 
@@ -195,97 +160,90 @@ class MultiLabel(LabelEngine):
     def _run(self, batch: FloatArray, marks: Marks, answers: Answers, start: int, held: bool, told: bool) -> FloatArray:
         """Answer for a batch from `start` on, learn what teaches, and return what is told."""
         rows = np.empty((len(batch) if told else 0, self._columns))
-        at = start
-        while True:
-            at = learn_batch(
-                self._nodes, self._rules, self._factors, self._line_factors, batch, *marks, at, held, self._log,
-                self._changes, *answers, rows,
-            )  # fmt: skip
-            if at == len(batch):
-                return rows[start:][marks.teaches[start:]] if told else rows
+        fixed, at = (self._rules, self._factors, self._line_factors, batch, marks), start
+        while (at := learn_batch(self._nodes, *fixed, at, held, self._log, self._changes, answers, rows)) < len(batch):
             self._make_room(node=True)
+        return rows[start:][marks.teaches[start:]] if told else rows
 
     def _make_room(self, labels: int = 0, node: bool = False) -> None:
         """Make room for so many labels, or for another node."""
         slots, room = self._nodes.labels.shape
-        wanted = room
-        while wanted < labels:
-            wanted *= 2
-        if node or wanted > room:
-            self._nodes = resized(self._nodes, self._rules, more_slots(slots) if node else slots, wanted)
+        self._nodes = resized(self._nodes, slots=more_slots(slots) if node else slots, known=room_for(labels, room))
 
-    def _step(self, answers: Answers) -> Step:
-        """Return the step of a batch, with what the logs have of it."""
-        cluster, score, novel, path, _ = answers
-        step = Step(cluster, score, novel, path, labels=self._label_answers(answers))
-        if self.dimension:
-            step.events.extend(events_from(self._log, self.dimension, CRITERIA))
-            step.groups.extend(GroupChange(*change.tolist()) for change in self._changes)
-            self._changes.clear()
-        return step
-
-    def _label_answers(self, answers: Answers) -> LabelAnswers:
+    def _label_answers(self, probabilities: FloatArray) -> LabelAnswers:
         known = self.labels
-        return LabelAnswers(known, answers.probabilities[:, : len(known)].copy())
+        return LabelAnswers(known, probabilities[:, : len(known)].copy())
 
-    def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
-        batch = check_batch(X, self.dimension)
-        answers = Answers.empty(len(batch), len(self.labels))
-        if self.dimension and len(batch):
-            cluster, score, _, _, probabilities = answers
-            predict_batch(self._nodes, self._rules, batch, cluster, score, probabilities)
-        none = np.full(len(batch), -1, dtype=np.int64)
-        return Prediction(answers.cluster, answers.score, none, self._label_answers(answers))
+    def _no_prediction(self, count: int) -> Prediction:
+        unknown = np.full((count, len(self.labels)), np.nan)
+        return replace(no_prediction(count), labels=self._label_answers(unknown))
 
-    def clusters(self) -> list[Cluster]:  # noqa: D102
-        if not self.dimension:
-            return []
-        found, spread = self.nodes, np.zeros(self.dimension)
-        return [
-            Cluster(number, (), size, 1, weight.copy(), spread.copy())
-            for number, size, weight in zip(found["id"].tolist(), found["count"].tolist(), found["weight"], strict=True)
-        ]
+    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+        assert answer.labels is not None  # noqa: S101
+        predict_batch(self._nodes, self._rules, batch, answer.cluster, answer.score, answer.labels.probabilities)
 
-    def models(self) -> dict[Path, ModelFacts]:
+    def _shapes(self) -> FloatArray:
+        found = self.nodes
+        shapes = np.zeros((len(found["id"]), SHAPE_HEAD + 2 * self.dimension))
+        shapes[:, 0], shapes[:, 1], shapes[:, 2] = found["id"], found["count"], 1
+        shapes[:, SHAPE_HEAD : SHAPE_HEAD + self.dimension] = found["weight"]
+        return shapes
+
+    def _facts(self) -> ModelFacts:
         """Return how many records were learned; since when a cluster is there is not kept."""
-        if not self.dimension:
-            return {}
-        ids = self.nodes["id"].tolist()
-        return {(): ModelFacts((), int(self._nodes.head[N]), {}, {each: each for each in ids})}
+        return ModelFacts((), int(self._nodes.head[N]), {}, {each: each for each in self.nodes["id"].tolist()})
 
-    def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, "labels": self._table}
-        arrays = packed(self._nodes, self._rules, self._held, len(self.labels)) if self.dimension else {}
-        return pack(self.name, self.revision, header, arrays)
+    def _header(self) -> dict[str, Any]:
+        return {"labels": self._table}
+
+    def _packed(self) -> dict[str, NDArray[Any]]:
+        nodes, owned = self._nodes, [labels for _, labels in self._held]
+        arrays = packed(nodes, slots=int(nodes.head[K]), known=len(self.labels), recent=int(nodes.head[N]))
+        if self.clustered:
+            arrays["group"] = nodes.group
+        if owned:
+            labels = np.stack([np.repeat(np.arange(len(owned)), list(map(len, owned))), np.concatenate(owned)], axis=1)
+            arrays |= packed(Held(np.stack([x for x, _ in self._held]), labels))
+        return arrays
+
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        given, labels = self._given, header["labels"]
+        require(isinstance(labels, list) and len(labels) <= given["max_labels"], "labels")
+        self._table = [checked_label(0, label) for label in labels]
+        require(len(set(self._table)) == len(labels), "a label that comes twice")
+        each = 1 if self.pooled else dimension
+        found = checked(layout.Nodes, arrays, d=dimension, bandwidths=each, ranks=given["k"] + 1)
+        records, k, known = found["learned"], found["slots"], found["known"]
+        require(k <= given["max_nodes"] and k <= found["next_id"] and (k > 0) == (records > 0), "nodes")
+        require(found["recent"] == min(records, given["lambda"]) and known == (len(labels) if records else 0), "sizes")
+        if not records:
+            # Without a record of that dimension there would be room for nothing.
+            require(given["warmup"] == "buffer", "records that are held back")
+            kept = checked(Held, arrays, d=dimension, labels=len(labels))
+            owner, own = kept["owner"], kept["label"]
+            require(0 < kept["waiting"] < given["lambda"], "records that are held back")
+            require((np.diff(owner * max(len(labels), 1) + own) > 0).all(), "the order of their labels")
+            require(len(np.unique(own)) == len(labels), "a label that no record has")
+            self._held = [(x.copy(), own[owner == at].copy()) for at, x in enumerate(kept["held"])]
+        self._begin(dimension, room_for(k, FEWEST_SLOTS, more_slots), room_for(len(labels), FEWEST_LABELS))
+        nodes = self._nodes
+        put(nodes, found)
+        nodes.head[[K, layout.EVENTS, KNOWN]] = k, 2 * found["next_id"] - k, known
+        if self.clustered:
+            nodes.group[:] = group = checked(Groups, arrays, d=dimension)["group"]
+            layout.list_groups(nodes)
+            require((nodes.group == group).all(), "the order of groups")
+        layout.sum_bandwidths(nodes)
+        if self.pooled:
+            nodes.sorted[:k] = np.sort(nodes.sigma[:k, 0])
 
     @classmethod
-    def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        try:
-            model = cls.make(dict(header["parameters"]))
-            dimension = header["dimension"]
-        except (KeyError, TypeError, ValueError, ParameterError) as error:
-            raise StateError(f"the state of {cls.name} cannot be read: {error}") from error
-        if type(dimension) is not int or dimension < 0:
-            raise StateError(f"the state of {cls.name} cannot be read: dimension = {dimension!r}")
-        if dimension == 0:
-            return model
-        check_dimension(arrays, dimension, model._given["warmup"] == "buffer", cls.name)
-        model._table = table_of(header.get("labels"), model._given["max_labels"], cls.name)
-        model._begin(dimension)
-        model._nodes, model._held = unpacked(arrays, model._rules, len(model._table), cls.name)
-        return model
-
-    @classmethod
-    def compile(cls) -> None:
-        """Compile every kernel, or load it from the cache, before the first record comes."""
+    def compile(cls) -> None:  # noqa: D102
         for warmup in ("growing", "buffer"):
             model = cls.make({"warmup": warmup, "lambda": 2})
-            labels: list[LabelSet] = [["a"], ["b", 1], []]
-            model.learn(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5]]), labels)
+            model.learn(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5]]), [["a"], ["b", 1], []])
             model.predict(np.zeros((1, 2)))
-            model.clusters()
-            cls.from_state(model.state())
+            cls.from_state(model.state()).clusters()
 
     @property
     def nodes(self) -> dict[str, NDArray[Any]]:
@@ -301,8 +259,7 @@ class MultiLabel(LabelEngine):
             raise StateError("there are no nodes before the first record with labels")
         nodes, known = self._nodes, len(self.labels)
         order = np.argsort(nodes.id[: nodes.head[K]])
-        weights = nodes.weights.reshape(self.dimension, -1).T
-        columns = {"id": nodes.id, "count": nodes.size, "weight": weights, "sigma": nodes.sigma}
+        columns = {"id": nodes.id, "count": nodes.size, "weight": nodes.weights.T, "sigma": nodes.sigma}
         found: dict[str, NDArray[Any]] = {name: column[order] for name, column in columns.items()}
         found["labels"] = nodes.labels[order][:, :known]
         return found

@@ -37,24 +37,14 @@ _SMALLEST = 1e-300
 
 
 class Hills(NamedTuple):
-    """What a reading finds.
+    """What a reading finds."""
 
-    Attributes
-    ----------
-    group : ndarray of int64
-        By landmark, a landmark of its group that is the same for all of them.
-    lost : ndarray of shape (clusters + 1, 2)
-        By cluster that was joined into another, the depth of the valley between them and the depth that it would
-        have needed; the first is -1 where nothing was joined.
-    basin : ndarray of int64
-        By landmark, the basin that is left of those that it was joined with; -1 for none.
-    depth, needed : ndarray of shape (basins, basins)
-        Between those: the valley that is clearest beside what it needs; `needed` 0 where they do not touch.
-    """
-
-    group: IntArray
+    group: IntArray  # by landmark, a landmark of its group that is the same for all of them
+    # By cluster that was joined into another, the depth of the valley between them and the depth that it would have
+    # needed; the first is -1 where nothing was joined.
     lost: FloatArray
-    basin: IntArray
+    basin: IntArray  # by landmark, the basin that is left of those that it was joined with; -1 for none
+    # Between those: the valley that is clearest beside what it needs; `needed` is 0 where they do not touch.
     depth: FloatArray
     needed: FloatArray
 
@@ -234,21 +224,10 @@ def _errors(model, rules, dimension):
 def find_hills(model, rules, logs, inside, dimension):
     """Return the groups of landmarks that no valley divides.
 
-    Parameters
-    ----------
-    logs : ndarray
-        Logarithm of the density at each landmark.
-    inside : ndarray of int64
-        Neighbours in the ball of each.
-    dimension : float
-        Intrinsic dimension.
-
-    Returns
-    -------
-    Hills
-        Two basins are joined unless the valley between them is deeper than ``valley`` and than what errors of the
-        counts explain; the shallowest, beside what it needs, first. A valley needs more errors as the stream goes on,
-        because every reading is another chance to err.
+    `logs` are the logarithms of the density at each landmark, `inside` its neighbours in the ball, `dimension` is the
+    intrinsic one. Two basins are joined unless the valley between them is deeper than ``valley`` and than what errors
+    of the counts explain; the shallowest, beside what it needs, first. A valley needs more errors as the stream goes
+    on, because every reading is another chance to err.
     """
     count = model.head[LANDMARKS]
     errors = _errors(model, rules, dimension)

@@ -41,13 +41,7 @@ def _repeats(model, x):
 
 @jit
 def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, counted, log):
-    """Learn a batch from record `start` on, until it ends or there is no room for another landmark.
-
-    Returns
-    -------
-    int
-        The first record that was not learned.
-    """
+    """Learn a batch from record `start` on, until there is no room for a landmark; return the first not learned."""
     head, number, slots = model.head, model.number, model.number.shape[1]
     if cells.head[END] == UNFILLED:
         fill_cells(model, cells)

@@ -13,6 +13,7 @@ from resonance.engine.borrowed import borrow
 from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, PLACE, RADIUS2, STAGGER
 from resonance.engine.modal.neighbours import NOWHERE, nearest, smallest_bits, squared_distances
 from resonance.engine.modal.parameters import Rules
+from resonance.engine.table import floats, ints, new
 
 # The head.
 CELLS = 0
@@ -33,58 +34,26 @@ _MORE, _TINY = 1.0 + 1e-9, 1e-150
 
 
 class Cells(NamedTuple):
-    """The cells of a model, and a copy of its landmarks in the order of the cells; those in none come last.
+    """The cells of a model, and a copy of its landmarks in the order of the cells; those in none come last."""
 
-    Attributes
-    ----------
-    head : ndarray of int64
-        Counters, see the constants.
-    start : ndarray of int64
-        First position of each cell, then of those in none.
-    middle : ndarray of shape (d, cells)
-        Means of the landmarks of each cluster.
-    reach, widest : ndarray of shape (cells,)
-        Distance to the farthest landmark of a cell, and radius of its largest ball.
-    apart : ndarray of shape (cells,)
-        Room for squared distances to the means.
-    column, position : ndarray of int64
-        By position, the landmark; by landmark, its position, -1 before it has one.
-    at : ndarray of shape (d, positions)
-        Where the landmarks are; far from everything where one has gone.
-    radius2 : ndarray of shape (positions,)
-        Squared radii of their balls.
-    squared : ndarray of shape (positions,)
-        Room for squared distances.
-    """
-
-    head: IntArray
-    start: IntArray
-    middle: FloatArray
-    reach: FloatArray
-    widest: FloatArray
-    apart: FloatArray
-    column: IntArray
-    position: IntArray
-    at: FloatArray
-    radius2: FloatArray
-    squared: FloatArray
+    head: IntArray = ints(2, stored=False)
+    start: IntArray = ints(_MAX + 1, stored=False)  # first position of each cell, then of those in none
+    middle: FloatArray = floats("d", _MAX + STAGGER, stored=False)  # means of the landmarks of each cluster
+    reach: FloatArray = floats(_MAX, stored=False)  # distance to the farthest landmark of a cell
+    widest: FloatArray = floats(_MAX, stored=False)  # radius of its largest ball
+    apart: FloatArray = floats(_MAX, stored=False)  # room for squared distances to the means
+    column: IntArray = ints(f"slots+{_NEW}", stored=False)  # by position, the landmark
+    position: IntArray = ints("slots", fill=-1, stored=False)  # by landmark, its position, -1 before it has one
+    at: FloatArray = floats("d", f"slots+{_NEW + STAGGER}", stored=False)  # far from everything where one has gone
+    radius2: FloatArray = floats(f"slots+{_NEW}", stored=False)  # by position, squared radii of their balls
+    squared: FloatArray = floats(f"slots+{_NEW}", stored=False)  # room for squared distances
 
 
 def new_cells(rules: Rules, slots: int) -> Cells:
     """Return cells, not filled yet, of a model with room for `slots` landmarks."""
-    return Cells(
-        head=np.array([0, UNFILLED]),
-        start=np.zeros(_MAX + 1, dtype=np.int64),
-        middle=np.zeros((rules.d, _MAX + STAGGER)),
-        reach=np.zeros(_MAX),
-        widest=np.zeros(_MAX),
-        apart=np.zeros(_MAX),
-        column=np.zeros(slots + _NEW, dtype=np.int64),
-        position=np.full(slots, -1, dtype=np.int64),
-        at=np.zeros((rules.d, slots + _NEW + STAGGER)),
-        radius2=np.zeros(slots + _NEW),
-        squared=np.zeros(slots + _NEW),
-    )
+    cells = new(Cells, d=rules.d, slots=slots)
+    cells.head[END] = UNFILLED
+    return cells
 
 
 @jit
@@ -158,12 +127,7 @@ def enter_cells(model, cells, j):
 def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
     """Look at the landmarks at some positions, and count the record where `hits` are given.
 
-    Returns
-    -------
-    near : int
-        The nearest so far, the first of several.
-    gap : float
-        Its squared distance.
+    Return the nearest so far, the first of several, and its squared distance.
     """
     squared_distances(at, begin, end, x, squared)
     size = end - begin
@@ -181,23 +145,9 @@ def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
 
 @inline
 def find_nearest(model, cells, x, counts):
-    """Find the landmark nearest to a record, and count the record in every ball that it is in.
+    """Return the first of the landmarks nearest to a record and its squared distance.
 
-    The cells are filled, and there is a landmark.
-
-    Parameters
-    ----------
-    x : ndarray of shape (d,)
-        The record.
-    counts : bool
-        Whether it is to be counted.
-
-    Returns
-    -------
-    near : int
-        The first of the nearest landmarks.
-    gap : float
-        Its squared distance.
+    With `counts` the record is counted in every ball that it is in. The cells are filled, and there is a landmark.
     """
     used, end = cells.head[CELLS], cells.head[END]
     apart, reach, widest, start = borrow(cells.apart), borrow(cells.reach), borrow(cells.widest), borrow(cells.start)

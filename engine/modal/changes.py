@@ -50,24 +50,11 @@ def _find_cores(model, group, origin, core):
 
 @jit
 def hold_splits(model, rules, group, groups, basin_of):
-    """Leave a cluster whole until a valley within it has lasted.
+    """Leave a cluster whole until a valley within it has lasted; return how many groups are left.
 
-    A part is split off when most of it was behind a valley at every reading, over a quarter of the records learned,
-    and records still come to it.
-
-    Parameters
-    ----------
-    group : ndarray of int64
-        By landmark, its group, -1 for none; a part that is held becomes one with the group that goes on.
-    groups : int
-        Groups that there are.
-    basin_of : ndarray of int64
-        By group, its basin.
-
-    Returns
-    -------
-    int
-        Groups that are left.
+    A part is split off when most of it was behind a valley at every reading, over a quarter of the records learned, and
+    records still come to it. One that is held becomes one with the group that goes on in `group`, which has the group
+    of each landmark or -1; `basin_of` has the basin of each group.
     """
     head, number = model.head, model.number
     count, clusters, n = head[LANDMARKS], head[CLUSTERS], head[N]
@@ -111,21 +98,9 @@ def hold_splits(model, rules, group, groups, basin_of):
 def hold_joins(model, rules, group, groups, basin_of, lost):
     """Leave two clusters apart until no valley was between them at every reading, over a tenth of the records learned.
 
-    Parameters
-    ----------
-    group : ndarray of int64
-        By landmark, its group, -1 for none; what is left of a cluster that is held becomes a group of its own.
-    groups : int
-        Groups that there are.
-    basin_of : ndarray of int64
-        By group, its basin; has room for one more group by cluster.
-    lost : ndarray of shape (clusters, 2)
-        By cluster, depth of the valley that is none and the depth that it needs; -1 where nothing was measured.
-
-    Returns
-    -------
-    int
-        Groups that there are then.
+    What is left of a cluster that is held becomes a group of its own in `group`, the group of each landmark or -1, and
+    in `basin_of`, the basin of each group. `lost` has, by cluster, depth of the valley that is none and the depth that
+    it needs, -1 where nothing was measured. Return how many groups there are then.
     """
     number, count, clusters, n = model.number, model.head[LANDMARKS], model.head[CLUSTERS], model.head[N]
     heir, _, owner = find_heirs(model.number[PLACE], group, model.real[MASS], clusters, groups)

@@ -18,7 +18,7 @@ _CLOSED = 1.0 + 2.0**-40
 """A ball is a little larger than the squared distance of its last neighbour, who is inside."""
 _SMALLEST = 1e-290
 _LARGEST = 1e300
-_FEWEST_HITS = 1e-3
+FEWEST_HITS = 1e-3
 """Records that a ball has where none comes any more: an error is one over their root."""
 _LN_2 = 0.6931471805599453
 _SETTLED = 4
@@ -62,12 +62,9 @@ def measure_ball(model, rules, i):
 
 @jit
 def measure_balls(model, rules, radius2, inside):
-    """Write the squared radius of each landmark's ball and how many neighbours are in it.
+    """Write the squared radius of each ball and how many neighbours are in it; return the intrinsic dimension.
 
-    Returns
-    -------
-    float
-        Intrinsic dimension by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
+    That is by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
     """
     count, gaps, jump = model.head[layout.LANDMARKS], borrow(model.gap), _jump(model)
     total, terms = 0.0, 0
@@ -139,7 +136,7 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
             begin_count(model, i, radius2[i], inside[i], dimension, clock, evidence, mass)
         span = real[layout.SPAN, i] + (clock - number[layout.SINCE, i])
         if span > rules.memory:
-            real[layout.HITS, i] = max(0.5 * real[layout.HITS, i], _FEWEST_HITS)
+            real[layout.HITS, i] = max(0.5 * real[layout.HITS, i], FEWEST_HITS)
             real[layout.SPAN, i] = 0.5 * span
             number[layout.SINCE, i] = clock
         out[i] = _log_density(model, i, dimension, clock)

@@ -12,13 +12,15 @@ from resonance.engine.facts import ModelFacts
 from resonance.engine.modal import layout
 from resonance.engine.modal.batch import learn_batch, predict_batch
 from resonance.engine.modal.cells import END, UNFILLED, new_cells
+from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.landmarks import move_landmarks
-from resonance.engine.modal.layout import new_model, resized
+from resonance.engine.modal.layout import new_model
+from resonance.engine.modal.neighbours import list_all
 from resonance.engine.modal.parameters import PARAMETERS, rules_from
 from resonance.engine.modal.reading import CRITERIA, describe
-from resonance.engine.modal.state import packed, unpacked
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.table import checked, packed, put, require, resized, room_for
 
 
 class Modal(FlatEngine):
@@ -77,21 +79,18 @@ class Modal(FlatEngine):
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
         """Learn a batch; with `told` return the number of clusters after each record."""
         counted = np.empty(len(batch) if told else 0, dtype=np.int64)
-        slots, classes = self._model.number.shape[1], int(labels.max()) + 1
-        if classes > self._model.votes.shape[1]:
-            self._model = resized(self._model, self._rules, slots, classes)
+        slots, classes = self._model.votes.shape
+        self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
         answers, done = filled_by_kernels(step), 0
         while True:
-            room = np.empty(slots)
-            done = learn_batch(
-                self._model, self._rules, self._cells, batch, labels, done, room, *answers, counted, self._log
-            )  # fmt: skip
+            own = self._model, self._rules, self._cells
+            done = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, counted, self._log)
             if done == len(batch):
                 return counted
             slots = min(2 * slots, self._rules.landmarks)
             # In this order: cells of the smaller model would be too small, should the next line be interrupted.
             self._cells = new_cells(self._rules, slots)
-            self._model = resized(self._model, self._rules, slots, self._model.votes.shape[1])
+            self._model = resized(self._model, landmarks=slots, clusters=slots)
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         room = np.empty(self._model.number.shape[1])
@@ -114,7 +113,7 @@ class Modal(FlatEngine):
         return ModelFacts((), int(model.head[layout.N]), since, {node: ids[at] for node, at in nodes if at >= 0})
 
     def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
-        """Go on with records in other units: the landmarks lie where they lay, and their densities are counted anew.
+        """Go on with records in other units: the landmarks lie where they lay, and what they have counted goes on.
 
         Parameters
         ----------
@@ -127,20 +126,31 @@ class Modal(FlatEngine):
             move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
 
     def _packed(self) -> dict[str, NDArray[Any]]:
-        return packed(self._model)
+        head = self._model.head
+        return packed(self._model, landmarks=int(head[layout.LANDMARKS]), clusters=int(head[layout.CLUSTERS]))
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        used, classes = arrays["votes"].shape
-        if classes > MAX_CLASSES:
-            raise ValueError(f"{classes} classes")
-        # What is made room for is no larger than what is there.
-        if not 1 <= used == arrays["number"].shape[1] or arrays["at"].shape != (used, dimension):
-            raise ValueError("landmarks")
-        slots = layout.SMALLEST
-        while slots < used and slots < self._given["landmarks"]:
-            slots = min(2 * slots, self._given["landmarks"])
-        self._begin(dimension, slots, classes)
-        unpacked(self._model, self._rules, arrays)
+        classes, records = arrays["votes"].shape[1], int(arrays["head"][layout.N])
+        # The largest of all squared distances, and a little more.
+        far = 4.1 * MAGNITUDE * MAGNITUDE * dimension
+        bounds = {"twice": 2 * records, "farthest": far, "most_hits": records + layout.LISTED}
+        found = checked(layout.Model, arrays, d=dimension, classes=classes, **bounds)
+        used, clusters, place = found["landmarks"], found["clusters"], found["place"]
+        require(classes <= MAX_CLASSES and used <= self._given["landmarks"] and clusters <= used, "landmarks")
+        require(found["unplaced"] <= records - found["read"], "counters")
+        # Every cluster came with one event, and those that are no more went with one.
+        require(found["events"] == 2 * found["next_cluster"] - clusters, "events")
+        require(not 0.0 < found["dimension"][0] < 1.0, "dimension")
+        counting = found["span"] != -1.0
+        require((found["span"][counting] >= 0.5).all() and (found["hits"][counting] >= FEWEST_HITS).all(), "spans")
+        nodes = np.bincount(place + 1, minlength=clusters + 1)
+        require(nodes[0] == found["loose"] and (nodes[1:] == found["nodes"]).all(), "landmarks of clusters")
+        mass = found["mass"].sum()
+        require(mass > 0.0 and (np.bincount(place + 1, found["mass"])[np.unique(place + 1)] > 0.0).all(), "masses")
+        most = self._given["landmarks"]
+        self._begin(dimension, room_for(used, layout.SMALLEST, lambda slots: min(2 * slots, most)), classes)
+        put(self._model, found)
+        list_all(self._model, np.empty(self._model.number.shape[1]))
 
     @classmethod
     def compile(cls) -> None:  # noqa: D102

@@ -1,11 +1,11 @@
 """Which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.arithmetic import draw, inline, jit
+from resonance.engine.arithmetic import draw, exp_minus, inline, jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.modal import layout
 from resonance.engine.modal.cells import enter_cells
-from resonance.engine.modal.density import measure_ball
+from resonance.engine.modal.density import logarithm, measure_ball
 from resonance.engine.modal.neighbours import list_all, list_landmark, squared_distances, unlist_landmark
 
 _MOVING, _RESTING = 2, 5
@@ -22,6 +22,8 @@ _STALE_SHARE = 0.1
 """Share of the landmarks of a cluster that are stale, from which it moves."""
 _IDLE_SHARE = 4
 """In a cluster that goes on, a landmark without records expires in this part of the time: the cluster has moved."""
+_SHORTEST, _LONGEST = 0.5, 1e290
+"""Records that hits are of, at least and at most."""
 
 
 # Inline, as a call for every record would count a reference to every array of the model.
@@ -133,13 +135,7 @@ def _stale_landmark(model, chosen):
 
 @jit
 def leaving_landmark(model, rules, place):
-    """Return the landmark whose column a new one takes.
-
-    Parameters
-    ----------
-    place : int
-        Place of the new one's cluster, -1 for none.
-    """
+    """Return the landmark whose column a new one takes; `place` is that of the new one's cluster, -1 for none."""
     landmarks, number = model.head[layout.LANDMARKS], model.number
     found = _idle_landmark(model, rules)
     if found >= 0:
@@ -188,23 +184,9 @@ def _count_landmark(model, place, change):
 
 @jit
 def add_landmark(model, rules, cells, x, label, place, squared):
-    """Make the record that was learned last a landmark.
+    """Make the record that was learned last, with its label or -1, a landmark; return its column.
 
-    Parameters
-    ----------
-    x : ndarray of shape (d,)
-        The record.
-    label : int
-        Its label, -1 for none.
-    place : int
-        Place of its cluster, -1 for none.
-    squared : ndarray
-        Room for as many numbers as landmarks.
-
-    Returns
-    -------
-    int
-        Its column.
+    `place` is that of its cluster, -1 for none; `squared` is room for as many numbers as landmarks.
     """
     head, number, real = model.head, model.number, model.real
     if head[layout.LANDMARKS] < rules.landmarks:
@@ -264,7 +246,8 @@ def place_landmarks(model, group, place_of):
 def move_landmarks(model, rules, factor, shift, most, room):
     """Put every landmark, and the last record, where new units have it; none further than `most` from 0.
 
-    Its ball is another one then, which counts from the next reading on. `room` is for as many numbers as landmarks.
+    Its ball is another one then, and what it has counted goes on for the same density: densities are compared with
+    each other alone, and new units change all of them alike. `room` is for as many numbers as landmarks.
     """
     landmarks = model.head[layout.LANDMARKS]
     model.cluster[layout.MOVES, : model.head[layout.CLUSTERS]] = 1
@@ -273,6 +256,22 @@ def move_landmarks(model, rules, factor, shift, most, room):
         for i in range(landmarks):
             model.at[f, i] = min(max(model.at[f, i] * factor[f] + shift[f], -most), most)
     list_all(model, room)
+    real, clock = model.real, model.head[layout.CLOCK]
+    growth, total, counting = np.empty(landmarks), 0.0, 0
     for i in range(landmarks):
-        model.real[layout.RADIUS2, i], _ = measure_ball(model, rules, i)
-        model.real[layout.SPAN, i] = -1.0
+        before = real[layout.RADIUS2, i]
+        real[layout.RADIUS2, i], _ = measure_ball(model, rules, i)
+        if real[layout.SPAN, i] >= 0.0 and before > 0.0 and real[layout.RADIUS2, i] > 0.0:
+            growth[i] = 0.5 * model.dimension[0] * (logarithm(real[layout.RADIUS2, i]) - logarithm(before))
+            total += growth[i]
+            counting += 1
+        else:
+            real[layout.SPAN, i] = -1.0
+    for i in range(landmarks):
+        if real[layout.SPAN, i] >= 0.0:
+            # A ball that has grown more than others meets its records in fewer.
+            shorter = growth[i] - total / counting
+            span = real[layout.SPAN, i] + (clock - model.number[layout.SINCE, i])
+            span = span * exp_minus(shorter) if shorter >= 0.0 else span / exp_minus(-shorter)
+            real[layout.SPAN, i] = min(max(span, _SHORTEST), _LONGEST)
+            model.number[layout.SINCE, i] = clock

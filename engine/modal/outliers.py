@@ -29,25 +29,10 @@ def thinness(dimension):
 
 @jit
 def without_outliers(model, logs, dimension, group, groups):
-    """Return the groups of landmarks without those around which there is hardly a record.
+    """Return the groups of landmarks, -1 for none, without those around which there is hardly a record.
 
     What is in a cluster already, as the rest of one that was absorbed is, leaves it only from twice that depth on.
-
-    Parameters
-    ----------
-    logs : ndarray
-        Logarithm of the density at each landmark.
-    dimension : float
-        Intrinsic dimension.
-    group : ndarray of int64
-        By landmark, its group, -1 for none.
-    groups : int
-        Groups that there are.
-
-    Returns
-    -------
-    ndarray of int64
-        By landmark, its group, -1 for none and for outliers.
+    `logs` are the logarithms of the density at each landmark.
     """
     count, mass = model.head[LANDMARKS], model.real[MASS]
     whole, passed, thin = group_masses(model, group, groups), np.zeros(groups), np.zeros(groups)

@@ -35,16 +35,9 @@ def is_due(model, rules):
 
 @jit
 def describe(model, place, places, shapes):
-    """Write the clusters at some places as rows (id, size, nodes, centre, spread).
+    """Write the clusters at `places` as rows (id, size, nodes, centre, spread) to `shapes`, but for the ids.
 
-    Parameters
-    ----------
-    place : ndarray of int64
-        Place of each landmark's cluster.
-    places : ndarray of int64
-        Those that are described, row by row.
-    shapes : ndarray of shape (len(places), 3 + 2 d)
-        Written, but for the ids.
+    `place` is that of each landmark's cluster.
     """
     count, d = model.head[layout.LANDMARKS], len(model.at)
     for row in range(len(places)):
@@ -73,17 +66,9 @@ def describe(model, place, places, shapes):
 
 @jit
 def read_clusters(model, rules, record, log):
-    """Read the clusters anew, and append what changed to the log.
+    """Read the clusters anew after a record, and append what changed to the log.
 
-    Ids and events are those of all engines: the oldest cluster of which a group holds the largest part gives it its
-    id.
-
-    Parameters
-    ----------
-    record : int
-        Index in the batch of the record that the reading follows.
-    log : typed list of ndarray
-        Rows of events.
+    Ids and events are those of all engines: the oldest cluster of which a group holds the largest part gives it its id.
     """
     count, head, number = model.head[layout.LANDMARKS], model.head, model.number
     radius2, inside = np.empty(count), np.empty(count, dtype=np.int64)

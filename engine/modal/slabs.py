@@ -44,19 +44,13 @@ def join_means(group, mean, mass, one, other):
 
 @jit
 def measure_slabs(model, group, mean, mass, u, v):
-    """Measure the valley between two groups on the line between their means.
+    """Measure the valley between two groups on the line between their means; return depth and squared error.
 
-    Every landmark is projected on the line from the mean of the others of its group: its own place does not pull the
-    mean towards it, which would make a valley between any two groups of few landmarks with many features.
-
-    Returns
-    -------
-    depth : float
-        Natural logarithm of how many times more records lie in the slab at one mean, that with fewer, than in the
-        middle.
-    error2 : float
-        Its squared standard error, by the landmarks that the records lie with; a middle without any counts as one
-        record. 0 where nothing can be measured.
+    The depth is the natural logarithm of how many times more records lie in the slab at one mean, that with fewer, than
+    in the middle; the error is by the landmarks that the records lie with, a middle without any counting as one record,
+    and 0 where nothing can be measured. Every landmark is projected on the line from the mean of the others of its
+    group: its own place does not pull the mean towards it, which would make a valley between any two groups of few
+    landmarks with many features.
     """
     d = len(model.at)
     line, length2 = np.empty(d), 0.0

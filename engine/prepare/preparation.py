@@ -6,18 +6,19 @@ from typing import Final, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
-from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.contents import MAX_RECORDS
+from resonance.engine.base import MAGNITUDE, Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare import transform
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters, Scale
 from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
+from resonance.engine.prepare.protocol import Described, RangeChange, Rescaling
 from resonance.engine.prepare.range_watch import LOOK, RangeWatch
 from resonance.engine.prepare.robust import sinh_and_slope
 from resonance.engine.prepare.steps import spread_steps
 from resonance.engine.prepare.transform import transform_and_project
 from resonance.engine.state import pack, unpack
+from resonance.engine.table import MAX_RECORDS
 
 REVISION: Final = 4
 """Raised with every change that alters prepared bits, or the members of a state."""
@@ -156,7 +157,17 @@ class Preparation:
     @property
     def wanted(self) -> int:
         """Records that `hold` still takes before it is time to `freeze`."""
-        return 0 if self._ready else self.warmup_records - sum(map(len, self._held))
+        return 0 if self._ready else self.warmup_records - self.held
+
+    @property
+    def held(self) -> int:
+        """Records of the warm-up that are held now."""
+        return sum(map(len, self._held))
+
+    @property
+    def known_features(self) -> list[str]:
+        """Names of the features, as a list."""
+        return list(self.features)
 
     @property
     def outside(self) -> int:
@@ -271,14 +282,10 @@ class Preparation:
             return None
         return LOOK if self._watch is None else LOOK - self._watch.seen
 
-    def rescale(self) -> tuple[FloatArray, FloatArray] | None:
+    def rescale(self) -> Rescaling | None:
         """Freeze the ranges anew of features that have left theirs; it is time for it where `room` is 0.
 
-        Returns
-        -------
-        factor, shift : ndarray of shape (dimension,)
-            What was a prepared value x of a column is ``factor * x + shift`` from now on. None where nothing changes,
-            or it is not time.
+        It returns None where nothing changes, or it is not time.
         """
         if self._watch is None or self.room:
             return None
@@ -291,8 +298,16 @@ class Preparation:
         factor, shift = np.ones(self.dimension), np.zeros(self.dimension)
         at = columns.first[c]
         factor[at], shift[at] = columns.width[c] / width[c], (columns.low[c] - low[c]) / width[c]
+        before = self._ranges(at)
         columns.low, columns.width = low, width
-        return factor, shift
+        names = [self.columns[column] for column in at]
+        return Rescaling(factor, shift, list(map(RangeChange, names, before, self._ranges(at))))
+
+    def _ranges(self, columns: IntArray) -> list[tuple[float, float]]:
+        """Return the input values that some columns map to 0 and to 1."""
+        none = np.zeros(self.dimension)
+        (low, _), (high, _) = self.to_input_units(none, none), self.to_input_units(none + 1.0, none)
+        return list(zip(low[columns].tolist(), high[columns].tolist(), strict=True))
 
     def check(self, X: ArrayLike) -> dict[int, str]:
         """Return what is wrong with which record: empty when `apply`, or `hold`, takes them all.
@@ -333,6 +348,20 @@ class Preparation:
             middle, width = self._axes.to_columns(middle, width)
         self._columns.to_input_units(middle, width)
         return middle, width
+
+    def describe(self, cluster: Cluster) -> Described:
+        """Return the centre and the spread of a cluster in the units of the input."""
+        return Described(self.columns, *self.to_input_units(cluster.centre, cluster.spread))
+
+    def names_of(self, features: IntArray) -> list[str]:
+        """Return the names of columns."""
+        return [self.columns[feature] for feature in features.tolist()]
+
+    def check_engine(self, engine: Engine, state: bytes) -> None:
+        """Raise `StateError` for an engine that has not learned what this prepares."""
+        if engine.dimension not in (0, self.dimension):
+            columns = self.dimension
+            raise StateError(f"an engine of dimension {engine.dimension} behind a preparation of {columns} columns")
 
     def state(self) -> bytes:
         """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""

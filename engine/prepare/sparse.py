@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import BoolArray, Engine, FloatArray, IntArray
+from resonance.engine.base import BoolArray, Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.prepare.preparation import Preparation
+from resonance.engine.prepare.protocol import Described
 from resonance.engine.sparse import SparseBatch, SparseEngine
 from resonance.engine.sparse_scale import REVISION, SparseScale
 from resonance.engine.state import pack, unpack
@@ -159,6 +159,7 @@ class SparsePreparation:
 
     ready: Final = True
     wanted: Final = 0
+    held: Final = 0
     room: Final = None
     """None: the scale is never frozen anew."""
     dimension: Final = 0
@@ -177,7 +178,7 @@ class SparsePreparation:
         self._names = FeatureNames()
 
     @property
-    def dictionary(self) -> list[str]:
+    def known_features(self) -> list[str]:
         """Names in the order of their indices; empty where records are by index."""
         return list(self._names)
 
@@ -197,11 +198,10 @@ class SparsePreparation:
             return [f"f{index}" for index in features.tolist()]
         return [self._names[index] for index in features.tolist()]
 
-    def to_input_units(
-        self, names: Sequence[str], centre: FloatArray, spread: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Map prepared centres and spreads back; see `SparseScale.to_input_units`."""
-        return self._scale.to_input_units(names, centre, spread)
+    def describe(self, cluster: Cluster) -> Described:
+        """Return the centre and the spread of a cluster in the units of the input."""
+        names = [] if cluster.features is None else self.names_of(cluster.features)
+        return Described(names, *self._scale.to_input_units(names, cluster.centre, cluster.spread))
 
     def hold(self, rows: SparseRows) -> None:
         """Refuse records of a warm-up: there is none."""
@@ -404,7 +404,3 @@ def _other_form(by_index: bool) -> Problem:
     forms = ("an object name -> number", "indices and values")
     text = f"the features are {forms[by_index]}, those of the stream's first record are {forms[not by_index]}"
     return Problem("wrong_type", f"{text}; send one form in a stream")
-
-
-AnyPreparation = Preparation | SparsePreparation
-"""What stands before an engine, for dense or for sparse records."""

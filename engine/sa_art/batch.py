@@ -2,16 +2,15 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
+from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, VANISHED, emit
 from resonance.engine.sa_art.choice import compare, first_choice, search
-from resonance.engine.sa_art.layout import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found, longest_idle
+from resonance.engine.sa_art.layout import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found
 from resonance.engine.sa_art.update import teach
 
-EMERGED, VANISHED = 0, 1
-
-# An event is a row of floats: this head, then the category as `described` gives it, five numbers for each feature.
-E_RECORD, E_KIND, E_NUMBER, E_CLUSTER, E_SIZE, E_REASON, E_VALUE, E_THRESHOLD, E_FEATURES = 0, 1, 2, 3, 4, 5, 6, 7, 8
-E_HEAD = 9
+MATCH = 1
+CRITERIA = ("", "match")
 DESCRIBED = 5
+"""Numbers that describe a feature of a category."""
 
 
 @jit
@@ -35,13 +34,15 @@ def compressed(X):
 
 @jit
 def described(categories, rules, slot, names, entries):
-    """Return rows feature, centre, spread, weight and salience of the features of a category, in their order.
+    """Return id and size of a category; feature, centre, spread, weight and salience of its features, in their order.
 
     SA-ART's centre and spread are mean and standard deviation; those of Fuzzy ART are the middle and half the width
     of the category's box, which without complement coding is one point.
     """
     used = categories.used[slot]
-    out = np.empty((DESCRIBED, used))
+    row = np.empty((1, 2 + DESCRIBED * used))
+    row[0, 0], row[0, 1] = categories.id[slot], categories.size[slot]
+    out = row[0, 2:].reshape(DESCRIBED, used)
     order = np.argsort(names[:used])
     for r in range(used):
         k = order[r]
@@ -58,26 +59,14 @@ def described(categories, rules, slot, names, entries):
             out[1, r] = 0.5 * (low + high)
             out[2, r] = 0.5 * (high - low)
             out[4, r] = 1.0
-    return out
+    return row
 
 
 @jit
-def tell(categories, features, fields, rules, record, kind, slot, reason, value, threshold, log):
+def tell(categories, features, fields, rules, record, kind, slot, why, log):
     """Append an event to the log: the category of a slot has come, or goes."""
-    rows = described(categories, rules, slot, features[slot], fields[slot])
-    row = np.empty(E_HEAD + rows.size)
-    row[E_RECORD] = record
-    row[E_KIND] = kind
-    row[E_NUMBER] = categories.head[EVENTS]
-    row[E_CLUSTER] = categories.id[slot]
-    row[E_SIZE] = categories.size[slot]
-    row[E_REASON] = 1.0 if reason else 0.0
-    row[E_VALUE] = value
-    row[E_THRESHOLD] = threshold
-    row[E_FEATURES] = rows.shape[1]
-    row[E_HEAD:] = rows.ravel()
-    categories.head[EVENTS] += 1
-    log.append(row)
+    row, gone = described(categories, rules, slot, features[slot], fields[slot]), 1 if kind == VANISHED else 0
+    emit(categories.head, EVENTS, NO_PATH, record, (kind, categories.id[slot], -1), why, row[:gone], row[gone:], log)
 
 
 @jit
@@ -100,11 +89,11 @@ def learn_batch(
             continue
         compare(categories, rules, names, x)
         first = first_choice(categories)
-        value = threshold = 0.0
+        why = (NO_REASON, 0.0, 0.0)
         if first >= 0:
             cluster[t, 0] = categories.id[first]
-            value, threshold = categories.match[first], categories.rho[first]
-            score[t] = value
+            score[t] = categories.match[first]
+            why = (MATCH, score[t], categories.rho[first])
         winner = search(categories, rules.delta)
         head[N] += 1
         if winner >= 0:
@@ -112,10 +101,10 @@ def learn_batch(
         else:
             novel[t] = True
             if head[K] == rules.max_clusters:
-                gone = longest_idle(categories)
-                tell(categories, features, fields, rules, t, VANISHED, gone, False, 0.0, 0.0, log)
+                gone = np.argmin(categories.won[: head[K]])
+                tell(categories, features, fields, rules, t, VANISHED, gone, (NO_REASON, 0.0, 0.0), log)
             winner = found(categories, features, fields, rules, names, x)
-            tell(categories, features, fields, rules, t, EMERGED, winner, first >= 0, value, threshold, log)
+            tell(categories, features, fields, rules, t, EMERGED, winner, why, log)
         categories.won[winner] = head[N]
         node[t, 0] = categories.id[winner]
         if labels[t] >= 0:

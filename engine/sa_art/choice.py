@@ -2,7 +2,8 @@
 
 from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.borrowed import borrow
-from resonance.engine.sa_art.layout import LANES, D, K
+from resonance.engine.sa_art.layout import D, K
+from resonance.engine.table import LANES
 
 SLACK = 1e-9
 """A match of 1 passes a vigilance of 1, whatever the order of its sums."""
@@ -132,15 +133,11 @@ def first_choice(categories):
 
 @jit
 def search(categories, delta):
-    """Search in the order of the choice, and lower the vigilance of those that were tried and rejected (10).
+    """Search in the order of the choice; return the slot that resonates, -1 for none.
 
-    A rejected category lowers no vigilance but its own, and is tried once: so the search ends at the best choice among
-    those that match, and all that come before it, or all if there is none, were rejected.
-
-    Returns
-    -------
-    int
-        The slot that resonates, -1 for none.
+    Those that were tried and rejected lose vigilance (10). A rejected category lowers no vigilance but its own, and is
+    tried once: so the search ends at the best choice among those that match, and all that come before it, or all if
+    there is none, were rejected.
     """
     choice, ids = borrow(categories.choice), borrow(categories.id)
     match, rho = borrow(categories.match), borrow(categories.rho)

@@ -17,7 +17,7 @@ class FuzzyART(AdaptiveResonance):
     Parameters
     ----------
     rho : float in (0, 1], default 0.7
-        Vigilance: the share of a record that its category must have.
+        Vigilance: the share of a record that its cluster must have.
     beta : float in (0, 1], default 0.1
         Learning rate; 1 is fast learning.
     alpha : float in (0, 1], default 0.01
@@ -54,7 +54,7 @@ class FuzzyART(AdaptiveResonance):
     name: ClassVar[str] = "fuzzy_art"
     revision: ClassVar[int] = 1
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("rho", float, 0.7, "vigilance: share of a record that its category must have", 0, 1, open_low=True),
+        Parameter("rho", float, 0.7, "vigilance: share of a record that its cluster must have", 0, 1, open_low=True),
         Parameter("beta", float, 0.1, "learning rate; 1 is fast learning", 0, 1, open_low=True),
         Parameter("complement", bool, True, "records are coded as [x, 1 - x]: what is absent counts too"),
         *SHARED,

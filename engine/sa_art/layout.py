@@ -18,6 +18,7 @@ from numba.typed import List
 from resonance.engine.arithmetic import exp_minus, jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
+from resonance.engine.table import Numbers, floats, ints
 
 # Head of a model.
 N = 0  # records learned
@@ -40,11 +41,8 @@ CS = 7  # s', of the complement
 ALL_FIELDS = 8
 FUZZY_FIELDS = 2
 
-FEWEST_SLOTS = 24
-FEWEST_ROWS = 16
-LANES = 8
-"""Slots come in such groups."""
-FEWEST_FEATURES = 8
+FEWEST_SLOTS, FEWEST_ROWS, FEWEST_FEATURES = 24, 16, 8
+"""Room of a new model, and of a new list."""
 
 TINY = 1e-200
 """A weight that has decayed below is 0: it adds nothing to any sum, and denormal numbers are slow."""
@@ -66,71 +64,39 @@ class Rules(NamedTuple):
 
 
 class Categories(NamedTuple):
-    """The arrays of a model; C slots, R rows."""
+    """The arrays of a model; rows are those of features, 1 in place of them where a form needs none."""
 
-    head: IntArray
-    id: IntArray  # C
-    size: IntArray  # C, records learned
-    won: IntArray  # C, number of the last of them
-    used: IntArray  # C, features in the list
-    rho: FloatArray  # C, own vigilance
-    plain: FloatArray  # C, sum of w s
-    missing: FloatArray  # C, sum of 1 - w' s'
-    unsalient: FloatArray  # C, sum of 1 - s'
-    w: FloatArray  # (R, C)
-    s: FloatArray
-    cw: FloatArray
-    cs: FloatArray
-    labels: IntArray  # (C, classes)
-    overlap: FloatArray  # C, what the choice works with
-    choice: FloatArray
-    match: FloatArray
-    x: FloatArray  # R, zeros between two updates
-
-
-def new_categories(rules: Rules, slots: int, rows: int, classes: int) -> Categories:
-    """Return an empty model with room for `slots` categories and `rows` features."""
-    salient = (rows, slots) if rules.salient else (1, slots)
-    complement = (rows, slots) if rules.complement else (1, slots)
-    both = (rows, slots) if rules.salient and rules.complement else (1, slots)
-    integers, floats = np.zeros((4, slots), np.int64), np.zeros((7, slots))
-    return Categories(
-        head=np.zeros(HEAD, np.int64),
-        id=integers[0],
-        size=integers[1],
-        won=integers[2],
-        used=integers[3],
-        rho=floats[0],
-        plain=floats[1],
-        missing=floats[2],
-        unsalient=floats[3],
-        w=np.zeros((rows, slots)),
-        s=np.zeros(salient),
-        cw=np.ones(complement),
-        cs=np.ones(both),
-        labels=np.zeros((slots, classes), np.int64),
-        overlap=floats[4],
-        choice=floats[5],
-        match=floats[6],
-        x=np.zeros(rows),
-    )
+    head: IntArray = ints((Numbers(name="learned"), None, Numbers(name="next_id"), Numbers(), None))
+    id: IntArray = ints("slots", below="next_id", ascending=True)
+    size: IntArray = ints("slots", low=1, high="learned")  # records learned
+    won: IntArray = ints("slots", low=1, high="learned", distinct=True)  # number of the last of them
+    used: IntArray = ints("slots", high="entries")  # features in the list
+    rho: FloatArray = floats("slots", low=0.0, high=1.0)  # own vigilance
+    plain: FloatArray = floats("slots", stored=False)  # sum of w s
+    missing: FloatArray = floats("slots", stored=False)  # sum of 1 - w' s'
+    unsalient: FloatArray = floats("slots", stored=False)  # sum of 1 - s'
+    w: FloatArray = floats("rows", "slots", stored=False)
+    s: FloatArray = floats("salient", "slots", stored=False)
+    cw: FloatArray = floats("complement", "slots", fill=1.0, stored=False)
+    cs: FloatArray = floats("both", "slots", fill=1.0, stored=False)
+    labels: IntArray = ints("slots", "classes", sparse=True, low=1, high="size")
+    overlap: FloatArray = floats("slots", stored=False)  # what the choice works with
+    choice: FloatArray = floats("slots", stored=False)
+    match: FloatArray = floats("slots", stored=False)
+    x: FloatArray = floats("rows", stored=False)  # zeros between two updates
 
 
-def more_slots(slots: int) -> int:
-    """Return the number of slots after `slots`: an odd number of cache lines.
+class Lists(NamedTuple):
+    """What a state has of the lists, one behind the other: features, and the fields that do not follow from others."""
 
-    The update of a category goes down a column. With a power of 2 as its step it would meet the same few sets of the
-    cache over and over.
-    """
-    return 2 * slots + LANES
+    features: IntArray = ints("entries", below="dimension")
+    fields: FloatArray = floats("kept", "entries", low=0.0)
 
 
-def resized(old: Categories, rules: Rules, slots: int, rows: int, classes: int) -> Categories:
-    """Return a copy with room for more slots, rows or classes."""
-    new = new_categories(rules, slots, rows, classes)
-    for a, b in zip(new, old, strict=True):
-        a[tuple(slice(0, length) for length in b.shape)] = b
-    return new
+def rows_for(rules: Rules, rows: int) -> dict[str, int]:
+    """Return the sizes that give room for `rows` features."""
+    salient, complement = (rows if rules.salient else 1), (rows if rules.complement else 1)
+    return {"rows": rows, "salient": salient, "complement": complement, "both": min(salient, complement)}
 
 
 def new_lists() -> tuple[List, List]:
@@ -202,16 +168,10 @@ def spread_out(categories, rules, slot, own_names, own_entries):
 
 @jit
 def found(categories, features, fields, rules, indices, data):
-    """Found a category on a record, in the slot of the one that won longest ago where no other is free.
-
-    Returns
-    -------
-    int
-        The slot.
-    """
+    """Found a category on a record, in the slot of the one that won longest ago where no other is free; return it."""
     slot = categories.head[K]
     if slot == rules.max_clusters:
-        slot = longest_idle(categories)
+        slot = np.argmin(categories.won[:slot])
         names = features[slot]
         for k in range(categories.used[slot]):
             i = names[k]
@@ -254,13 +214,3 @@ def found(categories, features, fields, rules, indices, data):
         weigh(entries, count, 1, rules.lambda_, rules.complement)
     spread_out(categories, rules, slot, names, entries)
     return slot
-
-
-@jit
-def longest_idle(categories):
-    """Return the slot of the category that won longest ago."""
-    first = 0
-    for j in range(categories.head[K]):
-        if categories.won[j] < categories.won[first]:
-            first = j
-    return first

@@ -1,35 +1,22 @@
 """What Fuzzy ART and SA-ART share: batches in, answers, events and clusters out, and the state."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from numba import types
-from numba.typed import List
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import (
-    Cluster,
-    Event,
-    FloatArray,
-    IntArray,
-    Prediction,
-    Reason,
-    Salience,
-    Step,
-    check_batch,
-)
-from resonance.engine.classes import MAX_CLASSES, majority_label, record_labels
-from resonance.engine.errors import ParameterError, RecordError, StateError
+from numpy.typing import NDArray
+from resonance.engine import table
+from resonance.engine.base import Cluster, FloatArray, IntArray, Prediction, Salience, Step, check_batch
+from resonance.engine.classes import MAX_CLASSES, majority_label
+from resonance.engine.errors import RecordError, StateError
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter
-from resonance.engine.sa_art import batch as kernels
 from resonance.engine.sa_art import layout
-from resonance.engine.sa_art.batch import compressed, described, learn_batch, predict_batch
-from resonance.engine.sa_art.category_state import packed, unpacked
-from resonance.engine.sa_art.layout import Rules, more_slots, new_categories, new_lists, resized
-from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
+from resonance.engine.sa_art.batch import CRITERIA, DESCRIBED, compressed, described, learn_batch, predict_batch
+from resonance.engine.sa_art.layout import Categories, Lists, Rules, new_lists, rows_for, spread_out, weigh
+from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
-from resonance.engine.state import pack, unpack
+from resonance.engine.table import ROUNDING, checked, more_slots, packed, require, resized, room_for
 
 MAX_SALIENT = 10
 """Features that the description of a cluster names as its most salient."""
@@ -43,11 +30,13 @@ SHARED = (
 )
 
 
-class AdaptiveResonance(SparseEngine):
+class AdaptiveResonance(FlatEngine, SparseEngine):
     """Categories of records in [0, 1], each founded by a record that none of the others matched."""
 
     unit_interval: ClassVar[bool] = True
     projects: ClassVar[bool] = False
+    criteria = CRITERIA
+    untouched: ClassVar[Mapping[str, Any]] = {"fixed": None}
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -63,175 +52,152 @@ class AdaptiveResonance(SparseEngine):
         """Features of a record; of open records, those that have come so far."""
         return self._dimension if self._fixed is not False else int(self._categories.head[layout.D])
 
-    def _begin(self, fixed: bool, dimension: int) -> None:
-        """Take the kind of the first batch: records of `dimension` features, or open ones."""
-        self._fixed, self._dimension = fixed, dimension
-        self._kernel_rules = self._rules()._replace(fixed=fixed)
-        self._categories = new_categories(self._kernel_rules, layout.FEWEST_SLOTS, layout.FEWEST_ROWS, 0)
+    @property
+    def _begun(self) -> bool:
+        return self._fixed is not None
+
+    def _begin_with(self, batch: SparseBatch) -> None:
+        self._fixed = batch.dimension is not None
+        self._begin(batch.dimension or 0)
+
+    def _begin(
+        self, dimension: int, slots: int = layout.FEWEST_SLOTS, rows: int = layout.FEWEST_ROWS, classes: int = 0
+    ) -> None:
+        self._dimension = dimension
+        self._kernel_rules = self._rules()._replace(fixed=self._fixed is True)
+        self._categories = table.new(Categories, slots=slots, classes=classes, **rows_for(self._kernel_rules, rows))
         self._categories.head[layout.D] = dimension
         self._features, self._fields = new_lists()
-        self._log = List.empty_list(types.float64[::1])
 
-    def _canonical(self, X: ArrayLike | SparseBatch) -> tuple[SparseBatch, bool, int]:
-        """Return a batch as the kernels take it, whether its records are of fixed length, and that length."""
+    def _checked(self, X: Any, most: int | None = None) -> SparseBatch:
+        """Return a batch as the kernels take it, or raise `RecordError`."""
         length = self._dimension if self._fixed else 0
-        most: int = self._given["max_features"]
+        most = self._given["max_features"]
         if isinstance(X, SparseBatch):
-            batch = check_sparse(X, length, most, unit_interval=True)
-            return batch, batch.dimension is not None, batch.dimension or 0
+            return check_sparse(X, length, most, unit_interval=True)
         dense = check_batch(X, length)
         if dense.shape[1] > most:
             raise RecordError(0, f"{dense.shape[1]:,} features, more than max_features = {most:,}")
         if dense.size and (dense.min() < -SLACK or dense.max() > 1.0 + SLACK):
             record, feature = np.argwhere((dense < -SLACK) | (dense > 1.0 + SLACK))[0]
             raise RecordError(int(record), outside(int(feature), float(dense[record, feature])))
-        return SparseBatch(*compressed(dense)), True, dense.shape[1]
+        indices, indptr, data = compressed(dense)
+        return SparseBatch(indices, indptr, data, dense.shape[1])
 
-    def learn(  # noqa: D102
-        self, X: ArrayLike | SparseBatch, labels: Sequence[int] | NDArray[np.int64] | None = None
-    ) -> Step:
-        batch, fixed, dimension = self._canonical(X)
-        count = len(batch)
-        marks = record_labels(labels, count)
-        step = no_answers(count)
-        if count == 0:
-            return step
-        if self._fixed is None:
-            self._begin(fixed, dimension)
-        classes = int(marks.max()) + 1
-        if classes > self._categories.labels.shape[1]:
-            self._resize(classes=classes)
-        start = 0
+    def _learn(self, batch: SparseBatch, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
+        if labels.max() >= self._categories.labels.shape[1]:
+            self._resize(classes=int(labels.max()) + 1)
+        start, rest = 0, (batch.indices, batch.indptr, batch.data, labels)
         while True:
-            start = learn_batch(
-                self._categories, self._features, self._fields, self._kernel_rules, batch.indices, batch.indptr,
-                batch.data, marks, start, self._log, *filled_by_kernels(step),
-            )  # fmt: skip
-            if start == count:
-                break
+            lists = self._features, self._fields, self._kernel_rules
+            start = learn_batch(self._categories, *lists, *rest, start, self._log, *filled_by_kernels(step))
+            if start == len(batch):
+                return np.empty((0, 0))
             # The kernel has stopped before a record for which there is no room.
             end = int(batch.indptr[start + 1])
-            self._resize(rows=int(batch.indices[end - 1]) + 1 if end > batch.indptr[start] else 0)
-        step.events.extend(self._event(row) for row in self._log)
-        self._log.clear()
-        return step
+            self._resize(int(batch.indices[end - 1]) + 1 if end > batch.indptr[start] else 0)
 
     def _resize(self, rows: int = 0, classes: int = 0) -> None:
         """Make room for another category, and for so many features and classes."""
-        old_rows, slots = self._categories.w.shape
-        if self._categories.head[layout.K] == slots:
-            slots = more_slots(slots)
-        new_rows = old_rows
-        while new_rows < rows:
-            new_rows *= 2
-        classes = max(classes, self._categories.labels.shape[1])
-        self._categories = resized(self._categories, self._kernel_rules, slots, new_rows, classes)
+        now, slots = self._categories.w.shape
+        full, classes = self._categories.head[layout.K] == slots, max(classes, self._categories.labels.shape[1])
+        sizes = rows_for(self._kernel_rules, room_for(rows, now))
+        self._categories = resized(
+            self._categories, slots=more_slots(slots) if full else slots, classes=classes, **sizes
+        )
 
-    def predict(self, X: ArrayLike | SparseBatch) -> Prediction:  # noqa: D102
-        batch, _, _ = self._canonical(X)
-        answer = no_prediction(len(batch))
-        if self._fixed is not None and len(batch):
-            known = self._categories.labels[: self._categories.head[layout.K]]
-            majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
-            predict_batch(
-                self._categories, self._kernel_rules, majority, batch.indices, batch.indptr, batch.data,
-                answer.cluster, answer.score, answer.label,
-            )  # fmt: skip
-        return answer
+    def _predict(self, batch: SparseBatch, answer: Prediction) -> None:
+        known = self._categories.labels[: self._categories.head[layout.K]]
+        majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
+        parts = batch.indices, batch.indptr, batch.data, answer.cluster, answer.score, answer.label
+        predict_batch(self._categories, self._kernel_rules, majority, *parts)
 
-    def clusters(self) -> list[Cluster]:  # noqa: D102
-        if self._fixed is None:
-            return []
-        categories = self._categories
-        found = [
-            self._cluster(
-                int(categories.id[slot]),
-                int(categories.size[slot]),
-                described(categories, self._kernel_rules, slot, self._features[slot], self._fields[slot]),
-            )
-            for slot in range(categories.head[layout.K])
-        ]
-        return sorted(found, key=lambda cluster: cluster.id)
+    def _shapes(self) -> Iterator[FloatArray]:
+        for slot in np.argsort(self._categories.id[: self._categories.head[layout.K]]):
+            lists = self._features[slot], self._fields[slot]
+            yield described(self._categories, self._kernel_rules, slot, *lists)[0]
 
-    def models(self) -> dict[Path, ModelFacts]:
-        """Return how many records were learned; since when a cluster is there is not kept."""
-        if self._fixed is None:
-            return {}
-        ids = self._categories.id[: self._categories.head[layout.K]].tolist()
-        return {(): ModelFacts((), int(self._categories.head[layout.N]), {}, {each: each for each in ids})}
-
-    def _cluster(self, number: int, size: int, rows: FloatArray) -> Cluster:
-        """Return the cluster that rows of features, centres, spreads, weights and saliences describe."""
+    def _cluster(self, row: FloatArray, path: Path = ()) -> Cluster:
+        rows = row[2:].reshape(DESCRIBED, -1)
         features = rows[0].astype(np.int64)
         salient: tuple[Salience, ...] = ()
         if self._kernel_rules.salient:
             first = np.lexsort((features, -rows[3] * rows[4]))[:MAX_SALIENT]
             salient = tuple(Salience(int(features[k]), float(rows[4, k]), float(rows[3, k])) for k in first)
         if not self._fixed:
-            return Cluster(number, (), size, 1, rows[1].copy(), rows[2].copy(), features, salient)
+            return Cluster(int(row[0]), path, int(row[1]), 1, rows[1].copy(), rows[2].copy(), features, salient)
         centre, spread = np.zeros(self._dimension), np.zeros(self._dimension)
         centre[features], spread[features] = rows[1], rows[2]
-        return Cluster(number, (), size, 1, centre, spread, None, salient)
+        return Cluster(int(row[0]), path, int(row[1]), 1, centre, spread, None, salient)
 
-    def _event(self, row: FloatArray) -> Event:
-        """Return the event that a row describes."""
-        rows = row[kernels.E_HEAD :].reshape(kernels.DESCRIBED, int(row[kernels.E_FEATURES]))
-        cluster = self._cluster(int(row[kernels.E_CLUSTER]), int(row[kernels.E_SIZE]), rows)
-        emerged = row[kernels.E_KIND] == kernels.EMERGED
-        return Event(
-            index=int(row[kernels.E_RECORD]),
-            kind="emerged" if emerged else "vanished",
-            path=(),
-            number=int(row[kernels.E_NUMBER]),
-            cluster=cluster.id,
-            other=None,
-            before=() if emerged else (cluster,),
-            after=(cluster,) if emerged else (),
-            reason=Reason("match", float(row[kernels.E_VALUE]), float(row[kernels.E_THRESHOLD]))
-            if row[kernels.E_REASON]
-            else None,
+    def _facts(self) -> ModelFacts:
+        """Return how many records were learned; since when a cluster is there is not kept."""
+        head = self._categories.head
+        ids = self._categories.id[: head[layout.K]].tolist()
+        return ModelFacts((), int(head[layout.N]), {}, {each: each for each in ids})
+
+    def _header(self) -> dict[str, Any]:
+        return {"fixed": self._fixed, "classes": self._categories.labels.shape[1]}
+
+    def _kept(self) -> list[int]:
+        """Return the fields of a list that do not follow from others."""
+        rules = self._kernel_rules
+        statistics = [layout.MEAN, layout.SQUARES, layout.COUNT] if rules.salient else []
+        complement = [layout.CW, layout.ONES][: 2 if rules.salient else 1] if rules.complement else []
+        return [layout.W, *statistics, *complement]
+
+    def _packed(self) -> dict[str, NDArray[Any]]:
+        kept, categories = self._kept(), self._categories
+        order = np.argsort(categories.id[: categories.head[layout.K]])
+        lists = [(self._features[at][: categories.used[at]], self._fields[at]) for at in order]
+        names = [np.empty(0, np.int64), *(features for features, _ in lists)]
+        entries = [np.empty((len(kept), 0)), *(fields[kept, : len(features)] for features, fields in lists)]
+        arrays = packed(categories, slots=order) | packed(Lists(np.concatenate(names), np.concatenate(entries, axis=1)))
+        if not self._kernel_rules.salient:
+            del arrays["rho"]
+        return arrays
+
+    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._fixed, classes, most = header["fixed"], header["classes"], self._given
+        require(
+            type(self._fixed) is bool and dimension >= self._fixed, f"{dimension} features, fixed = {self._fixed!r}"
         )
-
-    def state(self) -> bytes:  # noqa: D102
-        header: dict[str, Any] = {"parameters": self._given, "fixed": self._fixed, "dimension": self.dimension}
-        if self._fixed is None:
-            return pack(self.name, self.revision, header, {})
-        header["classes"] = self._categories.labels.shape[1]
-        arrays = packed(self._categories, self._features, self._fields, self._kernel_rules)
-        return pack(self.name, self.revision, header, arrays)
-
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision)
-        try:
-            model = cls.make(dict(header["parameters"]))
-        except (KeyError, TypeError, ValueError, ParameterError) as error:
-            raise StateError(f"the state of {cls.name} cannot be read: {error}") from error
-        fixed = header.get("fixed")
-        if fixed is None:
-            return model
-        dimension = _whole(header, "dimension", model._given["max_features"], cls.name)
-        classes = _whole(header, "classes", MAX_CLASSES, cls.name)
-        if type(fixed) is not bool or (fixed and dimension == 0):
-            raise StateError(f"the state of {cls.name} cannot be read: {dimension} features, fixed = {fixed!r}")
-        model._begin(fixed, dimension)
-        model._categories, model._features, model._fields = unpacked(
-            arrays, model._kernel_rules, dimension, classes, cls.name
+        require(type(classes) is int and 0 <= classes <= MAX_CLASSES and dimension <= most["max_features"], "sizes")
+        rules = self._kernel_rules = self._rules()
+        if not rules.salient:
+            arrays = {**arrays, "rho": np.full(len(arrays["id"]), rules.rho)}
+        lists = checked(Lists, arrays, dimension=dimension, kept=len(self._kept()))
+        found = checked(Categories, arrays, classes=classes, entries=lists["entries"])
+        names, entries, used, count = lists["features"], lists["fields"], found["used"], found["slots"]
+        require(count <= most["max_clusters"] and used.sum() == len(names), "lengths of lists")
+        owner = np.repeat(np.arange(count), used)
+        require(len(np.unique(owner * max(dimension, 1) + names)) == len(names), "a feature that comes twice")
+        sizes = found["size"][owner]
+        for row, field in zip(entries, self._kept(), strict=True):
+            counts = field in (layout.COUNT, layout.ONES)
+            high = sizes if counts or field == layout.SQUARES else 1.0
+            require((row <= high * (1.0 + ROUNDING)).all() and (field != layout.COUNT or (row >= 1.0).all()), "fields")
+            require(not counts or (row == np.floor(row)).all(), "counts of features")
+        rows = int(names.max(initial=-1)) + 1
+        self._begin(
+            dimension, room_for(count, layout.FEWEST_SLOTS, more_slots), room_for(rows, layout.FEWEST_ROWS), classes
         )
-        return model
+        table.put(self._categories, found)
+        self._categories.head[layout.K] = count
+        for slot, end in enumerate(np.cumsum(used).tolist()):
+            part = slice(end - int(used[slot]), end)
+            own = np.zeros((layout.ALL_FIELDS if rules.salient else layout.FUZZY_FIELDS, int(used[slot])))
+            own[layout.CW] = 1.0
+            own[self._kept()] = entries[:, part]
+            self._features.append(names[part].copy())
+            self._fields.append(own)
+            if rules.salient:
+                weigh(own, int(used[slot]), int(found["size"][slot]), rules.lambda_, rules.complement)
+            spread_out(self._categories, self._kernel_rules, slot, self._features[slot], own)
 
     @classmethod
     def learns_zeros(cls, parameters: Mapping[str, Any]) -> bool:  # noqa: D102
         return bool(parameters["complement"])
-
-    @classmethod
-    def compile(cls) -> None:
-        """Compile every kernel, or load it from the cache, before the first record comes."""
-        model = cls.make({})
-        model.learn(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5]]), labels=[0, 1, 0])
-        model.predict(np.zeros((1, 2)))
-        model.clusters()
-        cls.from_state(model.state())
 
     @property
     def categories(self) -> dict[str, NDArray[Any]]:
@@ -261,11 +227,3 @@ class AdaptiveResonance(SparseEngine):
             count = self._categories.used[slot]
             row[self._features[slot][:count]] = self._fields[slot][field, :count]
         return matrix
-
-
-def _whole(header: Mapping[str, Any], key: str, most: int, name: str) -> int:
-    """Return a member of a state's header that is an integer from 0 to `most`."""
-    value = header.get(key)
-    if type(value) is not int or not 0 <= value <= most:
-        raise StateError(f"the state of {name} cannot be read: {key} = {value!r}")
-    return value

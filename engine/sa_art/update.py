@@ -8,12 +8,9 @@ from resonance.engine.sa_art.layout import make_room, spread_out, weigh
 
 @jit
 def gather(categories, slot, own_names, own_entries, own_values, indices, data, append):
-    """Put the record's value of each feature of a slot's list into `values`; with `append` the list gets what it lacks.
+    """Put the record's value of each feature of a slot's list into `values`; return the features in the list now.
 
-    Returns
-    -------
-    int
-        Features in the list now.
+    With `append` the list gets what it lacks.
     """
     names, entries, values, x = borrow(own_names), borrow(own_entries), borrow(own_values), borrow(categories.x)
     for p in range(len(indices)):

@@ -100,13 +100,6 @@ class Archives:
         return None
 
 
-def newest_archive(
-    reader: LogReader, source: DeploymentContext, at: TopicPartition, offset: int
-) -> PartitionCheckpoint | None:
-    """Return the newest complete archive of a partition at or before an offset; None where there is none."""
-    return Archives.of(reader, source, at)[0].newest(offset)
-
-
 def _assembled(
     at: TopicPartition, manifest: ArchiveManifest, found: Mapping[bytes, bytes]
 ) -> PartitionCheckpoint | None:

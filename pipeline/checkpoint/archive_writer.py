@@ -75,7 +75,7 @@ class ArchiveWriter:
 
     def is_due(self, task: Task, position: int) -> bool:
         """Return whether the interval ended, something was learned since, and the task is consistent at `position`."""
-        return self._clock() >= self.due_at and position != self._position and task.is_consistent_at(position)
+        return self._clock() >= self.due_at and position != self._position and is_consistent_at(task, position)
 
     def messages(self, task: Task, position: int, timestamp: int) -> Iterator[Message]:
         """Yield an archive, in the order in which it must be written, and note when that began.
@@ -110,6 +110,11 @@ class ArchiveWriter:
         size = self._chunk_bytes
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
+
+
+def is_consistent_at(task: Task, position: int) -> bool:
+    """Return whether the states of a task hold exactly the effect of the records below an offset."""
+    return all(task.model(stream).next <= position for stream in task.streams)
 
 
 def archive_writers(
@@ -147,7 +152,7 @@ def archive_of(
     if not source.archive:
         return [], []
     with LogReader(source.client, source.group, source.patience) as reader:
-        if not reader.has((source.archive, at[1])) or not task.is_consistent_at(position):
+        if not reader.has((source.archive, at[1])) or not is_consistent_at(task, position):
             return [], []
         first, _ = reader.bounds([at])[at]
         timestamp = -1

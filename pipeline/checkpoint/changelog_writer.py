@@ -103,15 +103,13 @@ class ChangelogWriter:
         everything : bool
             Snapshot every dirty stream, as at a clean stop.
         """
-        streams = task.dirty() if everything else task.due()
+        streams = task.pending(everything=everything)
         known = self.recovery_offset is not None and not 0 < task.record_after <= position - self._recorded
         if not streams and known and not everything:
             return
-        for stream in streams:
-            yield from self._stream(task.snapshot(stream))
         # An ended stream no longer counts in the recovery offset: its snapshot goes before the record that shows that.
-        for stream in task.dropped():
-            yield from self._end(stream)
+        for stream, snapshot in task.changes(streams):
+            yield from self._end(stream) if snapshot is None else self._stream(snapshot)
         recovery_offset = task.recovery_offset
         recovery_offset = position if recovery_offset is None else recovery_offset
         yield self._record(position, recovery_offset, committed, task.partition_state())

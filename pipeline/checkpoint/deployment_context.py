@@ -11,6 +11,7 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
+from resonance.pipeline.task.stream_task import TaskContext
 
 
 def program_revision(settings: Settings) -> str:
@@ -102,6 +103,11 @@ class DeploymentContext:
             settings.topic("clusters"),
             routes,
         )
+
+    @property
+    def task_context(self) -> TaskContext:
+        """What tasks know of the topics."""
+        return TaskContext(self.event_bytes, self.deployment.topic_ids)
 
     @property
     def is_rekeyed(self) -> bool:

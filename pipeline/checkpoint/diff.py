@@ -8,6 +8,7 @@ from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.listing import empty_task
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.task.encode.assignments import present
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,13 @@ def compare(
     this release cannot read a snapshot.
     """
     sides = [_by_stream(partitions) for partitions in (before, after)]
-    asked = {*sides[0], *sides[1]}
+    compared = {*sides[0], *sides[1]}
     for partitions, side in zip((before, after), sides, strict=True):
         if not all(partition.complete for partition in partitions):
             # A partial export was never meant to contain the other streams.
-            asked &= {*side}
+            compared &= {*side}
     same, differences = 0, []
-    for stream in sorted(asked):
+    for stream in sorted(compared):
         old, new = (side.get(stream) for side in sides)
         if old and new and (old[1].body, old[1].next) == (new[1].body, new[1].next):
             same += 1
@@ -94,4 +95,4 @@ def _clusters(settings: Settings, found: Found | None) -> set[str]:
     partition, snapshot = found
     task = empty_task(settings, partition)
     task.restore(snapshot)
-    return {cluster["id"] for cluster in task.clusters(snapshot.stream)}
+    return {cluster["id"] for cluster in present(task.model(snapshot.stream))}

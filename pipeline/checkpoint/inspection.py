@@ -7,7 +7,6 @@ from typing import Any, Self
 import orjson
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
-from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -104,6 +103,8 @@ class InspectedStream:
     """By level, in the order of their ids; in a tree each below its parent."""
     labels: InspectedLabels | None = None
     """None where its engine does not learn from labels."""
+    open_drift: int | None = None
+    """Number of the drift event whose change has not settled; None where there is none."""
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields as plain values."""
@@ -178,7 +179,6 @@ def _inspected(
                 salient=emitted.get("salient", ()),
             )
         )
-    preparation = model.preparation
     return InspectedStream(
         stream=name,
         topic=state.at[0],
@@ -190,9 +190,10 @@ def _inspected(
         written=TimeTexts()[state.written[snapshot.stream]],
         committed=state.committed,
         records=models[()].records if () in models else 0,
-        features=preparation.dictionary if isinstance(preparation, SparsePreparation) else list(preparation.features),
+        features=model.preparation.known_features,
         clusters=_as_tree(clusters),
         labels=InspectedLabels.of(model),
+        open_drift=None if model.drift is None else model.drift.open_since,
     )
 
 

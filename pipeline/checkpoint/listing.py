@@ -15,6 +15,7 @@ from resonance.pipeline.errors import ConfigurationError, several_nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.task.decode.stream_names import StreamNames
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.task.streams import FIRST_RECORDS
 from resonance.pipeline.tasks import Task, make_task
 
@@ -107,8 +108,8 @@ def stream_of(name: str) -> str:
 
 def empty_task(settings: Settings, checkpoint: PartitionCheckpoint) -> Task:
     """Return a task that can load the streams of a checkpoint for inspection, under the settings they learned with."""
-    task = make_task(settings_then(settings, checkpoint.record.identity), *checkpoint.at)
     # Nothing is emitted here, so nothing can be too large for its topic.
-    task.event_bytes = sys.maxsize
+    context = TaskContext(sys.maxsize)
+    task = make_task(settings_then(settings, checkpoint.record.identity), *checkpoint.at, context=context)
     task.restore_partition(checkpoint.record.state)
     return task

@@ -174,8 +174,6 @@ class _Loader(Generic[TaskT]):
         if place.record is not None:
             check_settings(source, at, place.record)
         task = self._make_task(topic, partition)
-        task.event_bytes = source.event_bytes
-        task.topic_ids = source.deployment.topic_ids
         recovery_offset = place.recovery_offset
         if (checkpoint := table.checkpoint(topic)) is not None:
             checkpoint.restore(task)

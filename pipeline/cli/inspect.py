@@ -76,6 +76,8 @@ def _show(stream: InspectedStream) -> None:
             f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
             f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"
         )
+    if stream.open_drift is not None:
+        typer.echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
     if not stream.clusters:
         return
     typer.echo("")

@@ -20,6 +20,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "bootstrap": "Learn recorded data silently, to begin with.",
     "worker": "Run a worker.",
     "watch": "Follow the outputs as they come.",
+    "alerts": "List what needs a look: the open alerts.",
     "replay": "Answer recorded records again, bit for bit.",
     "verify": "Compare what was recorded with a replay.",
     "inspect": "Show the clusters of a stream.",

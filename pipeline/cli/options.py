@@ -29,7 +29,7 @@ Name = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the deployment, from which group and topics derive.")
 ]
 Broker = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to ask first (broker.bootstrap).")
+    str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to connect to first (broker.bootstrap).")
 ]
 Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
 Stream = Annotated[

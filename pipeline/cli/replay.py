@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
@@ -20,6 +20,7 @@ from resonance.pipeline.machine import collect_rarely, cores
 from resonance.pipeline.replay import replaying
 from resonance.pipeline.replay.replaying import ReplayOutput, Summary
 from resonance.pipeline.replay.run import PartitionResult
+from resonance.schemas import AlertRule
 
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
 
@@ -48,6 +49,9 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Empty models where the ran
 Folder = Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write outputs there, as JSONL.")]
 ToName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Produce outputs to the topics of this name: NAME.assignments, ...")
+]
+RulesOnly = Annotated[
+    bool, typer.Option("--rules-only", help="Count how often each rule of the alerts opens, and write nothing.")
 ]
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: partitions of the topic it stands for.")]
 
@@ -80,6 +84,7 @@ def replay(
     fresh: Fresh = False,
     folder: Folder = None,
     to_name: ToName = None,
+    rules_only: RulesOnly = False,
     partitions: Partitions = 1,
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
@@ -90,9 +95,13 @@ def replay(
     """Replay a topic or a file."""
     if folder is not None and to_name is not None:
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
+    if rules_only and (folder is not None or to_name is not None):
+        raise ConfigurationError("--rules-only writes nothing; leave --output and --to-name out")
     file = as_file(source)
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
     settings = load_for(topic, load, otherwise=otherwise)
+    if rules_only:
+        settings = rules_alone(settings)
     output = ReplayOutput(folder, to_name)
     with says_when_stopped(_stopped(output)), records_bar("replay") as report:
         collect_rarely()
@@ -114,7 +123,10 @@ def replay(
             summary = replaying.replay_topics(
                 settings, inputs, span, output, fresh=fresh, processes=processes, report=report
             )
-    _show(summary, output, as_json=as_json)
+    if rules_only and not as_json:
+        show_rules(summary)
+    else:
+        _show(summary, output, as_json=as_json)
     if file is not None:
         _require_answers(summary, file)
 
@@ -128,6 +140,25 @@ def _require_answers(summary: Summary, file: Path) -> None:
             f"none of the {summary.records:,} records of {file} could be used ({why}); settings that fit a file: "
             f"resonance produce {shlex.quote(str(file))} --dry-run --save-settings resonance.toml"
         )
+
+
+def rules_alone(settings: Settings) -> Settings:
+    """Return the settings without assignments, which a replay of the rules does not need.
+
+    Raises `ConfigurationError` where every rule is off.
+    """
+    if not settings.raises_alerts:
+        raise ConfigurationError("--rules-only: every rule is off (alerts.*); switch one on")
+    values = settings.model_dump()
+    return Settings.of({**values, "output": {**values["output"], "assignments": "none"}})
+
+
+def show_rules(summary: Summary) -> None:
+    """Print how often each rule opened an alert, and how many are still open at the end."""
+    opened, cleared = summary.alerts, summary.cleared
+    rows = [(rule, opened[rule], opened[rule] - cleared[rule]) for rule in get_args(AlertRule)]
+    print_table(("rule", "opened", "open at the end"), rows)
+    say(f"{opened.total():,} alerts opened in {summary.records:,} records ({summary.seconds:.1f} s); nothing written")
 
 
 def as_file(source: str | None) -> Path | None:

@@ -1,5 +1,6 @@
 """``resonance reset``."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,10 +14,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.positions import Position
 from resonance.pipeline.recovery import entry, rewrite
+from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import carry_out_reset, plan_reset
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.recovery.rollback import plan_return
-from resonance.pipeline.tasks import task_maker
 
 TEXT = f"""Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
 worker of the group must be stopped. Without --yes it is only shown what would be changed.
@@ -95,7 +96,7 @@ def _plan(
     settings: Settings, source: DeploymentContext, stream: str | None, to_archive: str | None
 ) -> list[rewrite.Change]:
     """Return the changes that the options choose."""
-    task = task_maker(settings, source.deployment.routes)
+    task = partial(tasks_of(source), settings)
     if stream is not None:
         return plan_stream_reset(settings, source, stream)
     if to_archive is not None:

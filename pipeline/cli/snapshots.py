@@ -1,6 +1,7 @@
 """``resonance snapshots``: list, export, import and diff."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DIFFERS, MismatchError
 from resonance.pipeline.mismatches import NEW_VERSION
 from resonance.pipeline.recovery import entry, import_checkpoint, rewrite
-from resonance.pipeline.tasks import task_maker
+from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.timestamps import TimeTexts
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only this stream.")]
@@ -110,7 +111,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Depl
     if yes:
         plans.alone(source)
     try:
-        changes = import_checkpoint.plan_import(source, partitions, task_maker(settings, source.deployment.routes))
+        changes = import_checkpoint.plan_import(source, partitions, partial(tasks_of(source), settings))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None

@@ -26,7 +26,7 @@ RecordBytes = Annotated[
     float | None,
     typer.Option(min=1, metavar="N", help="Bytes of an input record; without it those of the last ones on the topic."),
 ]
-Acls = Annotated[bool, typer.Option("--acls", help="Show the rights that are needed instead; asks no broker.")]
+Acls = Annotated[bool, typer.Option("--acls", help="Show the rights that are needed instead; connects to no broker.")]
 Principal = Annotated[
     str | None, typer.Option(metavar="User:NAME", help="Whom to give them; by default the user of the settings.")
 ]

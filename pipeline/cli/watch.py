@@ -21,13 +21,20 @@ from resonance.pipeline.watch.subscriber import Subscriber
 from resonance.pipeline.watch.watch import OUTPUTS, Filter, Watch, WatchedOutput
 
 PATIENCE = 10.0
-COLOURS = {"assignments": "cyan", "events": "green", "drift": "magenta", "dead-letters": "red", "clusters": "blue"}
+COLOURS = {
+    "assignments": "cyan",
+    "events": "green",
+    "drift": "magenta",
+    "alerts": "bright_red",
+    "dead-letters": "red",
+    "clusters": "blue",
+}
 
 TEXT = """Follow the outputs as they come.
 
-Answers, events in plain sentences, drift, dead letters: a line each, or a JSON object each with --json. It belongs to
-no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left out. How
-to write such a subscriber yourself: docs/data.md."""
+Answers, events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. It
+belongs to no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left
+out. How to write such a subscriber yourself: docs/data.md."""
 
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
@@ -38,8 +45,8 @@ Kinds = Annotated[
         "--kind",
         "-k",
         metavar="KIND",
-        help="assignments, events, drift, dead-letters, clusters, or a kind of event: emerged, absorbed, split, "
-        "vanished, version_started; repeatable. By default all but clusters.",
+        help="assignments, events, drift, alerts, dead-letters, clusters, or a kind of event: emerged, absorbed, "
+        "split, vanished, version_started; repeatable. By default all but clusters.",
     ),
 ]
 From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m|OFFSET", help="Where to begin.")]

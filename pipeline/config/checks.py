@@ -91,7 +91,7 @@ def _hierarchy(settings: Fields) -> Iterator[Problem]:
     elif settings.is_keyed and settings.engine_parameters["max_depth"] == 1:
         allowed = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
     elif settings.is_keyed and settings.emit_from is not None:
-        allowed = "cannot begin to tell in the middle; leave emit_from out, or choose hierarchy = local"
+        allowed = "cannot begin to emit in the middle; leave emit_from out, or choose hierarchy = local"
     if allowed:
         yield Problem("hierarchy", "keyed", allowed)
 
@@ -149,9 +149,9 @@ def _sparse(settings: Fields) -> Iterator[Problem]:
 def _labels(settings: Fields) -> Iterator[Problem]:
     path, topic = settings.input.label_path, settings.labels.topic
     if not settings.takes_labels:
-        taught = sorted(name for name, each in engines.ENGINES.items() if issubclass(each, engines.LabelEngine))
+        learning = sorted(name for name, each in engines.ENGINES.items() if issubclass(each, engines.LabelEngine))
         allowed = (
-            f"is for engines that are taught by labels ({', '.join(taught)}), and {settings.engine.name} is not; "
+            f"is for engines that learn from labels ({', '.join(learning)}), and {settings.engine.name} does not; "
             "leave it out"
         )
         if path is not None:

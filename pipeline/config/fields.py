@@ -8,7 +8,9 @@ from typing import Any, Final, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
+from resonance.engine import alerts as alert_kernels
 from resonance.engine.base import Engine
+from resonance.engine.drift import DriftWatch
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import Parameter, check_parameters
 from resonance.engine.prepare import MAX_AXES, REVISION, WARMUP_RECORDS, Preparation
@@ -18,9 +20,11 @@ from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
     TOPIC_PATTERN,
+    AlertsSection,
     BrokerSection,
     DeliverySection,
     DlqSection,
+    DriftSection,
     EngineSection,
     InputSection,
     LabelsSection,
@@ -56,41 +60,44 @@ class Fields(BaseSettings):
     """Name of the deployment: consumer group, transactional ids and topics derive from it."""
     stream: str | None = None
     """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
-    last two add a stage over the topic of the routes. Needed when the input has several partitions."""
+    last two add a stage over the routes topic. Required when the input has several partitions."""
     hierarchy: Literal["local", "keyed"] = "local"
-    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root, or ``keyed``, each wherever the
-    routes of its root node lead, so that all workers share one stream (docs/keyed.md)."""
+    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root; ``keyed``, on the worker owning
+    the subtree's routes partition, so that all workers share one stream (docs/keyed.md)."""
     start: Start = "earliest"
-    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) to
-    begin with the first record whose Kafka timestamp is not before it. A group with offsets goes on where it is."""
+    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970): the
+    first record whose Kafka timestamp is not before it. A group with offsets continues there."""
     emit_from: OptionalMoment = None
-    """Records of a partition before the first one whose own time is not before this are learned and not answered; then
-    the clusters that exist are listed, and everything is emitted. Counts for partitions that have emitted nothing
-    yet."""
+    """Records of a partition before this time (their own) are learned without output. Then existing clusters are listed
+    and everything is emitted. No effect on partitions that have emitted something."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
     """The process itself."""
     input: InputSection
-    """Where records come from and where in them the features stand."""
+    """The input topics, and the paths of the parts of a record; paths are dotted."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
-    """Labels that come later than their records, for engines that are taught by labels."""
+    """Labels that come later than their records, on a topic of their own."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
-    """What is done to the features before the engine sees them."""
+    """How features are prepared before every engine: deterministic, and part of a stream's state."""
     engine: EngineSection = Field(default_factory=EngineSection)
     """The algorithm and its own parameters."""
+    drift: DriftSection = Field(default_factory=DriftSection)
+    """The watch for changes of the data."""
     delivery: DeliverySection = Field(default_factory=DeliverySection)
-    """How outputs and offsets reach the bus."""
+    """How outputs and offsets are written."""
     snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
-    """How often states are written."""
+    """How often snapshots of streams are written: one at a time, the longest waiting first."""
     limits: LimitsSection = Field(default_factory=LimitsSection)
-    """What a partition may cost."""
+    """Limits of one partition; records beyond them become dead letters."""
     dlq: DlqSection = Field(default_factory=DlqSection)
-    """When dead letters pause a partition."""
+    """When a partition pauses because most of its records are dead letters; `resonance dlq resume` resumes it."""
+    alerts: AlertsSection = Field(default_factory=AlertsSection)
+    """When something needs a look."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
-    """Names of the topics, and how they are made."""
+    """Names of the topics if not ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)
-    """What outputs look like."""
+    """The form of the outputs."""
 
     @field_validator("stream", mode="before")
     @classmethod
@@ -111,6 +118,10 @@ class Fields(BaseSettings):
         if self.input.sparse is None:
             Preparation.compile(project=self.may_project)
         self.engine_class.compile()
+        if self.drift_parameters is not None:
+            DriftWatch.compile()
+        if self.raises_alerts:
+            alert_kernels.compile()
         if self.is_keyed:
             engines.HCAEASubtree.compile()
 
@@ -123,8 +134,8 @@ class Fields(BaseSettings):
         given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
         # With given ranges the engine sees 0 to 1, so an engine that needs the range does not take it from the stream.
         is_given = self.prepare.scale == "given" and self.project == 0
-        asks = is_given and {"low", "high", "ranges"} <= by_name.keys()
-        known = {"low": 0.0, "high": 1.0} if asks and not {"low", "high", "ranges"} & given.keys() else {}
+        scales = is_given and {"low", "high", "ranges"} <= by_name.keys()
+        known = {"low": 0.0, "high": 1.0} if scales and not {"low", "high", "ranges"} & given.keys() else {}
         return check_parameters(declared, {**preset, **known, **given})
 
     @property
@@ -203,7 +214,7 @@ class Fields(BaseSettings):
 
     @property
     def rescale(self) -> bool:
-        """Whether a range that records have left is frozen anew."""
+        """Whether a range that records have left is re-fitted."""
         rescale = self.prepare.rescale
         return self._decides(self.engine_class.rescales) if rescale == "auto" else rescale
 
@@ -301,9 +312,29 @@ class Fields(BaseSettings):
         return issubclass(self.engine_class, engines.LabelEngine)
 
     @property
+    def drift_parameters(self) -> dict[str, Any] | None:
+        """Parameters of the watch for changes; None where records are not watched: only dense ones are."""
+        if not self.drift.detect or self.input.sparse is not None:
+            return None
+        return self.drift.model_dump(exclude={"detect"})
+
+    @property
     def tells_drift(self) -> bool:
-        """Whether drift events are emitted: changes of ranges, or of how the engine groups the features."""
-        return self.rescale or bool(getattr(self.engine_class, "clustered", False))
+        """Whether drift events are emitted: of the data, of ranges, or of how the engine groups the features."""
+        return self.drift_parameters is not None or self.rescale or bool(getattr(self.engine_class, "clustered", False))
+
+    @property
+    def alerts_one_cluster(self) -> bool:
+        """Whether the rule is on that one cluster takes nearly everything."""
+        wanted = self.alerts.one_cluster
+        return not self.by_key if wanted == "auto" else wanted
+
+    @property
+    def raises_alerts(self) -> bool:
+        """Whether any rule of the alerts is on."""
+        rules = self.alerts
+        others = (rules.unlike, rules.new_cluster, rules.share, rules.drift_open, rules.unconfirmed)
+        return any(others) or rules.dead_letters or rules.silent or self.alerts_one_cluster
 
     @property
     def logs(self) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from resonance.pipeline.config.settings import Settings
 INTRODUCTION = """\
 # Settings
 
-Every setting with its default; `resonance settings --reference` prints this page. Three ways to give one, each winning
-over the ones behind it:
+Every setting with its default; `resonance settings --reference` prints this page. There are three ways to set one; an
+earlier row overrides a later one:
 
 | where | how |
 |---|---|
@@ -24,8 +24,8 @@ over the ones behind it:
 | environment | `RESONANCE_INPUT__TOPICS=a,b`: capitals, two underscores for the dot |
 | file (`resonance.toml`, or `--config FILE`) | `topics = ["a", "b"]` under `[input]` |
 
-Unknown names are refused everywhere. `resonance settings` shows what they add up to. On the command line and in the
-environment lists are `a,b` or JSON, tables JSON, and nothing is `none`.
+Unknown names are refused everywhere. `resonance settings` prints the effective values. On the command line and in the
+environment, lists are `a,b` or JSON, tables are JSON, and `none` unsets a value.
 """
 
 

@@ -2,7 +2,7 @@
 
 Each region is a panel and each line a cluster, from where it was found to where it ended. The height of a line is the
 mean latency of the records assigned to the cluster, its width their share. Arcs between lines are splits and
-absorptions; incidents and the killed worker are marked.
+absorptions, triangles drift events; incidents and the killed worker are marked.
 """
 
 from collections import Counter
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.demo.telemetry import FEATURES, REGIONS, Telemetry
 from resonance.pipeline.errors import ConfigurationError
-from resonance.schemas import ClusterEvent
+from resonance.schemas import ClusterEvent, DriftEvent
 
 WINDOW = 240
 """Records of the stream over which a line's height and width are averaged."""
 
 _STEP = 30  # records between two points of a line
 _PALETTE = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#C9A227", "#9D755D", "#777777")
-_INK, _FAINT, _KILL = "#22303C", "#9AA5B1", "#D62728"
+_INK, _FAINT, _KILL, _DRIFT = "#22303C", "#9AA5B1", "#D62728", "#1F3FBF"
 
 
 @dataclass(slots=True)
@@ -91,6 +91,7 @@ def draw(
     telemetry: Telemetry,
     events: Sequence[Sequence[ClusterEvent]],
     assigned: Sequence[Sequence[str | None]],
+    drifts: Sequence[Sequence[DriftEvent]] = (),
     killed_at: Sequence[int] | None = None,
     dots_per_inch: int = 110,
 ) -> None:
@@ -123,6 +124,9 @@ def draw(
         for incident in telemetry.incidents:
             if incident.partition == partition:
                 _mark(ax, incident.at, incident.text.split(":")[0], _INK)
+        for event in drifts[partition] if drifts else ():
+            if event["kind"] == "drift":
+                _triangle(ax, event, lives[partition], telemetry.records)
         if killed_at is not None:
             _mark(ax, killed_at[partition], "worker killed (SIGKILL), restarted", _KILL, low=True)
     for ax in axes[2:]:
@@ -130,7 +134,7 @@ def draw(
     for ax in axes[::2]:
         ax.set_ylabel("latency_ms, mean of the cluster", color=_INK)
     figure.suptitle(
-        "Life-lines of the clusters: width = share of the records, arcs = splits and absorptions",
+        "Life-lines of the clusters: width = share of the records, arcs = splits and absorptions, triangles = drift",
         fontsize=13,
         color=_INK,
         x=0.01,
@@ -239,6 +243,14 @@ def _mark(ax: Any, at: float, text: str, colour: str, *, low: bool = False) -> N
         zorder=7,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0},
     )
+
+
+def _triangle(ax: Any, event: DriftEvent, lives: list[LifeLine], records: int) -> None:
+    """Mark a drift event on the line of its cluster; one of the whole stream at the foot of the panel."""
+    at = event["cause"]["source"]["offset"]
+    line = next((line for line in lives if line.name == event.get("cluster")), None)
+    height = 0.0 if line is None else _height_at(line, at)
+    ax.plot(min(at, records), height, "^", ms=8, mfc=_DRIFT, mec="white", mew=1.0, zorder=6, clip_on=False)
 
 
 def _apart(heights: Sequence[float], least: float = 46.0) -> list[float]:

@@ -79,7 +79,7 @@ class WorkerProcess:
 
     def _last_line(self) -> str:
         lines = self._log_path.read_text(errors="replace").splitlines() if self._log_path.exists() else []
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it wrote nothing"
 
 
 def free_port() -> int:

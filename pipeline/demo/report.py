@@ -1,18 +1,20 @@
 """Report of the demo: outputs compared with an uninterrupted replay, clusters with the truth, and the files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo.lifelines import missing_extra
 from resonance.pipeline.demo.story import Story
-from resonance.pipeline.demo.telemetry import FEATURES, REGIONS, START_MS, Telemetry
+from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.watch.sentences import number, sentence
+from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.sentences import sentence
+from resonance.schemas import ClusterEvent, DriftEvent
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -21,8 +23,7 @@ from rich.text import Text
 REPLAY_BATCH = 1000
 """Records in a batch of the replay; the worker had other batches, and the bits are the same."""
 
-NOTABLE = 3.0
-"""Spreads by which a cluster must have moved to be called drifting."""
+Event = TypeVar("Event", ClusterEvent, DriftEvent)
 
 _LAST = 20  # the last twentieth of the records shows which kinds there are at the end
 
@@ -133,54 +134,37 @@ def quality(story: Story) -> list[RegionQuality]:
     return rows
 
 
-def write_results(folder: Path, assignments: Sequence[Sequence[Message]], events: Sequence[Sequence[Message]]) -> None:
-    """Write the worker's outputs as JSON lines, by partition, in order: ``assignments.jsonl``, ``events.jsonl``."""
+def write_results(folder: Path, written: Mapping[str, Sequence[Sequence[Message]]]) -> None:
+    """Write the worker's outputs as JSON lines, a file for each name, by partition, in order."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, outputs in (("assignments", assignments), ("events", events)):
+    for name, outputs in written.items():
         with (folder / f"{name}.jsonl").open("wb") as file:
             for partition in outputs:
                 file.writelines((message.value or b"null") + b"\n" for message in partition)
 
 
 def outcome_table(story: Story) -> RenderableType:
-    """Return a table of what happened to each region, beside what the events said of it."""
-    table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events said", title_justify="left")
+    """Return a table of what happened to each region, beside what the events reported."""
+    table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events reported", title_justify="left")
     table.add_column("region", style="bold")
     table.add_column("what happened", style="cyan")
-    table.add_column("cluster events")
+    table.add_column("cluster events, and drift events (▲)")
     for partition, region in enumerate(REGIONS):
         incidents = [incident for incident in story.telemetry.incidents if incident.partition == partition]
         bounds = [0, *(incident.at for incident in incidents), story.telemetry.records]
         texts = ["as usual", *(incident.text for incident in incidents)]
         for part, text in enumerate(texts):
-            said = [
-                sentence(event)
-                for event in story.events[partition]
-                if bounds[part] <= event["cause"]["source"]["offset"] < bounds[part + 1]
-            ]
+            here = bounds[part], bounds[part + 1]
+            lines = [sentence(event) for event in _between(story.events[partition], *here)]
             if part == 0:
-                said = [f"{len(said)} events, until {_present(story, partition, bounds[1])} clusters were known"]
-            events = "\n".join(said) or f"none: every cluster kept its id{drifted(story, partition, bounds[part])}"
-            table.add_row(region if part == 0 else "", text, events)
+                lines = [f"{len(lines)} events, until {_present(story, partition, bounds[1])} clusters were known"]
+            lines += [f"▲ {drift_sentence(event)}" for event in _between(story.drifts[partition], *here)]
+            table.add_row(region if part == 0 else "", text, "\n".join(lines) or "none")
     return table
 
 
-def drifted(story: Story, partition: int, since: int) -> str:
-    """Describe the cluster that moved most from an offset on, under its id; empty if none moved `NOTABLE` spreads."""
-    values = story.telemetry.values[partition][since:]
-    names = np.array([name or "" for name in story.assigned[partition][since:]])
-    moves = []
-    for name in story.clusters[partition]:
-        own = values[names == name]
-        tenth = len(own) // 10
-        if tenth > 1:
-            start, end = own[:tenth].mean(axis=0), own[-tenth:].mean(axis=0)
-            distance = np.abs(end - start) / np.maximum(own[:tenth].std(axis=0), 1e-9)
-            feature = int(distance.argmax())
-            text = f", {name} too: {FEATURES[feature]} {number(start[feature])} -> {number(end[feature])}"
-            moves.append((float(distance[feature]), text))
-    most, text = max(moves, default=(0.0, ""))
-    return text if most >= NOTABLE else ""
+def _between(events: Sequence[Event], start: int, stop: int) -> list[Event]:
+    return [event for event in events if start <= event["cause"]["source"]["offset"] < stop]
 
 
 def _present(story: Story, partition: int, offset: int) -> int:
@@ -189,7 +173,7 @@ def _present(story: Story, partition: int, offset: int) -> int:
 
 
 def verdict(
-    assignments: Comparison, events: Comparison, repeats: int, rows: Sequence[RegionQuality], seconds: float
+    compared: Mapping[str, Comparison], repeats: int, rows: Sequence[RegionQuality], seconds: float
 ) -> RenderableType:
     """Return the figures of the demo for the screen."""
     table = Table(box=box.SIMPLE_HEAD, title="Clusters found at the end, beside the truth", title_justify="left")
@@ -204,8 +188,7 @@ def verdict(
     )
     return Group(
         table,
-        _compared("assignments", assignments),
-        _compared("cluster events", events),
+        *(_compared(what, result) for what, result in compared.items()),
         Text(f"  {_repeated(repeats)}", "dim"),
         Text(
             f"  ARI is prequential: each answer was given before its record was learned. {seconds:.0f} s in all", "dim"
@@ -227,11 +210,14 @@ def _compared(what: str, result: Comparison) -> Text:
     return Text.assemble(("✖ ", "bold red"), (text + gone, "bold red"))
 
 
-def as_json(
-    assignments: Comparison, events: Comparison, repeats: int, rows: Sequence[RegionQuality], seconds: float
-) -> bytes:
+def as_json(compared: Mapping[str, Comparison], repeats: int, rows: Sequence[RegionQuality], seconds: float) -> bytes:
     """Return the figures of the demo for programs."""
     return orjson.dumps(
-        {"assignments": assignments, "events": events, "repeats": repeats, "regions": rows, "seconds": seconds},
+        {
+            **{what.replace(" ", "_"): result for what, result in compared.items()},
+            "repeats": repeats,
+            "regions": rows,
+            "seconds": seconds,
+        },
         option=orjson.OPT_INDENT_2,
     )

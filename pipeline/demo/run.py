@@ -101,6 +101,7 @@ class _Demo:
             self._view = PlainView(self._story, Console(stderr=True, soft_wrap=True))
         self._assignments: list[list[Message]] = [[] for _ in REGIONS]
         self._events: list[list[Message]] = [[] for _ in REGIONS]
+        self._drifts: list[list[Message]] = [[] for _ in REGIONS]
         self._killed_at: list[int] = []
         self._seconds = options.seconds
         self._explained = False
@@ -109,7 +110,7 @@ class _Demo:
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
         settings = _settings("127.0.0.1:9092")
-        outputs = [settings.topic(kind) for kind in ("assignments", "cluster_events")]
+        outputs = [settings.topic(kind) for kind in ("assignments", "cluster_events", "drift_events")]
         others = [settings.topic(kind) for kind in ("dead_letters", "snapshots")]
         with ExitStack() as stack:
             broker = stack.enter_context(EmbeddedBroker([TOPIC, *outputs, *others]))
@@ -120,7 +121,7 @@ class _Demo:
             worker = WorkerProcess(config, folder / "worker.log")
             stack.callback(worker.stop)
             stack.enter_context(self._view)
-            self._play(broker, follower, worker, outputs[0])
+            self._play(broker, follower, worker, outputs)
             self._story.say("note", "all records are answered; stopping the worker, replaying the log without a break")
             self._story.worker = "stopping"
             self._view.update()
@@ -128,7 +129,9 @@ class _Demo:
 
     # The play
 
-    def _play(self, broker: EmbeddedBroker, follower: Subscriber, worker: WorkerProcess, assignments: str) -> None:
+    def _play(
+        self, broker: EmbeddedBroker, follower: Subscriber, worker: WorkerProcess, outputs: Sequence[str]
+    ) -> None:
         """Send, follow, kill and restart, until every record is answered."""
         story, options = self._story, self._options
         total = len(self._telemetry)
@@ -146,7 +149,7 @@ class _Demo:
                 due = min(total, len(REGIONS) + int((total - len(REGIONS)) * (now - began) / self._seconds))
                 self._send(broker, samples, max(due - sum(story.delivered), 0))
             answered = sum(story.answered)
-            self._receive(follower, assignments)
+            self._receive(follower, outputs)
             if sum(story.answered) > answered:
                 last_answer = time.monotonic()
                 if began is None:
@@ -161,7 +164,7 @@ class _Demo:
                 if not self._killed_at and sum(story.delivered) >= kill and began is not None:
                     burst = min(BURST, total - sum(story.delivered))
                     self._send(broker, samples, burst)
-                    self._kill(worker, follower, assignments)
+                    self._kill(worker, follower, outputs)
                     began -= burst / self._rate()  # sending continues from here at its pace
                     dead_since = time.monotonic()
             self._check_stall(now - last_answer, began is None)
@@ -177,17 +180,20 @@ class _Demo:
         if count > 0:
             broker.flush()
 
-    def _receive(self, follower: Subscriber, assignments: str, wait: float = 0.03) -> None:
+    def _receive(self, follower: Subscriber, outputs: Sequence[str], wait: float = 0.03) -> None:
+        """Take over what has arrived; `outputs` are the topics of assignments, cluster events and drift events."""
+        story = self._story
+        taken = (
+            (self._assignments, story.assignment),
+            (self._events, story.event),
+            (self._drifts, story.drift),
+        )
+        by_topic = dict(zip(outputs, taken, strict=True))
         for topic, partition, _, _, key, content, headers in follower.poll(wait):
-            value = content or b""
-            message = Message(key, content, list(headers))
-            if topic == assignments:
-                self._assignments[partition].append(message)
-                self._story.assignment(partition, value)
-            else:
-                self._events[partition].append(message)
-                self._story.event(partition, value)
-        check_complete(follower, sum(map(len, self._assignments + self._events)))
+            messages, note = by_topic[topic]
+            messages[partition].append(Message(key, content, list(headers)))
+            note(partition, content or b"")
+        check_complete(follower, sum(map(len, self._assignments + self._events + self._drifts)))
 
     def _start(self, worker: WorkerProcess, how: str) -> None:
         worker.start()
@@ -205,12 +211,12 @@ class _Demo:
             self._seconds = min(self._seconds, max(MIN_SECONDS, SENT_SECONDS - story.seconds))
             story.say("note", f"worker {worker.pid} answers; sending {self._rate():,.0f} records a second")
 
-    def _kill(self, worker: WorkerProcess, follower: Subscriber, assignments: str) -> None:
+    def _kill(self, worker: WorkerProcess, follower: Subscriber, outputs: Sequence[str]) -> None:
         """Kill the worker between the first answers to a burst and the commit that would close it."""
         story = self._story
         known, until = sum(story.answered), time.monotonic() + 1
         while sum(story.answered) == known and time.monotonic() < until:
-            self._receive(follower, assignments, 0.002)
+            self._receive(follower, outputs, 0.002)
         worker.kill()
         self._killed_at = list(story.answered)
         story.worker = f"KILLED: process {worker.pid} is gone"
@@ -237,11 +243,14 @@ class _Demo:
         expected = report.replay(settings, self._telemetry)
         assignments = report.compare([part.assignments for part in expected], self._assignments)
         events = report.compare([part.cluster_events for part in expected], self._events)
+        drifts = report.compare([part.drift_events for part in expected], self._drifts)
         rows = report.quality(story)
-        report.write_results(options.folder, self._assignments, self._events)
+        written = {"assignments": self._assignments, "events": self._events, "drift": self._drifts}
+        report.write_results(options.folder, written)
         picture = options.folder / "lifelines.png"
-        draw(picture, self._telemetry, story.events, story.assigned, self._killed_at or None)
-        figures = (assignments, events, follower.repeats, rows, story.seconds)
+        draw(picture, self._telemetry, story.events, story.assigned, story.drifts, self._killed_at or None)
+        compared = {"assignments": assignments, "cluster events": events, "drift events": drifts}
+        figures = (compared, follower.repeats, rows, story.seconds)
         (options.folder / "report.json").write_bytes(report.as_json(*figures))
         console.print()
         console.print(report.outcome_table(story))
@@ -249,10 +258,11 @@ class _Demo:
         for name, what in (
             ("assignments.jsonl", "an answer for each record"),
             ("events.jsonl", "the life of the clusters"),
+            ("drift.jsonl", "changes of the data themselves"),
             ("lifelines.png", "the same as a picture"),
         ):
             console.print(f"  {options.folder / name}  [dim]{what}[/]", highlight=False, soft_wrap=True)
-        return 0 if assignments.exact and events.exact else DIFFERENT
+        return 0 if all(each.exact for each in compared.values()) else DIFFERENT
 
 
 def follow(broker: EmbeddedBroker, topics: Sequence[str]) -> Subscriber:

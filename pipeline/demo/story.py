@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import orjson
 from resonance.pipeline.demo.telemetry import REGIONS, Incident, Telemetry
+from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
-from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot
+from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, DriftEvent
 
 RATE_SECONDS = 1.0
 """Time between two points of the rate."""
@@ -20,7 +21,7 @@ class StoryLine:
     seconds: float
     """Time since the beginning."""
     kind: str
-    """``incident``, ``worker``, ``note``, or the kind of a cluster event."""
+    """``incident``, ``worker``, ``note``, ``change``, or the kind of a cluster event."""
     text: str
 
 
@@ -37,6 +38,7 @@ class Story:
         # Present clusters by partition, folded from the events.
         self.clusters: list[dict[str, ClusterSnapshot]] = [{} for _ in range(count)]
         self.events: list[list[ClusterEvent]] = [[] for _ in range(count)]
+        self.drifts: list[list[DriftEvent]] = [[] for _ in range(count)]
         # Cluster of each record by partition; None where it has none, or no answer yet.
         self.assigned: list[list[str | None]] = [[None] * telemetry.records for _ in range(count)]
         self.log: list[StoryLine] = []
@@ -89,6 +91,12 @@ class Story:
         self.say(event["kind"], sentence(event, list(present.values())))
         self.events[partition].append(event)
         fold(present, event)
+
+    def drift(self, partition: int, value: bytes) -> None:
+        """Log a drift event."""
+        event: DriftEvent = orjson.loads(value)
+        self.say("change", drift_sentence(event))
+        self.drifts[partition].append(event)
 
     def tick(self) -> None:
         """Append a point to the rate once `RATE_SECONDS` have passed."""

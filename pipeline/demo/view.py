@@ -21,6 +21,7 @@ STYLES = {
     "incident": ("bold cyan", "▶"),
     "worker": ("bold red", "✖"),
     "note": ("dim", "·"),
+    "change": ("bold bright_blue", "▲"),
     "emerged": ("green", "●"),
     "split": ("bold yellow", "◐"),
     "absorbed": ("bold magenta", "◑"),

@@ -21,9 +21,9 @@ def chosen(file: FilePath, names: Sequence[str], columns: Columns) -> tuple[list
     """
     if twice := [name for name in names if name and names.count(name) > 1]:
         raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
-    for asked in (*columns.members.values(), columns.key, columns.time):
-        if asked is not None and asked not in names:
-            raise missing_column(file, asked, [name for name in names if name])
+    for wanted in (*columns.members.values(), columns.key, columns.time):
+        if wanted is not None and wanted not in names:
+            raise missing_column(file, wanted, [name for name in names if name])
     members = columns.members or {name: name for name in names if name}
     return list(members.values()), places(members, file)
 

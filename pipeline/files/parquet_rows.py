@@ -68,7 +68,7 @@ class ParquetRows:
             # Columns are read as a whole, so pyarrow does not report the row.
             rows = f"rows {self.position + 1:,} to {self.position + batch.num_rows:,}"
             raise InputFileError(
-                f"{self._path}, {rows}: a value cannot be said in JSON ({error}); choose other columns with --map"
+                f"{self._path}, {rows}: a value cannot be written in JSON ({error}); choose other columns with --map"
             ) from error
 
     def _records(self, batch: Any) -> Iterator[FileRecord | BadRow]:

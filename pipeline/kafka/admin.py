@@ -129,11 +129,11 @@ class ClusterAdmin:
         if self.embedded:
             counts = self.partition_counts()
             return {topic: FoundTopic("", counts[topic]) for topic in topics if topic in counts}
-        asked = self._admin.describe_topics(
+        answers = self._admin.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
         )
         found = {}
-        for topic, answer in asked.items():
+        for topic, answer in answers.items():
             right = for_topic(topic, (operations or {}).get(topic, ["Describe"]))
             with translated(self._client, f"{self.servers} does not describe topic {topic} ({{reason}})", right):
                 try:
@@ -162,11 +162,11 @@ class ClusterAdmin:
 
     def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return `CONFIGS` of each topic where the broker reports them."""
-        asked = self._admin.describe_configs(
+        answers = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=self._timeout
         )
         found = {}
-        for resource, answer in asked.items():
+        for resource, answer in answers.items():
             try:
                 entries = answer.result(self._timeout + 5)
             except (KafkaException, TimeoutError) as error:
@@ -182,9 +182,9 @@ class ClusterAdmin:
 
     def check_group(self, group: str) -> None:
         """Raise `DeniedError`, with the missing right, where the user may not be a member of a consumer group."""
-        asked = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
+        answer = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
         try:
-            asked.result(self._timeout + 5)
+            answer.result(self._timeout + 5)
         except (KafkaException, TimeoutError) as error:
             if denied := right_refused(self._client, error, for_group(group)):
                 raise denied from error

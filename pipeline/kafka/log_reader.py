@@ -107,9 +107,9 @@ class LogReader:
         return {(place.topic, place.partition): place.metadata or "" for place in self._committed(partitions)}
 
     def _committed(self, partitions: Collection[TopicPartition]) -> list[Place]:
-        asked = [Place(*partition) for partition in partitions]
+        places = [Place(*partition) for partition in partitions]
         found: list[Place] = self._patiently(
-            lambda: self._consumer.committed(asked, timeout=QUESTION_SECONDS), "committed offsets"
+            lambda: self._consumer.committed(places, timeout=QUESTION_SECONDS), "committed offsets"
         )
         return found
 
@@ -129,9 +129,9 @@ class LogReader:
 
         The moment is in milliseconds since 1970.
         """
-        asked = [Place(*partition, max(moment, 0)) for partition in partitions]
+        places = [Place(*partition, max(moment, 0)) for partition in partitions]
         answers = self._patiently(
-            lambda: _answered(self._consumer.offsets_for_times(asked, timeout=QUESTION_SECONDS)), "offsets of a time"
+            lambda: _answered(self._consumer.offsets_for_times(places, timeout=QUESTION_SECONDS)), "offsets of a time"
         )
         return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
@@ -219,12 +219,12 @@ class LogReader:
                 raise self._no_answer("records")
         self._consumer.unassign()
 
-    def _patiently(self, ask: Any, what: str, topic: str = "") -> Any:
+    def _patiently(self, request: Any, what: str, topic: str = "") -> Any:
         end = time.monotonic() + self._patience
         while True:
             self._check_cancelled()
             try:
-                return ask()
+                return request()
             except KafkaException as error:
                 right = for_topic(topic, ["Describe"]) if topic else for_group(self._group)
                 if denied := right_refused(self._client, error, right):
@@ -239,7 +239,7 @@ class LogReader:
                 if topic and code_of(error) in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
                     # Kafka hides topics that a user may not see.
                     raise BrokerError(
-                        f"topic {topic} does not exist on {self._servers}, or lacks the partition asked for, or "
+                        f"topic {topic} does not exist on {self._servers}, or lacks the partition, or "
                         f"{missing_right(self._client, right)}"
                     ) from error
                 if not _passing(error.args[0]):

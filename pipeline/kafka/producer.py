@@ -1,6 +1,7 @@
 """Messages to the cluster: a producer whose failures are known."""
 
 import logging
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,12 @@ ABORT_SECONDS = 5.0
 
 BATCH_BYTES = 1_000_000
 """Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
+
+NOT_YET_UP = re.compile(r"\(after \d+ms in state (INIT|DOWN|TRY_CONNECT|CONNECT|SSL_\w+|AUTH_\w+|APIVERSION_QUERY)\b")
+"""How librdkafka ends its reports of connections that failed before they carried a request."""
+
+LOSSES = ("FAIL", "REQTMOUT")
+"""Facilities of librdkafka's log for a lost connection, and for a request without an answer."""
 
 MAX_MESSAGE_BYTES = 1_000_000_000
 """librdkafka's limit of a message; a topic may allow more (max.message.bytes)."""
@@ -68,11 +75,13 @@ def producer_settings(
 class Outlet:
     """A producer whose failures are known: the part of a delivery that sends.
 
-    A wait for the broker is given up after `timeout` seconds; with `reports` each failed message is reported.
+    A wait for the broker is given up after `timeout` seconds; with `reports` each failed message is reported. Once the
+    producer is `doubtful`, a request whose answer was not seen may still reach the broker.
     """
 
     def __init__(self, settings: Mapping[str, Any], timeout: float, *, reports: bool) -> None:
         self.timeout = timeout
+        self.doubtful = False
         self._fatal: KafkaError | None = None
         self._failure: KafkaError | None = None
         self._denied: DeniedError | None = None
@@ -83,7 +92,15 @@ class Outlet:
         # failure. Each takes the interpreter's lock, also where only failures are requested.
         if reports:
             callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
-        self.producer = Producer({**settings, **callbacks}, logger=_librdkafka)
+        # The log is the only place where librdkafka reports every kind of connection; `log` reads it.
+        self.producer = Producer({**settings, **callbacks}, logger=self)
+
+    def log(self, level: int, form: str, *values: object) -> None:
+        """Take a line of librdkafka's log: its form, facility, client and text."""
+        _librdkafka.log(level, form, *values)
+        # The same loss is reported once in 30 s, so the doubt stays for good.
+        if values[0] in LOSSES and not NOT_YET_UP.search(str(values[-1])):
+            self.doubtful = True
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
         if error is not None and self._failure is None:
@@ -99,6 +116,11 @@ class Outlet:
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             _log.warning("no broker can be reached: %s", error.str())
 
+    def look(self) -> None:
+        """Take note of what librdkafka has reported until now."""
+        with suppress(KafkaException):
+            self.producer.poll(0)
+
     def fatal_error(self) -> KafkaError | None:
         """Return what ended the producer; the codes of its calls show only that it has ended."""
         try:
@@ -109,8 +131,7 @@ class Outlet:
 
     def denied(self, *, at_once: bool = False) -> DeniedError | None:
         """Return why the cluster refuses this producer's work, None as far as is known; see `Refusals`."""
-        with suppress(KafkaException):
-            self.producer.poll(0)
+        self.look()
         return self._denied or self._refusals.error(at_once=at_once)
 
     def send(self, batch: Batch) -> None:

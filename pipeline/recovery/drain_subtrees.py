@@ -6,7 +6,7 @@ are removed, and the stream's next record emits the end of their clusters togeth
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -21,7 +21,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRang
 from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import Change, is_stream_of, new_models
+from resonance.pipeline.recovery.rewrite import Change, new_models
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
@@ -139,11 +139,11 @@ class Below:
 
         The message was then sent, but the offset of its record was not committed: at-least-once delivery only.
         """
-        ask = self._read(record)
-        begin = None if ask is None else self._begins.get((ask.topic, ask.partition))
-        if ask is None or begin is None:
+        operation = self._read(record)
+        begin = None if operation is None else self._begins.get((operation.topic, operation.partition))
+        if operation is None or begin is None:
             return False
-        return ask.source_offset >= begin and self._stream in ("", ask.part.stream)
+        return operation.source_offset >= begin and self._stream in ("", operation.part.stream)
 
     def _adopt(self, task: SubtreeTask, at: TopicPartition) -> None:
         """Remove the snapshots of a partition's subtrees, and keep the readable ones to end their clusters."""
@@ -153,15 +153,10 @@ class Below:
             with suppress(StateError, MismatchError):
                 self._ended.append(SubtreeModel.from_bytes(table.newest(name)[0].body))
 
-    def end(self, source: DeploymentContext, roots: Collection[TopicPartition]) -> None:
-        """End the subtrees of all streams of some input partitions."""
+    def end(self, is_ended: Callable[[str], bool]) -> None:
+        """End the subtrees of some streams."""
         for part in self._parts:
-            self._ended += part.task.end_streams(lambda name: any(is_stream_of(source, at, name) for at in roots))
-
-    def end_stream(self, stream: str) -> None:
-        """End the subtrees of one stream."""
-        for part in self._parts:
-            self._ended += part.task.end_streams(lambda name: name == stream)
+            self._ended += part.task.end_streams(is_ended)
 
     def report(self, root: Task) -> None:
         """Hand the ended subtrees to an input partition's roots; each stream's next record emits their end."""

@@ -26,7 +26,6 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
     at = checkpoint.at
     where = f"{at[0]}[{at[1]}]"
     task = make_task(*at)
-    task.event_bytes = source.event_bytes
     task.restore_partition(checkpoint.record.state)
     for snapshot in checkpoint.streams:
         name, header = snapshot.stream, snapshot.header
@@ -41,7 +40,7 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
         except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as error:
             raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
         if not fits:
-            raise MismatchError(f"{where}: the state of stream {name} is not the one that it is said to be")
+            raise MismatchError(f"{where}: the state of stream {name} contradicts its header")
     return task.first_version
 
 
@@ -52,7 +51,7 @@ def _check_size(snapshot: StreamSnapshot) -> None:
         _, parts = unpack(snapshot.body, KIND, STATE_REVISION)
         header, _ = unpack(parts["engine"].tobytes(), str(snapshot.header["engine"]), sys.maxsize)
         if header["parameters"] != snapshot.header["parameters"]:
-            raise ValueError("the parameters are others than it is said")
+            raise ValueError("the parameters are others than in its header")
         # A sparse state holds only the features of its clusters, not all that exist.
         most = max(len(snapshot.body), header["parameters"].get("max_features", 0))
         if not 0 <= header["dimension"] <= most:

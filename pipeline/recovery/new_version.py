@@ -16,7 +16,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import inputs_of, new_models, write
+from resonance.pipeline.recovery.rewrite import is_stream_of, new_models, write
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
@@ -37,7 +37,7 @@ def begin_versions(
     learned with; otherwise their last snapshots are used. `alone` is that of `resume_from_snapshots`. Raises
     `MismatchError` for a mismatch that new models do not resolve.
     """
-    logs = inputs_of(source)
+    logs = source.logs
     tasks = partial(make_task, settings)
     # Other mismatches may only come from workers that still run; real ones are found again once the group is empty.
     if not any(mismatches.NEW_VERSION in found.remedies for found in find_mismatches(source, logs, tasks).values()):
@@ -61,7 +61,7 @@ def begin_versions(
     begins = {at: _begin_of(records[at], committed[at], bounds[at]) for at in begun}
     if settings.is_keyed:
         below = Below(settings, source, tables, make_task, begins)
-        below.end(source, begun)
+        below.end(lambda name: any(is_stream_of(source, at, name) for at in begun))
     changes = []
     for at in begun:
         table, start = tables[at[1]], begins[at]
@@ -101,7 +101,7 @@ def _new_models(
         if record is not None:
             before.restore_partition(record.state)
         _pass_over(source, before, record.position if record else 0, first, start)
-    task.adopt_position(before)
+    task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
     task.first_version = max([before.first_version, *known]) + (learned is None)
     for snapshot in old:
@@ -154,5 +154,5 @@ def _old_models(
     part = models_then(settings, source, at, checkpoint.record, make_task)
     if part is None:
         return list(snapshots.values()), None
-    snapshots |= {stream: part.task.snapshot(stream) for stream in part.task.dirty()}
+    snapshots |= {stream: one for stream, one in part.task.changes(part.task.pending(everything=True)) if one}
     return list(snapshots.values()), part.task

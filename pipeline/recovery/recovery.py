@@ -10,6 +10,7 @@ every start.
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -20,8 +21,7 @@ from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import reset
-from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
-from resonance.pipeline.tasks import task_maker
+from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group, write
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def recover(
         return resume_from_snapshots(source, alone, atomic=atomic)
     if command == mismatches.RESET:
         alone()
-        return reset(source, task_maker(settings, source.deployment.routes), atomic=atomic)
+        return reset(source, partial(tasks_of(source), settings), atomic=atomic)
     return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)
 
 
@@ -80,7 +80,7 @@ def resume_from_snapshots(
 
 def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, int]]:
     """Return committed offset and snapshot position of each partition whose offset is behind its snapshots."""
-    inputs = inputs_of(source)
+    inputs = source.logs
     with LogReader(source.client, source.group, source.patience) as reader:
         # Read in this order, the offset of a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)

@@ -27,7 +27,6 @@ from resonance.pipeline.recovery.rewrite import (
     Standing,
     StreamChange,
     acknowledged,
-    inputs_of,
     is_stream_of,
     write,
 )
@@ -61,7 +60,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     Streams keep their version where every output is emitted again with the same bytes; otherwise they get one that was
     never used.
     """
-    inputs = inputs_of(source)
+    inputs = source.logs
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)

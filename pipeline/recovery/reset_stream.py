@@ -9,7 +9,7 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import tasks_of
-from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, inputs_of, is_stream_of, new_models
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, is_stream_of, new_models
 
 
 def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> list[Change]:
@@ -19,7 +19,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     partition cannot be restored.
     """
     # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
-    places = [at for at in inputs_of(source) if not settings.is_keyed or at[0] != source.routes]
+    places = [at for at in source.logs if not settings.is_keyed or at[0] != source.routes]
     chosen = [at for at in places if is_stream_of(source, at, stream)] or places
     tasks = tasks_of(source)
     parts = restore_partitions(source, chosen, partial(tasks, settings))
@@ -27,12 +27,12 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     check_stream(stream, known, source.group)
     at = known[stream]
     part, task, start = parts[at], parts[at].task, parts[at].start
-    snapshot = task.snapshot(stream)
+    snapshot = next(state for _, state in task.changes([stream]) if state is not None)
     before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
     below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:
-        below.end_stream(stream)
+        below.end(lambda name: name == stream)
         below.report(task)
     changed = StreamChange(stream, before, Standing(task.model(stream).version, start))
     change = new_models(source, at, part.writer, task, start, part.committed, [changed])

@@ -106,11 +106,6 @@ def is_atomic(settings: Settings, source: DeploymentContext) -> bool:
     return not source.deployment.embedded and settings.delivery.mode == "exactly_once"
 
 
-def inputs_of(source: DeploymentContext) -> list[TopicPartition]:
-    """Return the partitions that a deployment's workers process: those of the inputs, labels and routes."""
-    return source.logs
-
-
 def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bool:
     """Whether a stream of this name belongs to a partition."""
     if "/" in name:

@@ -34,7 +34,6 @@ from resonance.pipeline.recovery.rewrite import (
     Standing,
     StreamChange,
     acknowledged,
-    inputs_of,
     is_stream_of,
 )
 from resonance.pipeline.tasks import MakeTask
@@ -141,7 +140,7 @@ def plan_return(
     choose another time, or reset.
     """
     changes, unchanged = [], []
-    inputs = inputs_of(source)
+    inputs = source.logs
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)
         committed = reader.committed(inputs)

@@ -4,6 +4,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.task.decode.labels import LabelMessages
+from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 
 
 class LabelRouterTask(RouterTask):
@@ -13,8 +14,10 @@ class LabelRouterTask(RouterTask):
     learned, because only the routes show which came first.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
-        super().__init__(settings, topic, partition, routes)
+    def __init__(
+        self, settings: Settings, topic: str, partition: int, routes: int, context: TaskContext = NO_CONTEXT
+    ) -> None:
+        super().__init__(settings, topic, partition, routes, context)
         self._messages = LabelMessages(settings)
 
     def _stream(self, record: SourceRecord, value: bytes) -> bytes:

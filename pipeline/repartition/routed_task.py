@@ -6,14 +6,13 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-import orjson
-from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import TOPIC_BYTES, Route, no_place, read_route
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +32,16 @@ class RoutedTask(PartitionTask):
         where no outputs are written.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0, labels: int = 0) -> None:
-        super().__init__(settings, topic, partition)
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        partition: int,
+        inputs: int = 0,
+        labels: int = 0,
+        context: TaskContext = NO_CONTEXT,
+    ) -> None:
+        super().__init__(settings, topic, partition, context)
         self._repeats = Deduplicator(topic, partition)
         self._strange = 0
         self._inputs, self._most = inputs, max(inputs, labels)
@@ -117,28 +124,18 @@ class RoutedTask(PartitionTask):
         """Note routes that other models have learned, so that their repeats are known."""
         self._received(records)
 
-    def adopt_position(self, other: PartitionTask) -> None:
-        """Continue, with other models, at the position of another task of the partition."""
-        super().adopt_position(other)
-        if isinstance(other, RoutedTask):
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Emit as another task of the partition; with its `position` know the routes that it has learned, too."""
+        super().adopt(other)
+        if position and isinstance(other, RoutedTask):
             self._repeats.take_over(other._repeats)
 
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its streams, as JSON."""
-        content = orjson.loads(super().partition_state())
-        return orjson.dumps(content | {"routes": self._repeats.state(self.recovery_offset)})
+    def _own_state(self) -> dict[str, Any]:
+        return {**super()._own_state(), "routes": self._repeats.state(self.recovery_offset)}
 
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`, before any stream is restored.
-
-        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
-        """
-        super().restore_partition(state)
-        try:
-            content: Any = orjson.loads(state)
-            self._repeats.restore(content["routes"])
-        except (ValueError, KeyError, TypeError):
-            raise mismatches.unreadable(self._where, "what is known of the routes") from None
+    def _restore_own(self, content: Any) -> None:
+        super()._restore_own(content)
+        self._repeats.restore(content["routes"])
 
 
 def _placed(message: Message, partitions: int) -> Message:

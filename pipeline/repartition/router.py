@@ -1,7 +1,7 @@
 """First stage of a re-keyed stream: finds the stream of each record, and sends it to where that is learned."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import orjson
 from resonance.pipeline import mismatches
@@ -9,24 +9,15 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT, find
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
-from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
-from resonance.pipeline.task.decode.json_records import InputMapping
-from resonance.pipeline.task.encode.assignments import Encoder
-from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
-from resonance.pipeline.task.model.stream_model import StreamModel
-from resonance.pipeline.task.model_health import ModelHealth
-from resonance.schemas import ClusterSnapshot
-
-FORMAT: Final = 1
-"""Format of `RouterTask.partition_state`."""
+from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 
-class RouterTask(WithDeadLetters):
-    """Task of an input partition whose records are learned elsewhere; a `tasks.Task` without any stream.
+class RouterTask(StreamTask):
+    """Task of an input partition whose records are learned elsewhere: it has no stream, and its state is its position.
 
     A record that cannot be routed becomes a dead letter here and names its place. A record with another fault becomes
     one where it is learned.
@@ -37,23 +28,20 @@ class RouterTask(WithDeadLetters):
         Number of partitions of the routes topic.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        # Without models these two have no meaning.
-        self.health = ModelHealth()
-        self.event_bytes = EVENT_BYTES
+    _format = 1
+
+    def __init__(
+        self, settings: Settings, topic: str, partition: int, routes: int, context: TaskContext = NO_CONTEXT
+    ) -> None:
+        super().__init__(settings, topic, partition, context)
         # Records after which `partition_state` is written.
         self.record_after = settings.snapshots.records
-        self._where = f"{topic}[{partition}]"
         self._routes = routes
         self._limits = settings.limits
         self._path = settings.stream_field
         self._field = (settings.stream or "").partition(":")[2]
         self._whole = topic.encode()
-        self._mapping = InputMapping(settings)
-        self._dead_letters = DeadLetters(settings, Encoder(settings, topic, partition))
-        self._records = self._skipped = 0
+        self._mapping = self._features.mapping
         # Offset of the latest record that was sent to each partition of the routes.
         self._before: dict[int, int] = {}
 
@@ -138,86 +126,20 @@ class RouterTask(WithDeadLetters):
                 f"{self._field} is {kind_of(found)}; a stream is text, an integer, true or false",
             ) from None
 
-    # The rest of the interface `tasks.Task`
-
-    @property
-    def streams(self) -> list[str]:
-        """No stream is learned here."""
-        return []
-
-    def model(self, stream: str) -> StreamModel:
-        """Raise `KeyError`, because there is no stream."""
-        raise KeyError(stream)
-
-    def clusters(self, stream: str) -> list[ClusterSnapshot]:
-        """Raise `KeyError`, because there is no stream."""
-        raise KeyError(stream)
-
-    @property
-    def counts(self) -> Counts:
-        """Counters so far; other threads may read them."""
-        return Counts(self._records, self._skipped, self._dead_letters.by_stage_and_class)
-
-    @property
-    def recovery_offset(self) -> int | None:
-        """None, because `partition_state` contains everything."""
-        return None
-
-    def due(self) -> list[str]:
-        """Return no stream."""
-        return []
-
-    def dirty(self) -> list[str]:
-        """Return no stream."""
-        return []
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Raise `KeyError`, because there is no stream."""
-        raise KeyError(stream)
-
-    def dropped(self) -> list[str]:
-        """Return no stream."""
-        return []
-
-    def states(self) -> Iterator[StreamSnapshot]:
-        """Yield nothing."""
-        return iter(())
-
-    def is_consistent_at(self, position: int) -> bool:
-        """Return True, because `partition_state` is the only state."""
-        return True
-
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
         raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
 
-    def emit_from_setting(self, offset: int) -> None:
-        """Do nothing, because emission is decided where a record is learned."""
-
-    def adopt_emission(self, other: Any) -> None:
-        """Do nothing, because emission is decided where a record is learned."""
-
-    def adopt_position(self, other: Any) -> None:
-        """Continue at the position of another task of the partition."""
-        if isinstance(other, RouterTask):
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Continue at the `position` of another task of the partition."""
+        if position and isinstance(other, RouterTask):
             self._before = dict(other._before)
 
-    def partition_state(self) -> bytes:
-        """Return the position, as JSON."""
-        before = [[to, offset] for to, offset in sorted(self._before.items())]
-        return orjson.dumps({"format": FORMAT, "first_version": self.first_version, "before": before})
+    def _own_state(self) -> dict[str, Any]:
+        return {"before": [[to, offset] for to, offset in sorted(self._before.items())]}
 
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`.
-
-        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
-        """
-        try:
-            content = orjson.loads(state)
-            if "before" in content:
-                if (found := int(content["format"])) > FORMAT:
-                    raise mismatches.newer_format(self._where, found, FORMAT)
-                self._before = {int(to): int(offset) for to, offset in content["before"]}
-            self.first_version = int(content["first_version"])
-        except (ValueError, KeyError, TypeError):
-            raise mismatches.unreadable(self._where, "the state of the partition") from None
+    def _restore_own(self, content: Any) -> None:
+        # Where streams were learned here before, their state has no routes.
+        if "before" in content:
+            super()._restore_own(content)
+            self._before = {int(to): int(offset) for to, offset in content["before"]}

@@ -64,8 +64,7 @@ class Learning:
     """A partition that is being learned."""
 
     def __init__(self, settings: Settings, source: DeploymentContext, plan: LearningPlan) -> None:
-        self.task = PartitionTask(settings, *plan.at)
-        self.task.event_bytes = source.event_bytes
+        self.task = PartitionTask(settings, *plan.at, source.task_context)
         self.task.first_version = plan.version
         self.found = BootstrapResult(*plan.at)
         self._source, self._plan = source, plan

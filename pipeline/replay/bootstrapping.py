@@ -20,7 +20,7 @@ from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.recovery.rewrite import Change, inputs_of, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group, write
 from resonance.pipeline.replay.bootstrap import BootstrapResult, LearningPlan, learn_file, learn_partition
 from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
@@ -72,9 +72,9 @@ def bootstrap(
     if settings.is_routed:
         raise ConfigurationError(
             f"stream = {settings.stream}: a bootstrap learns each partition for itself, and what it learned of streams "
-            "that are re-keyed would stand in no route. Let a worker read the input from its beginning and tell "
-            "nothing of the past instead: start = earliest, and emit_from = the time from which on to tell (a file: "
-            "produce it to the input first)"
+            "that are re-keyed would stand in no route. Let a worker read the input from its beginning and suppress "
+            "the past instead: start = earliest, and emit_from = the time from which on to emit (a file: produce it to "
+            "the input first)"
         )
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)
@@ -82,7 +82,7 @@ def bootstrap(
     at_once = replace(source, session_timeout=-5.0)
     wait_for_empty_group(at_once, Event())
     topics = settings.input.topics[:1] if isinstance(source_of, FromFile) else list(source_of)
-    partitions = [at for at in inputs_of(source) if at[0] in topics]
+    partitions = [at for at in source.logs if at[0] in topics]
     with LogReader(client, source.group, source.patience) as reader:
         tables = read_tables(reader, source, range(deployment.partitions), settle=source.patience)
         versions = _check_new(settings, source, reader, tables)
@@ -133,7 +133,7 @@ def _check_new(
 
     Raises MismatchError where a partition has already learned something; the remedies are another name and a reset.
     """
-    inputs = inputs_of(source)
+    inputs = source.logs
     committed = reader.committed(inputs)
     versions = {}
     for at in inputs:

@@ -18,10 +18,11 @@ from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, Record, TopicPartition
-from resonance.pipeline.replay.initial_models import UNBOUNDED
 from resonance.pipeline.replay.jobs import Report, Result, run_with_frames
+from resonance.pipeline.replay.opening import UNBOUNDED
 from resonance.pipeline.replay.run import Answering, Replayed
 from resonance.pipeline.replay.sinks import Sink
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 TOGETHER: Final = 1_000
@@ -175,8 +176,7 @@ class FileReplay:
 
     def add(self, at: TopicPartition, make_sink: Callable[[], Sink]) -> None:
         """Add a partition."""
-        task = make_task(self._settings, *at, self._routes)
-        task.event_bytes = UNBOUNDED
+        task = make_task(self._settings, *at, self._routes, context=TaskContext(UNBOUNDED))
         self._partitions[at] = Answering(Replayed(*at, start="empty models"), task, make_sink())
 
     def take(self, records: Sequence[Record]) -> Outputs:

@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
@@ -16,9 +15,6 @@ from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.tasks import Task
-
-UNBOUNDED: Final = 2**31 - 1
-"""Byte limit of an event where no topic sets one."""
 
 
 @dataclass(slots=True)
@@ -47,10 +43,10 @@ def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int 
     empty and start where the deployment's models began, as long as the log still has that offset. Raises MismatchError
     where the models cannot be recovered; its remedies are a later offset and ``--fresh``.
     """
-    source, at, task = part.source, part.at, _empty(part)
+    source, at, task = part.source, part.at, part.make_task()
     if part.fresh:
         _begin_anywhere(task)
-        return InitialModels(task, begin, f"empty models at offset {begin:,}, as asked", [])
+        return InitialModels(task, begin, f"empty models at offset {begin:,} (--fresh)", [])
     notes: list[str] = []
     archives, record = Archives.of(reader, source, at)
     first, _ = reader.bounds([at])[at]
@@ -76,13 +72,6 @@ def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int 
             start.text += ", the first of these models"
             return start
     return _from_beginning(archives, part, begin, first, record, task, notes)
-
-
-def _empty(part: PartitionRange) -> Task:
-    task = part.make_task()
-    task.event_bytes = UNBOUNDED
-    task.topic_ids = part.source.deployment.topic_ids
-    return task
 
 
 def _restored(archived: PartitionCheckpoint, task: Task, notes: list[str]) -> InitialModels:
@@ -119,7 +108,7 @@ def later_version(reader: LogReader, part: PartitionRange, start: InitialModels)
     # Once a version began, every later archive has it, or one after it.
     number = bisect_left(entries, True, key=has_later)
     found = archives.newest(entries[number].position) if number < len(entries) else None
-    return None if found is None else _restored(found, _empty(part), [])
+    return None if found is None else _restored(found, part.make_task(), [])
 
 
 def _changed(found: PartitionRecord, source: DeploymentContext) -> list[str]:
@@ -152,7 +141,7 @@ def _from_beginning(
         known.restore_partition(record.state)
         task.first_version = known.first_version
         # Outputs that were suppressed then are suppressed now.
-        task.adopt_emission(known)
+        task.adopt(known, position=False)
     return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
@@ -10,8 +11,12 @@ from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.ranges import Span, choose, resolve
 from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.topics import read_logs
+
+UNBOUNDED: Final = 2**31 - 1
+"""Byte limit of an event where no topic sets one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,8 @@ class PartitionRange:
 
     def make_task(self) -> Task:
         """Return a task of the partition with empty models."""
-        return make_task(self.settings, *self.at, self.source.deployment.routes)
+        context = TaskContext(UNBOUNDED, self.source.deployment.topic_ids)
+        return make_task(self.settings, *self.at, self.source.deployment.routes, context=context)
 
 
 @contextmanager

@@ -48,6 +48,16 @@ class Summary:
         """Dead letters by class."""
         return sum((Counter(part.dead_letters) for part in self.parts), Counter())
 
+    @property
+    def alerts(self) -> Counter[str]:
+        """Alerts that opened, by rule."""
+        return sum((Counter(part.alerts) for part in self.parts), Counter())
+
+    @property
+    def cleared(self) -> Counter[str]:
+        """Alerts that cleared, by rule."""
+        return sum((Counter(part.cleared) for part in self.parts), Counter())
+
     def as_json(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
         return {
@@ -55,6 +65,7 @@ class Summary:
             "assignments": sum(part.assignments for part in self.parts),
             "events": sum(part.events for part in self.parts),
             "dead_letters": dict(self.dead_letters),
+            "alerts": dict(self.alerts),
             "seconds": round(self.seconds, 3),
             "rate": round(self.rate),
             "partitions": [asdict(part) for part in self.parts],

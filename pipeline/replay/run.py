@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+import orjson
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
@@ -54,6 +55,10 @@ class Replayed(PartitionResult):
     events: int = 0
     dead_letters: dict[str, int] = field(default_factory=dict)
     """Dead letters by class."""
+    alerts: dict[str, int] = field(default_factory=dict)
+    """Alerts that opened, by rule."""
+    cleared: dict[str, int] = field(default_factory=dict)
+    """Alerts that cleared, by rule."""
 
 
 class Answering:
@@ -86,6 +91,10 @@ class Answering:
             found.routed += len(outputs.routes)
             found.assignments += len(outputs.assignments)
             found.events += len(outputs.cluster_events)
+            for message in outputs.alerts:
+                alert = orjson.loads(message.value or b"")
+                counts = found.alerts if alert["kind"] == "opened" else found.cleared
+                counts[alert["rule"]] = counts.get(alert["rule"], 0) + 1
             self._sink.write(outputs)
         return outputs
 

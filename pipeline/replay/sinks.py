@@ -11,7 +11,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Outputs
 
-KINDS: Final[tuple[str, ...]] = ("assignments", "cluster_events", "dead_letters", "drift_events")
+KINDS: Final[tuple[str, ...]] = ("assignments", "cluster_events", "dead_letters", "drift_events", "alerts")
 """Kinds of outputs that a folder takes."""
 
 TOPICS: Final[tuple[str, ...]] = (*KINDS, "clusters")
@@ -60,7 +60,7 @@ class FolderSink:
 
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""
-        for kind in ("assignments", "cluster_events", "drift_events"):
+        for kind in ("assignments", "cluster_events", "drift_events", "alerts"):
             if messages := outputs.of(kind):
                 self._files[kind].write(b"".join(map(self._line, messages)))
         for message in outputs.dead_letters:
@@ -108,9 +108,10 @@ def join_parts(folder: Path, parts: int) -> None:
                     with path.open("rb") as piece:
                         shutil.copyfileobj(piece, whole, _BUFFER)
                     path.unlink()
-    if not (drifts := folder / FILES["drift_events"]).stat().st_size:
-        # Most replays have no drift events.
-        drifts.unlink()
+    for kind in ("drift_events", "alerts"):
+        if not (rare := folder / FILES[kind]).stat().st_size:
+            # Most replays have none.
+            rare.unlink()
 
 
 class TopicSink:

@@ -3,32 +3,41 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from typing import Final
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.records import DeadLetterExample, Outputs, SourceRecord
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.encode.assignments import Encoder
+
+EXAMPLE_BYTES: Final = 10_000
+"""Bytes of a value that are kept as an example."""
 
 
 class DeadLetters:
     """Counts the dead letters of a partition and writes them."""
 
-    def __init__(self, settings: Settings, encoder: Encoder) -> None:
+    def __init__(self, settings: Settings, encoder: Encoder, topic_ids: Mapping[str, str]) -> None:
         self.run: tuple[str, int] = ("", 0)
         """Class and length of the unbroken run of dead letters at the end of the records seen."""
         self.version = 1
         """Version that models of new streams start with; each dead letter shows it."""
-        self.topic_ids: Mapping[str, str] = {}
-        """Kafka's id of each input topic, as far as it is known; each dead letter shows that of its topic."""
         self._limits = settings.limits
         self._encoder = encoder
+        self._topic_ids = topic_ids
         self._seen: dict[tuple[str, str], int] = {}
+        self._examples: dict[tuple[str, str], DeadLetterExample] = {}
 
     @property
     def by_stage_and_class(self) -> Counter[tuple[str, str]]:
         """Number of dead letters by stage and class; safe to read from another thread."""
         # Copied in one step, because the learning thread keeps counting meanwhile.
         return Counter(self._seen.copy())
+
+    @property
+    def examples(self) -> dict[tuple[str, str], DeadLetterExample]:
+        """The first dead letter of each stage and class; safe to read from another thread."""
+        return self._examples.copy()
 
     def record(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
         """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
@@ -38,7 +47,12 @@ class DeadLetters:
         faults.sort(key=attrgetter("index"))
         (kind, count), before = self.run, -1
         for fault in faults:
-            self._seen[fault.stage, fault.kind] = self._seen.get((fault.stage, fault.kind), 0) + 1
+            kinds = fault.stage, fault.kind
+            if kinds not in self._seen:
+                first = fault.record or records[fault.index]
+                value = (first.value or b"")[:EXAMPLE_BYTES]
+                self._examples[kinds] = DeadLetterExample(first.offset, fault.message, value)
+            self._seen[kinds] = self._seen.get(kinds, 0) + 1
             if fault.record is not None:
                 # The fault is of an earlier record; the record at this position only decided it.
                 continue
@@ -51,7 +65,7 @@ class DeadLetters:
                     fault.record or records[fault.index],
                     fault,
                     self.version,
-                    self.topic_ids,
+                    self._topic_ids,
                     None if fault.record is None else records[fault.index],
                 )
                 for fault in faults
@@ -77,32 +91,3 @@ class DeadLetters:
             f"key {key!r} would begin a stream, and limits.streams = {limit:,} are there in this partition; raise it, "
             "or spread the keys over more partitions",
         )
-
-
-class WithDeadLetters:
-    """The members of every task that concern dead letters; `_dead_letters` writes them."""
-
-    _dead_letters: DeadLetters
-
-    @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and length of the unbroken run of dead letters at the end of the records seen."""
-        return self._dead_letters.run
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """Kafka's id of each input topic, as far as it is known; can be set before the first record."""
-        return self._dead_letters.topic_ids
-
-    @topic_ids.setter
-    def topic_ids(self, known: Mapping[str, str]) -> None:
-        self._dead_letters.topic_ids = known
-
-    @property
-    def first_version(self) -> int:
-        """Version that models of new streams start with; can be set before the first record."""
-        return self._dead_letters.version
-
-    @first_version.setter
-    def first_version(self, version: int) -> None:
-        self._dead_letters.version = version

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.task.decode.json_records import AnyLayout
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, describe
+from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, present
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
+from resonance.pipeline.task.encode.drift_events import Change, describe_drift, kind_of
 from resonance.pipeline.task.model.learn_result import LearnResult
+from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
@@ -25,6 +26,8 @@ class Learner:
         The models; notes which of them have learned something since their snapshot.
     health : ModelHealth
         Receives what became of the rows.
+    event_bytes : int
+        Bytes that the topics of the events and of the clusters take in one message.
     to_source : bool
         Events and clusters go to the partition number of the record that caused them.
     """
@@ -36,11 +39,11 @@ class Learner:
         partition: int,
         streams: Streams,
         health: ModelHealth,
+        event_bytes: int,
         *,
         to_source: bool = False,
     ) -> None:
-        self.event_bytes = message_sizes.EVENT_BYTES
-        """Bytes that the topics of the events and of the clusters take in one message."""
+        self._event_bytes = event_bytes
         self._topics = (settings.topic("cluster_events"), settings.topic("clusters"))
         self._grace = settings.output.clusters_grace
         self._where = f"{topic}[{partition}]"
@@ -51,13 +54,13 @@ class Learner:
         self.further_check: Callable[[StreamModel], None] | None = None
         """Refuses a stream for other reasons than its events, with a `ConfigurationError`."""
 
-    def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
+    def begin(self, key: bytes | None) -> StreamModel:
         """Begin a stream and return its model.
 
         Raises `ConfigurationError` if its events would not fit into their topic, or the settings do not fit its
         features.
         """
-        model = self._streams.begin(key, layout)
+        model = self._streams.begin(key)
         self.check(model)
         return model
 
@@ -68,7 +71,7 @@ class Learner:
         """
         if len(self._streams) == 1:
             # All streams of a partition have the same features, so checking the first is enough.
-            message_sizes.check_events(model, self._topics, self.event_bytes, self._where)
+            message_sizes.check_events(model, self._topics, self._event_bytes, self._where)
             if self.further_check is not None:
                 self.further_check(model)
 
@@ -83,12 +86,9 @@ class Learner:
         """
         if model.ended is not None or model.listing is not None:
             self._open(model, EventCause(batch, 0), outputs, suppressed=suppressed)
-        result = model.process(batch.rows, batch.labels)
+        marks = None if model.drift is None else Marks.of(batch.offsets, batch.times)
+        result = model.process(batch.rows, batch.labels, marks)
         self._health.learned(model, result, emitted=outputs is not None)
-        for change in result.rescaled:
-            if outputs is not None:
-                self.encoder.rescaled(outputs, model, change, EventCause(batch, 0))
-            model.drifts += 1
         looked = 0
         for at, event in result.events:
             cause = EventCause(batch, at)
@@ -109,12 +109,27 @@ class Learner:
             model.seq += 1
         if model.lifetimes:
             self._remove(model, batch, looked, len(batch), outputs)
-        for at, regrouping in result.groups:
-            if outputs is not None:
-                self.encoder.regrouped(outputs, model, regrouping, EventCause(batch, at))
-            model.drifts += 1
+        for at, change in result.drift:
+            self._drift(model, change, EventCause(batch, at), outputs)
         self._streams.learned(model, batch)
         return result
+
+    def _drift(
+        self,
+        model: StreamModel,
+        change: Change,
+        cause: EventCause,
+        outputs: Outputs | None,
+    ) -> None:
+        """Give a drift event its number, and write it where it is emitted."""
+        links = None
+        if isinstance(change, WatchedChange) and model.drift is not None:
+            links = model.drift.number(change, model.drifts)
+        if outputs is not None:
+            kind = kind_of(change)
+            self.encoder.drift(outputs, model, kind, describe_drift(model, self.texts_of(model), change, links), cause)
+            self._health.count_drift(kind)
+        model.drifts += 1
 
     def _open(self, model: StreamModel, cause: EventCause, outputs: Outputs | None, *, suppressed: bool) -> None:
         """Emit the lists of clusters that are still owed from before, with the first of some records."""
@@ -127,25 +142,21 @@ class Learner:
             model.seq += 1
         elif model.listing is not None and not suppressed:
             ended, model.listing = model.listing, None
-            self._start(model, model.seq - 1, ended, self._present(model), cause, outputs)
+            self._start(model, model.seq - 1, ended, present(model), cause, outputs)
 
     def _start(
         self,
         model: StreamModel,
         seq: int,
         ended: Sequence[ClusterSnapshot],
-        present: Sequence[ClusterSnapshot],
+        begun: Sequence[ClusterSnapshot],
         cause: EventCause,
         outputs: Outputs | None,
     ) -> None:
         if outputs is not None:
-            self.encoder.version_started(outputs, model, seq, ended, present, cause)
+            self.encoder.version_started(outputs, model, seq, ended, begun, cause)
             self._health.count("version_started")
         self._end(model, [cluster["id"] for cluster in ended], cause, outputs)
-
-    def _present(self, model: StreamModel) -> list[ClusterSnapshot]:
-        texts = self.texts_of(model)
-        return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
 
     def _end(self, model: StreamModel, clusters: Sequence[str], cause: EventCause, outputs: Outputs | None) -> None:
         """Note that clusters ended; if too many wait for their tombstones, the oldest get theirs now."""

@@ -103,6 +103,12 @@ class ModelHealth:
     """Present clusters of all streams, on all levels."""
     events: dict[str, int] = field(default_factory=dict)
     """Number of emitted events by kind."""
+    drifts: dict[str, int] = field(default_factory=dict)
+    """Number of emitted drift events by kind."""
+    alerts: dict[str, int] = field(default_factory=dict)
+    """Number of emitted alerts by rule."""
+    open_alerts: dict[str, int] = field(default_factory=dict)
+    """Number of open alerts by rule."""
     _fresh: list[_AnswerCounts] = field(default_factory=list)
     _fresh_rows: int = 0
     _blocks: deque[_Block] = field(default_factory=deque)
@@ -137,6 +143,16 @@ class ModelHealth:
     def count(self, kind: str) -> None:
         """Count an emitted event."""
         self.events[kind] = self.events.get(kind, 0) + 1
+
+    def count_drift(self, kind: str) -> None:
+        """Count an emitted drift event."""
+        self.drifts[kind] = self.drifts.get(kind, 0) + 1
+
+    def alert(self, rule: str, change: int, *, emitted: bool = False) -> None:
+        """Count an alert that opened (1) or cleared (-1)."""
+        self.open_alerts[rule] = self.open_alerts.get(rule, 0) + change
+        if emitted:
+            self.alerts[rule] = self.alerts.get(rule, 0) + 1
 
     def _join(self) -> None:
         """Join the fresh assignments into a block, and drop the blocks that the window has left behind."""

@@ -6,62 +6,44 @@ code. The outputs are a function of the input log alone, however the log is cut 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import Any
 
-import orjson
-from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.task.dead_letters import DeadLetters, WithDeadLetters
-from resonance.pipeline.task.decode.dense import shape_from
+from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import Encoder, describe
 from resonance.pipeline.task.encode.selection import Answers
-from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.learning import Learner
-from resonance.pipeline.task.model.stream_model import StreamModel
-from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.streams import Streams
-from resonance.schemas import ClusterSnapshot
+from resonance.pipeline.task.model.stream_drift import WatchedChange
+from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 PIECE = 512
 """Records that are handled at once; their intermediate data still fit a core's own cache."""
 
-FORMAT = 4
-"""Format of `PartitionTask.partition_state`."""
 
-
-class PartitionTask(WithDeadLetters):
+class PartitionTask(StreamTask):
     """Learns the records of one input partition, with a model for each stream."""
 
-    record_after = 0
-    """0: the state beside the streams is written together with their snapshots only."""
-
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self._settings = settings
-        self._where = f"{topic}[{partition}]"
+    def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
+        super().__init__(settings, topic, partition, context)
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
-        encoder = Encoder(settings, topic, partition)
         self._emission = Emission(settings.emit_from, topic, partition)
-        self._streams = Streams(settings, topic, partition)
-        self._answers = Answers(settings, encoder)
-        self._dead_letters = DeadLetters(settings, encoder)
-        self.health = ModelHealth()
-        """Quality of the models; not part of the state."""
-        self._learner = Learner(settings, topic, partition, self._streams, self.health)
-        self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
+        self._answers = Answers(settings, self._encoder)
+        self._learner = Learner(settings, topic, partition, self._streams, self.health, context.event_bytes)
+        self._alerts: PartitionAlerts | None = None
+        if settings.raises_alerts:
+            encoder_of_events = self._learner.encoder
+            self._alerts = PartitionAlerts(settings, topic, partition, self._streams, encoder_of_events, self.health)
         self._decode = self._features.decode
         if settings.labels.topic is not None:
             self._decode = LabelDecoding(settings, self._features.mapping).decode
-        self._records = self._skipped = 0
         self._sender: Downstream | None = None
 
     def _send_by(self, sender: Downstream) -> None:
@@ -109,6 +91,8 @@ class PartitionTask(WithDeadLetters):
         """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
         self._streams.go_on_at(offset)
         self._features.move(offset)
+        if self._alerts is not None:
+            self._alerts.go_on_at(offset)
         self._emission.begin_at(offset)
 
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
@@ -138,13 +122,17 @@ class PartitionTask(WithDeadLetters):
         self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
         self._skipped += batch.skipped
+        if self._alerts is not None:
+            self._alerts.begin(batch, outputs, suppressed=suppressed)
         for key, group in self._groups(batch):
             model = self._streams.get(key)
             if model is None:
                 if len(self._streams) >= self._settings.limits.streams:
                     batch.blame(self._dead_letters.no_room(key), group)
                     continue
-                model = self._learner.begin(key, self._features.layout)
+                model = self._learner.begin(key)
+            if self._alerts is not None:
+                self._alerts.owns(model, group)
             behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
@@ -160,6 +148,12 @@ class PartitionTask(WithDeadLetters):
                 if self._sender is not None:
                     self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
                 self._answers.remember(model, result)
+                if self._alerts is not None:
+                    texts = self._learner.texts_of(model)
+                    drift = [(at, each.change) for at, each in result.drift if isinstance(each, WatchedChange)]
+                    self._alerts.learned(model, own, result, texts, outputs, suppressed=suppressed, drift=drift)
+        if self._alerts is not None:
+            self._alerts.end(records, batch, outputs, suppressed=suppressed)
         self._dead_letters.record(records, batch.faults, outputs)
 
     def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
@@ -186,83 +180,7 @@ class PartitionTask(WithDeadLetters):
                     batch.blame(error, groups.pop(key))
         return groups.items()
 
-    # Streams
-
-    @property
-    def streams(self) -> list[str]:
-        """Names of the streams, in the order in which they began."""
-        return [model.name for model in self._streams]
-
-    def model(self, stream: str) -> StreamModel:
-        """Return the model of a stream, for reading only."""
-        return self._streams.named(stream)
-
-    def clusters(self, stream: str) -> list[ClusterSnapshot]:
-        """Return the present clusters of a stream as the outputs describe them."""
-        model = self._streams.named(stream)
-        return [describe(model, self._learner.texts_of(model), cluster) for cluster in model.engine.clusters()]
-
-    @property
-    def counts(self) -> Counts:
-        """Counts of what was seen so far; safe to read from another thread."""
-        models = self._streams.models()
-        preparations = [model.preparation for model in models]
-        memories = [model.labels for model in models if model.labels is not None]
-        return Counts(
-            self._records,
-            self._skipped,
-            self._dead_letters.by_stage_and_class,
-            len(preparations),
-            sum(preparation.compared for preparation in preparations),
-            sum(preparation.outside for preparation in preparations),
-            sum(model.snapshot_bytes for model in models),
-            bool(memories),
-            sum(memory.learned for memory in memories),
-            sum(len(memory.waiting) for memory in memories),
-            sum(memory.unlabelled for memory in memories),
-        )
-
-    @property
-    def event_bytes(self) -> int:
-        """Bytes that the topics of events and clusters take in one message; can be set before the first record."""
-        return self._learner.event_bytes
-
-    @event_bytes.setter
-    def event_bytes(self, size: int) -> None:
-        self._learner.event_bytes = size
-
     # Snapshots
-
-    @property
-    def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when there is none."""
-        return self._streams.recovery_offset
-
-    def due(self) -> list[str]:
-        """Return the streams whose next snapshot is due, the longest dirty first."""
-        return self._streams.due()
-
-    def dirty(self) -> list[str]:
-        """Return the streams that have learned since their last snapshot, the longest dirty first."""
-        return self._streams.dirty()
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the snapshot of a stream and mark it clean."""
-        return self._streams.snapshot(stream, self._features.layout, self._features.decided_at)
-
-    def dropped(self) -> list[str]:
-        """Return the streams that ended since the last call; their snapshots must be deleted."""
-        return []
-
-    def is_consistent_at(self, position: int) -> bool:
-        """Whether `states` and `partition_state` hold exactly what the records below an offset left."""
-        return all(model.next <= position for model in self._streams)
-
-    def states(self) -> Iterator[StreamSnapshot]:
-        """Yield the snapshot of every stream without marking any of them clean."""
-        return (
-            self._streams.states(self._features.layout, self._features.decided_at) if len(self._streams) else iter(())
-        )
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Continue a stream from a snapshot, after `restore_partition`.
@@ -271,51 +189,30 @@ class PartitionTask(WithDeadLetters):
         Raises `MismatchError` if the model was learned with other settings, which it names, or if the state cannot be
         read; raises `ConfigurationError` if the events would not fit into their topic.
         """
-        # Without transactions there can be a snapshot whose partition record was not written.
-        self._features.take(shape_from(snapshot.header.get("shape")), int(snapshot.header.get("decided_at", 0)))
-        self._streams.restore(snapshot, self._features.layout, new_version=new_version)
+        self._streams.restore(snapshot, new_version=new_version)
         model = self._streams.named(snapshot.stream)
         self.health.restored(model)
+        if self._alerts is not None:
+            self._alerts.restored(model)
+        else:
+            model.alerts = None
         if not new_version:
             self._learner.check(model)
 
-    @property
-    def first_version(self) -> int:
-        """Version that models of new streams start with; can be set before the first record."""
-        return self._streams.first_version
-
-    @first_version.setter
-    def first_version(self, version: int) -> None:
-        self._streams.first_version = self._dead_letters.version = version
-
-    def adopt_emission(self, other: "PartitionTask") -> None:
-        """Emit from the same offset on as another task of the partition."""
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Emit from the same offset as another task of the partition; with its `position` continue there, too."""
         self._emission.restore(other._emission.state())
 
-    def adopt_position(self, other: "PartitionTask") -> None:
-        """Continue, with other models, at the position of another task of the partition."""
-        self.adopt_emission(other)
+    def _own_state(self) -> dict[str, Any]:
+        own = {"emission": self._emission.state(), **self._features.state()}
+        return own if self._alerts is None else own | {"alerts": self._alerts.state()}
 
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its streams, as JSON."""
-        own = {"format": FORMAT, "first_version": self._streams.first_version, "emission": self._emission.state()}
-        return orjson.dumps(own | self._features.state())
-
-    def restore_partition(self, state: bytes) -> None:
-        """Continue from `partition_state`, before any stream is restored.
-
-        Raises `MismatchError` if the state cannot be read, or a newer release wrote it.
-        """
-        try:
-            content = orjson.loads(state)
-            if (found := int(content["format"])) > FORMAT:
-                raise mismatches.newer_format(self._where, found, FORMAT)
-            first_version = int(content["first_version"])
-            self._features.restore(content)
-            self._emission.restore(content["emission"])
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise mismatches.unreadable(self._where, "the state of the partition") from None
-        self.first_version = first_version
+    def _restore_own(self, content: Any) -> None:
+        super()._restore_own(content)
+        self._features.restore(content)
+        self._emission.restore(content["emission"])
+        if self._alerts is not None:
+            self._alerts.restore(content.get("alerts"))
 
 
 def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:

@@ -10,11 +10,11 @@ from resonance.pipeline.config.messages import configuration_error, prepared_set
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
-from resonance.pipeline.task.decode.dense import shape_as_json
-from resonance.pipeline.task.decode.json_records import AnyLayout
+from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
-from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 FORMAT = 1
@@ -30,13 +30,14 @@ USUAL_BYTES = 20_000
 class Streams:
     """The models of a partition, in the order in which their streams began."""
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, features: FeatureDiscovery) -> None:
         self.first_version = 1
         """Version that models of new streams start with.
 
         It is above 1 where streams that are no longer known may have used the ids of the versions below.
         """
         self._settings = settings
+        self._features = features
         self._topic = topic
         self._where = f"{topic}[{partition}]"
         self._called = StreamNames.of(settings, topic, partition)
@@ -81,7 +82,7 @@ class Streams:
         """Return the name of a key's stream, unique in the deployment."""
         return self._called.name_of(key)
 
-    def begin(self, key: bytes | None, layout: AnyLayout) -> StreamModel:
+    def begin(self, key: bytes | None) -> StreamModel:
         """Begin a stream and return its model.
 
         Raises `ConfigurationError` if the settings, or their engine, do not fit the features that the records turned
@@ -89,17 +90,18 @@ class Streams:
         """
         name = self.name_of(key)
         try:
-            model = StreamModel(self._settings, name, layout.features, self.first_version)
+            model = StreamModel(self._settings, name, self._features.layout.features, self.first_version)
         except ParameterError as error:
-            raise self._unfit(error, layout) from None
+            raise self._unfit(error) from None
         if self.first_version > 1:
             model.ended = []
         self._models[key] = self._names[name] = model
         return model
 
-    def _unfit(self, error: ParameterError, layout: AnyLayout) -> ConfigurationError:
+    def _unfit(self, error: ParameterError) -> ConfigurationError:
         """Return the error of settings that do not fit the features of the records."""
-        features = ", ".join(layout.features[:20]) + (", ..." if len(layout.features) > 20 else "")
+        names = self._features.layout.features
+        features = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
         records = f"the records of {self._where} have the features {features}"
         return configuration_error(prepared_setting(error), error.value, f"must be {error.allowed}", remedy=records)
 
@@ -109,6 +111,10 @@ class Streams:
         self._note_dirty(model.name, batch.offsets[0])
         self._seen += len(batch)
         self._owed -= sum(batch.sizes)
+
+    def touched(self, model: StreamModel, offset: int) -> None:
+        """Note that a model's state changed with a record that need not be its own."""
+        self._note_dirty(model.name, offset)
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
@@ -160,31 +166,41 @@ class Streams:
         """Return the streams that have learned since their last snapshot, the longest dirty first."""
         return sorted(self._dirty, key=self._dirty.__getitem__)
 
-    def snapshot(self, stream: str, layout: AnyLayout, decided_at: int) -> StreamSnapshot:
-        """Return the snapshot of a stream and mark it clean.
+    def dropped(self) -> list[str]:
+        """Return the streams that ended since the last call; their snapshots must be deleted."""
+        return []
 
-        `decided_at` is the offset of the record that decided the layout.
-        """
+    def snapshot(self, stream: str) -> StreamSnapshot:
+        """Return the snapshot of a stream and mark it clean."""
         model = self._names[stream]
-        body = model.state()
-        self._note_clean(model, len(body))
-        header = self._header(layout, model.version) | {"decided_at": decided_at}
-        return StreamSnapshot(stream, model.next, header, body)
+        snapshot = self._snapshot_of(model)
+        model.snapshot_bytes = self._usual_bytes = len(snapshot.body)
+        self._owed += self._settings.snapshots.ratio * len(snapshot.body)
+        self._note_clean(stream)
+        return snapshot
 
-    def _note_clean(self, model: StreamModel, size: int) -> None:
-        """Note that a stream has a new snapshot of `size` bytes."""
-        model.snapshot_bytes = self._usual_bytes = size
-        self._owed += self._settings.snapshots.ratio * size
+    def _note_clean(self, stream: str) -> None:
         for book in (self._dirty, self._dirty_at, self._new_at):
-            book.pop(model.name, None)
+            book.pop(stream, None)
 
-    def states(self, layout: AnyLayout, decided_at: int) -> Iterator[StreamSnapshot]:
+    def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
-        for model in self._models.values():
-            header = self._header(layout, model.version) | {"decided_at": decided_at}
-            yield StreamSnapshot(model.name, model.next, header, model.state())
+        return map(self._snapshot_of, self._models.values())
 
-    def _header(self, layout: AnyLayout, version: int) -> dict[str, Any]:
+    def _snapshot_of(self, model: StreamModel) -> StreamSnapshot:
+        return StreamSnapshot(model.name, model.next, self._header(model.version), model.state())
+
+    def _header(self, version: int) -> dict[str, Any]:
+        layout = self._features.layout
+        return {
+            **self._settings_header(),
+            "features": list(layout.features),
+            "shape": shape_as_json(layout.shape),
+            "version": version,
+            "decided_at": self._features.decided_at,
+        }
+
+    def _settings_header(self) -> dict[str, Any]:
         settings = self._settings
         return {
             "format": FORMAT,
@@ -195,19 +211,23 @@ class Streams:
             "revision": [settings.engine_class.revision, settings.preparation_revision],
             "parameters": settings.engine_parameters,
             "prepare": settings.preparing,
-            "features": list(layout.features),
-            "shape": shape_as_json(layout.shape),
-            "version": version,
         }
 
-    def restore(self, snapshot: StreamSnapshot, layout: AnyLayout, *, new_version: bool = False) -> None:
-        """Continue a stream from a snapshot; see `PartitionTask.restore`."""
-        settings, name = self._settings, snapshot.stream
-        where = f"{self._where}, stream {name} at offset {snapshot.next}"
+    def _check(self, snapshot: StreamSnapshot, kind: str, *, new_version: bool = False) -> str:
+        """Refuse a snapshot that does not fit the settings; return what it is, as errors name it."""
+        where = f"{self._where}, {kind} {snapshot.stream} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
             raise mismatches.newer_format(where, snapshot.header["format"], FORMAT)
-        if not new_version and (changed := differences_of(snapshot.header, self._header(layout, 0))):
+        if not new_version and (changed := differences_of(snapshot.header, self._header(0))):
             raise mismatches.settings_differ(where, changed)
+        return where
+
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Continue a stream from a snapshot; see `PartitionTask.restore`."""
+        # Without transactions there can be a snapshot whose partition record was not written.
+        self._features.take(shape_from(snapshot.header.get("shape")), int(snapshot.header.get("decided_at", 0)))
+        where = self._check(snapshot, "stream", new_version=new_version)
+        settings, name, features = self._settings, snapshot.stream, self._features.layout.features
         try:
             engine = engine_of(snapshot.header) if new_version else settings.engine_class.name
             if engine not in ENGINES and engine not in PARTS:
@@ -217,16 +237,15 @@ class Streams:
             raise mismatches.unreadable(where, f"the state ({error})") from None
         if model.labels is not None:
             model.labels.bound(settings)
+        model.watch_drift(settings)
         if new_version:
-            texts = StreamTexts(name, model.version, model.engine.depth)
-            present = [describe(model, texts, cluster) for cluster in model.engine.clusters()]
             # A version whose start was never emitted still owes the end of the clusters before it. The present clusters
             # of one that learned silently were never emitted, so they need no end.
-            ended = [*(model.ended or ()), *(present if model.listing is None else model.listing)]
+            ended = [*(model.ended or ()), *(present(model) if model.listing is None else model.listing)]
             try:
-                model = model.next_version(settings, layout.features, ended)
+                model = model.next_version(settings, features, ended)
             except ParameterError as error:
-                raise self._unfit(error, layout) from None
+                raise self._unfit(error) from None
         self._models[self._called.key_of(name)] = self._names[name] = model
         if new_version:
             # The changelog still holds only the old snapshot of this stream.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`",
-    "subscriber": "a subscriber of the outputs, `watch` among them",
+    "subscriber": "a subscriber of the outputs, `watch` and `alerts` among them",
     "producer": "a producer of the input, `produce` among them",
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `verify`, `inspect`, `snapshots list`, "
     "`snapshots export`, `snapshots diff`",

@@ -103,6 +103,12 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         wanted=lambda settings: settings.tells_drift,
     ),
     TopicKind(
+        "alerts",
+        "what needs a look: alerts that opened and cleared",
+        of_streams=True,
+        wanted=lambda settings: settings.raises_alerts,
+    ),
+    TopicKind(
         "dead_letters",
         "records that could not be used, with the reason in headers",
         of_labels=True,
@@ -114,7 +120,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "the present clusters, by id",
         config=SMALL_SEGMENTS,
         policy="compact",
-        otherwise="would lose clusters that nothing was said of for long, or grow without end",
+        otherwise="would lose clusters without recent events, or grow without end",
         # A reset reads the clusters that it removes.
         worker_reads=True,
         of_streams=True,

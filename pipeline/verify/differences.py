@@ -41,7 +41,7 @@ class OutputDifference:
             "missing": "is replayed, but not recorded",
             "surplus": "is recorded, but not replayed",
             "repeated": "is recorded twice, differently",
-            "reordered": "is recorded before what is said about an earlier record",
+            "reordered": "is recorded before an output of an earlier record",
         }
         return [f"{where}: {texts[self.what]}"] + [
             f"  {path}: recorded {_shown(recorded)}, replayed {_shown(replayed)}"

@@ -260,6 +260,14 @@ class Others(Recorded):
         return self._lowest_of(different, first, end)
 
 
+class Unordered(Others):
+    """Digests of outputs that do not show their order within one record, so that order is not checked."""
+
+    @property
+    def _disorder(self) -> int | None:
+        return None
+
+
 def assignment_ref(message: Message | Record) -> OutputRef | None:
     """Return the source record of an assignment, None for other records."""
     content = _object(message.value)
@@ -298,14 +306,14 @@ def dead_letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]
         names = [header for header, _ in message.headers]
         try:
             headers = dict(message.headers[len(names) - 1 - names[::-1].index(topic) :])
-            number, said_by = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
-            own = OutputRef((headers[topic] or b"").decode(), int(headers[offset] or b""), said_by, partition=number)
+            number, of_version = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
+            own = OutputRef((headers[topic] or b"").decode(), int(headers[offset] or b""), of_version, partition=number)
             if (place := headers.get(decided_by)) is None:
                 return own
             # A later record decides about a label that waited. Labels that waited too long come last.
             decider, decided_in, decided_at = place.decode().rsplit("-", 2)
             identity = (headers.get(kind) == b"too_late", own.topic, number, own.offset)
-            return OutputRef(decider, int(decided_at), said_by, identity, int(decided_in))
+            return OutputRef(decider, int(decided_at), of_version, identity, int(decided_in))
         except (KeyError, ValueError):
             return None
 

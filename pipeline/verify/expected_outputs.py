@@ -21,6 +21,7 @@ from resonance.pipeline.verify.digests import (
     Others,
     OutputRef,
     Recorded,
+    Unordered,
     assignment_ref,
     dead_letter_history,
     dead_letter_ref,
@@ -79,7 +80,16 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
         Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_ref),
         *(Compared(kind, place(kind), Others(at, begin, end, event_ref, oldest), event_ref) for kind in kinds),
         _dead_letters(settings, place("dead_letters"), part, dead_letter_ref(settings.name)),
+        *compared_alerts(settings, part, event_ref),
     ]
+
+
+def compared_alerts(settings: Settings, part: RecordRange, ref: RefOf) -> list[Compared]:
+    """Return the alerts to compare, where there are any; those of one record can be of several streams."""
+    at, begin, end, oldest = part
+    if not settings.raises_alerts:
+        return []
+    return [Compared("alerts", (settings.topic("alerts"), at[1]), Unordered(at, begin, end, ref, oldest), ref)]
 
 
 def _dead_letters(settings: Settings, place: TopicPartition, part: RecordRange, ref: RefOf) -> Compared:
@@ -139,7 +149,7 @@ def compared_of_routes(
     events = learned.of(event_ref)
     for kind in ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",):
         found.append(Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, events, oldest), events))
-    return found
+    return [*found, *compared_alerts(settings, part, events)]
 
 
 class LearnedAt:

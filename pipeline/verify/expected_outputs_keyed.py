@@ -16,16 +16,14 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import Others, OutputRef, assignment_ref, dead_letter_ref, event_ref
-from resonance.pipeline.verify.expected_outputs import ELSEWHERE, Compared, RecordRange, RoutedAssignments
-
-
-class Unordered(Others):
-    """Digests of outputs that do not show their order within one record, so that order is not checked."""
-
-    @property
-    def _disorder(self) -> int | None:
-        return None
+from resonance.pipeline.verify.digests import Others, OutputRef, Unordered, assignment_ref, dead_letter_ref, event_ref
+from resonance.pipeline.verify.expected_outputs import (
+    ELSEWHERE,
+    Compared,
+    RecordRange,
+    RoutedAssignments,
+    compared_alerts,
+)
 
 
 class RepeatedAssignments(RoutedAssignments):
@@ -54,13 +52,15 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
 
     def operation_ref(message: Message | Record) -> OutputRef | None:
         # Offset and time of the message do not matter here.
-        ask = reader.read_one(Record("", 0, 0, 0, message.key, message.value, message.headers))
-        if ask is None:
+        operation = reader.read_one(Record("", 0, 0, 0, message.key, message.value, message.headers))
+        if operation is None:
             return None
-        if (ask.topic, ask.partition) != at:
+        if (operation.topic, operation.partition) != at:
             return OutputRef(ELSEWHERE, -1)
-        stream, version, node = ask.part
-        return OutputRef(ask.topic, ask.source_offset, version, (node, ask.number, stream), ask.partition)
+        stream, version, node = operation.part
+        return OutputRef(
+            operation.topic, operation.source_offset, version, (node, operation.number, stream), operation.partition
+        )
 
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
@@ -71,6 +71,7 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
         Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
         Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_ref, oldest), root_ref),
         Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
+        *compared_alerts(settings, part, event_ref),
     ]
 
 
@@ -116,31 +117,31 @@ class RoutedAt:
         # 25 bytes for each message, found by binary search; few records have several messages in one partition.
         columns: dict[TopicPartition, tuple[array[int], array[int], array[int], array[int]]] = {}
         for record in records:
-            if (ask := reader.read_one(record)) is None or not self._is_first(ask):
+            if (operation := reader.read_one(record)) is None or not self._is_first(operation):
                 continue
             fresh = (array("q"), array("q"), array("q"), array("b"))
-            sources, nodes, offsets, ref = columns.setdefault((ask.topic, ask.partition), fresh)
-            sources.append(ask.source_offset)
-            nodes.append(ask.part.node)
+            sources, nodes, offsets, ref = columns.setdefault((operation.topic, operation.partition), fresh)
+            sources.append(operation.source_offset)
+            nodes.append(operation.part.node)
             offsets.append(record.offset)
-            ref.append(ask.emitted)
+            ref.append(operation.emitted)
         # Source offsets ascend, except for messages sent again because one before them was missing.
         orders = {place: np.argsort(np.asarray(each[0]), kind="stable") for place, each in columns.items()}
         self._columns = {
             place: _Messages(*[np.asarray(one)[orders[place]] for one in each]) for place, each in columns.items()
         }
 
-    def _is_first(self, ask: SubtreeOperation) -> bool:
+    def _is_first(self, operation: SubtreeOperation) -> bool:
         """Return whether a message is carried out, for the first time."""
-        if ask.number == PLAIN:
-            place = (ask.topic, ask.partition, ask.source_offset)
+        if operation.number == PLAIN:
+            place = (operation.topic, operation.partition, operation.source_offset)
             known = place in self._plain
             self._plain.add(place)
             return not known
-        name = ask.part.name
-        if ask.number != self._numbers.get(name, 0):
+        name = operation.part.name
+        if operation.number != self._numbers.get(name, 0):
             return False
-        self._numbers[name] = -1 if ask.removed else ask.number + 1
+        self._numbers[name] = -1 if operation.removed else operation.number + 1
         return True
 
     def answer_ref(self, message: Message | Record) -> OutputRef | None:

@@ -40,6 +40,7 @@ class Verified(PartitionResult):
     assignments: int = 0
     events: int = 0
     drift_events: int = 0
+    alerts: int = 0
     dead_letters: int = 0
     routes: int = 0
     """Routes that the first stage emitted."""
@@ -75,8 +76,8 @@ def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Ve
         versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
         kinds = _compared(reader, part, found, start, min(versions))
         _read(reader, part, found, kinds, whole=whole)
-        # Most streams have no drift events, so their absence shows nothing.
-        found.compared = any(kind.begin < end for kind in kinds if kind.name != "drift_events")
+        # Most streams have no drift events and no alerts, so their absence shows nothing.
+        found.compared = any(kind.begin < end for kind in kinds if kind.name not in ("drift_events", "alerts"))
         for kind in kinds:
             attribute = kind.name.removeprefix("cluster_")
             setattr(found, attribute, getattr(found, attribute) + kind.recorded.count)
@@ -140,9 +141,9 @@ def _read(
             # Earlier outputs are deleted and cannot be compared.
             one.begin = found.end if recorded.lowest is None else min(recorded.lowest, found.end)
             found.notes.append(
-                f"{topic} has lost all that was said about the range: not compared"
+                f"{topic} has lost all outputs of the range: not compared"
                 if one.begin == found.end
-                else f"{topic} begins with what was said about offset {one.begin:,}: compared from there on"
+                else f"{topic} begins with the outputs of offset {one.begin:,}: compared from there on"
             )
 
 

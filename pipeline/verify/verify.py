@@ -39,7 +39,17 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as a JSON object."""
-        names = ("records", "assignments", "events", "dead_letters", "drift_events", "routes", "repeats", "older")
+        names = (
+            "records",
+            "assignments",
+            "events",
+            "dead_letters",
+            "drift_events",
+            "alerts",
+            "routes",
+            "repeats",
+            "older",
+        )
         return {
             "identical": self.identical,
             **{name: self.total(name) for name in names},

@@ -9,6 +9,7 @@ import orjson
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.records import Record
+from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import number, portrait, sentence
 from resonance.pipeline.watch.subscriber import Subscriber
 from resonance.schemas import ClusterEventKind
@@ -17,12 +18,13 @@ OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
     "events": "cluster_events",
     "drift": "drift_events",
+    "alerts": "alerts",
     "dead-letters": "dead_letters",
     "clusters": "clusters",
 }
 """What can be watched, and the kind of topic that holds it."""
 
-USUAL: Final = ("assignments", "events", "drift", "dead-letters")
+USUAL: Final = ("assignments", "events", "drift", "alerts", "dead-letters")
 """What is watched by default: the present clusters follow from the events."""
 
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
@@ -248,17 +250,12 @@ def _event(payload: Any) -> str:
     return described if payload["kind"] == "version_started" else f"cluster {described}"
 
 
-def _drift(payload: Mapping[str, Any]) -> str:
-    what = payload.get("feature") or payload.get("cluster")
-    of = f" of {what}" if what else ""
-    if payload["kind"] == "regrouped":
-        groups = f"{number(payload['value'])} groups of features, {number(payload['threshold'])} before"
-        return f"{payload['stream']}: {payload['detector']} sees {groups}"
-    if payload["kind"] == "rescaled":
-        now, before = (" to ".join(map(number, payload[name])) for name in ("range", "range_before"))
-        return f"{payload['stream']}: the range{of} is {now} from here on, {before} before"
-    values = f"{payload['criterion']} {number(payload['value'])} passed {number(payload['threshold'])}"
-    return f"{payload['stream']}: {payload['kind']}{of}, seen by {payload['detector']}: {values}"
+def _drift(payload: Any) -> str:
+    return drift_sentence(payload)
+
+
+def _alert(payload: Mapping[str, Any]) -> str:
+    return f"{payload['severity']} alert {payload['kind']} ({payload['rule']}): {payload['text']}"
 
 
 def _cluster(payload: Any) -> str:
@@ -274,5 +271,6 @@ _SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "assignments": _assignment,
     "events": _event,
     "drift": _drift,
+    "alerts": _alert,
     "clusters": _cluster,
 }

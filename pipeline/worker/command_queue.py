@@ -62,7 +62,7 @@ class Inbox:
         """Return the next item; raise `queue.Empty` where none comes within `timeout` seconds."""
         return self._queue.get(timeout=timeout)
 
-    def ask(self, do: Callable[[], None]) -> "Future[None]":
+    def call(self, do: Callable[[], None]) -> "Future[None]":
         """Queue a command; its result comes when it was carried out or refused."""
         command = Command(do, Future())
         with self._ending:

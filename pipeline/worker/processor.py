@@ -89,9 +89,8 @@ class Processor:
         self._closing = True
         # Since when something waits for a commit; None when everything is committed or being committed.
         self._since: float | None = None
-        self._commit: Future[float] | None = None
-        self._committing_since = 0.0
-        self._offsets: dict[TP, int] = {}
+        # The commit that goes on, with what follows its end.
+        self._running: tuple[Future[float], Callable[[float], None]] | None = None
         # Assumed slow until measured: the first slice of a slow engine must not be a whole chunk.
         self._record_seconds = SLICE_SECONDS / SLICE_RECORDS
         self._thread = threading.Thread(target=self._run, name="processor", daemon=True)
@@ -118,7 +117,7 @@ class Processor:
             if chosen or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 
-        return self._inbox.ask(take)
+        return self._inbox.call(take)
 
     def close(self, *, everything: bool = False) -> "Future[None]":
         """Commit what was processed and give all partitions up; chunks that wait are dropped.
@@ -127,11 +126,11 @@ class Processor:
         is the error that ended the processor where there was one, before or meanwhile.
         """
         self._closing = True
-        return self._inbox.ask(lambda: self._close(everything))
+        return self._inbox.call(lambda: self._close(everything))
 
     def resume(self, tps: Collection[TP]) -> "Future[None]":
         """Resume paused partitions at the record behind the last processed one."""
-        return self._inbox.ask(lambda: self._resume(tps))
+        return self._inbox.call(lambda: self._resume(tps))
 
     def stop(self) -> None:
         """End the thread, after `close`."""
@@ -154,6 +153,10 @@ class Processor:
         A wait for an absent broker is no hang: it ends by itself.
         """
         return self._activity.hang() or self._commit_activity.hang()
+
+    def overdue(self) -> str:
+        """Return which wait for the broker is overdue; empty while none is. Any thread may call it."""
+        return self._commit_activity.overdue() or self._activity.overdue()
 
     def _run(self) -> None:
         try:
@@ -183,11 +186,11 @@ class Processor:
             return self._inbox.get()
         left = self._since + self._interval - time.monotonic()
         if left <= 0 or (self._inbox.empty and not any(p.behind for p in self.partitions.values())):
-            return self._begin_commit
+            return self._commit
         try:
             return self._inbox.get(timeout=left)
         except queue.Empty:
-            return self._begin_commit
+            return self._commit
 
     def _chunk(self, chunk: Chunk) -> None:
         partition = self.partitions.get(chunk.tp)
@@ -236,7 +239,7 @@ class Processor:
             dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
             paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
             if self._since is not None and time.monotonic() - self._since >= self._interval:
-                self._begin_commit()
+                self._commit()
         if not records:
             partition.position = chunk.next_offset
             self._since = self._since or time.monotonic()
@@ -258,46 +261,69 @@ class Processor:
         self.counters.dead_letters += len(outputs.dead_letters)
         self.counters.send_seconds += time.monotonic() - began
 
-    def _begin_commit(self, everything: bool = False) -> None:
-        """Send the snapshots that are due and start the commit."""
+    def _commit(self, everything: bool = False) -> None:
+        """Commit what was processed; steps 5 and 6 come while the next records are learned."""
+        # 1. The commit before this one ends: a transaction that is being committed takes no more.
         self._finish_commit()
-        offsets = {}
-        for tp, partition in self.partitions.items():
-            committed = partition.position if self._delivery.atomic else partition.committed
-            written = False
-            self._activity.begin("snapshots have been sent", self._broker_seconds)
-            for message in partition.writer.messages(
-                partition.task, partition.position, committed, everything=everything
-            ):
-                if not written:
-                    self._delivery.settle()
-                    written = True
-                self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (message,)))
-                self._activity.begin("snapshots have been sent", self._broker_seconds)
-            if written:
-                partition.last_snapshot = time.monotonic()
-            if written or partition.position != partition.committed:
-                offsets[tp] = partition.position
-        if not self._closing:
-            # Not while closing: other workers wait for the partitions, and the next owner archives them with its first
-            # commit.
-            offsets |= self._archive()
-        self._committing_since = self._since or time.monotonic()
+        # 2. Snapshots that are due, behind the outputs of the records that they cover.
+        written = {tp for tp, partition in self.partitions.items() if self._snapshot(tp, partition, everything)}
+        # 3. One archive that is due; the others come with later commits. Not while closing: other workers wait for the
+        # partitions, and the next owner archives them with its first commit.
+        if not self._closing and (waiting := self._next_archive()) is not None:
+            self._archive(*waiting)
+            written.add(waiting[0])
+        # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
+        offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
+        began = self._since or time.monotonic()
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
-        self._offsets = offsets
-        self._commit = self._committer.submit(self._deliver, offsets)
+
+        # 5. Delivery, in the committer's thread; outputs of the next records wait for its end.
+        def deliver() -> float:
+            with self._commit_activity.around("a commit has gone on", self._broker_seconds):
+                self._delivery.commit(offsets)
+            return time.monotonic()
+
+        # 6. After its end, in the processor's thread: only now do the offsets count as committed.
+        def after(ended: float) -> None:
+            self.histograms.transaction.observe(ended - began)
+            self.counters.commits += 1
+            for tp, offset in offsets.items():
+                if tp in self.partitions:
+                    self.partitions[tp].committed = offset
+
+        self._running = self._committer.submit(deliver), after
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next record.
-        self._commit.add_done_callback(lambda _: self._inbox.put(self._finish_commit))
+        self._running[0].add_done_callback(lambda _: self._inbox.put(self._finish_commit))
 
-    def _archive(self) -> dict[TP, int]:
-        """Send the archive that has been due for longest, and return the position to commit with it, if only again.
+    def _finish_commit(self) -> None:
+        """Wait for the running commit, if there is one."""
+        if self._running is None:
+            return
+        self._activity.begin("a commit has been waited for", self._broker_seconds)
+        began = time.monotonic()
+        commit, after = self._running
+        ended = commit.result()
+        self.counters.wait_seconds += time.monotonic() - began
+        self._running = None
+        after(ended)
 
-        Other archives that are due come with later commits.
-        """
-        waiting = self._next_archive()
-        if waiting is None:
-            return {}
-        tp, writer = waiting
+    def _snapshot(self, tp: TP, partition: AssignedPartition, everything: bool) -> bool:
+        """Send a partition's snapshots that are due; return whether there were any."""
+        committed = partition.position if self._delivery.atomic else partition.committed
+        written = False
+        self._activity.begin("snapshots have been sent", self._broker_seconds)
+        for message in partition.writer.messages(partition.task, partition.position, committed, everything=everything):
+            if not written:
+                self._delivery.settle()
+                written = True
+            self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (message,)))
+            self._activity.begin("snapshots have been sent", self._broker_seconds)
+        if written:
+            partition.last_snapshot = time.monotonic()
+        return written
+
+    def _archive(self, tp: TP, writer: ArchiveWriter) -> None:
+        """Send the archive of a partition."""
         part = self.partitions[tp]
         self._activity.begin("an archive has been sent", self._broker_seconds)
         self._delivery.settle()
@@ -306,7 +332,6 @@ class Processor:
         # The list of the archives must never name one that is not stored.
         self._delivery.settle()
         self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (writer.listed(),)))
-        return {tp: part.position}
 
     def _next_archive(self) -> tuple[TP, ArchiveWriter] | None:
         """Return the partition and the writer of the archive that has been due for longest."""
@@ -314,36 +339,12 @@ class Processor:
         due = [(tp, writer) for tp, part, writer in writers if writer.is_due(part.task, part.position)]
         return min(due, key=lambda one: one[1].due_at, default=None)
 
-    def _deliver(self, offsets: Mapping[TP, int]) -> float:
-        """Commit, in the committer's thread; return when the commit ended."""
-        self._commit_activity.begin("a commit has gone on", self._broker_seconds)
-        try:
-            self._delivery.commit(offsets)
-        finally:
-            self._commit_activity.rest()
-        return time.monotonic()
-
-    def _finish_commit(self) -> None:
-        """Wait for the running commit, if there is one."""
-        if self._commit is None:
-            return
-        self._activity.begin("a commit has been waited for", self._broker_seconds)
-        began = time.monotonic()
-        ended = self._commit.result()
-        self.histograms.transaction.observe(ended - self._committing_since)
-        self.counters.wait_seconds += time.monotonic() - began
-        self.counters.commits += 1
-        self._commit = None
-        for tp, offset in self._offsets.items():
-            if tp in self.partitions:
-                self.partitions[tp].committed = offset
-
     def _close(self, everything: bool) -> None:
         if not everything:
             reach("in-revoke")
         self._finish_commit()
         if self._since is not None or (everything and self.partitions):
-            self._begin_commit(everything)
+            self._commit(everything)
             self._finish_commit()
         self.partitions = {}
         self.pauses.clear()

@@ -38,6 +38,7 @@ from resonance.pipeline.worker.http.pages import Pages, address
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.progress import LOOK, Progress, models_of
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, leave
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
@@ -123,7 +124,9 @@ class Worker:
         starting = asyncio.ensure_future(self._app.start())
         starting.add_done_callback(self._started)
         self._processor.start()
+        progress = asyncio.ensure_future(self._report())
         await self._stop_requested.wait()
+        progress.cancel()
         if self._failure is None:
             await self._end()
         if self._failure is not None:
@@ -132,6 +135,13 @@ class Worker:
             await leave(self._app)
             raise self._failure
         return self._why
+
+    async def _report(self) -> None:
+        """Say from time to time what the worker does."""
+        progress = Progress(self._status, self._settings.features or ())
+        while True:
+            await asyncio.sleep(LOOK)
+            progress.look()
 
     async def _checked(self) -> Deployment | None:
         """Return what the check finds; None as soon as a stop is requested, which a compilation would not notice."""
@@ -155,6 +165,7 @@ class Worker:
         clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
         deployment = check_start(settings, client, create=settings.topics.create)
+        _log.info("%s", models_of(settings, deployment.partitions))
         # Half a minute, the first time: inside the group this would hold up every member.
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
@@ -305,7 +316,9 @@ class Worker:
                 self._delivery_started = True
 
     def _make_task(self, topic: str, partition: int) -> Task:
-        return make_task(self._settings, topic, partition, **self._source.deployment.counts)
+        return make_task(
+            self._settings, topic, partition, **self._source.deployment.counts, context=self._source.task_context
+        )
 
     async def _before_revoke(self) -> None:
         self._rebalances += 1

@@ -56,8 +56,7 @@ def test_a_practitioner_sees_the_clusters_that_are_there_and_few_events(group, s
 def test_a_refusal_is_a_line_that_says_why():
     line = run(named("ladder", "unit d384 k10 seed 0"), "evq", 300, None, {"prepare.project": 0})
     assert "384 features" in line.refused
-    assert line.ari is None
-    assert json.loads(json.dumps(line.as_dict()))["failed"] is None
+    assert (line.ari, json.loads(json.dumps(line.as_dict()))["failed"]) == (None, None)
 
 
 def test_a_setting_that_is_none_is_a_refusal():
@@ -118,15 +117,13 @@ def test_a_split_is_taken_back_when_both_parts_are_one_again():
     history.add(event("absorbed", "c", "a", "ac", "a"))
     assert (history.splits, history.taken_back) == (2, 2)
     history.add(event("absorbed", "z", "a", "az", "a"))
-    assert (history.events, history.taken_back) == (7, 2)
-    assert history.present == {"a"}
+    assert (history.events, history.taken_back, history.present) == (7, 2, {"a"})
 
 
 def test_clusters_of_deeper_levels_are_not_counted_as_present():
     history = History()
     history.add(event("emerged", "a.1", None, "", ["a.1"], level=2))
-    assert history.events == 1
-    assert history.present == set()
+    assert (history.events, history.present) == (1, set())
 
 
 def test_a_cluster_is_a_noveltys_own_only_if_it_is_new_and_mostly_of_it():

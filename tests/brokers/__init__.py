@@ -5,7 +5,6 @@ on the local Java. ``python -m tests.brokers`` starts one and prints where it is
 """
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.brokers import container, jvm
@@ -24,20 +23,14 @@ __all__ = [
 ]
 
 
-def required() -> bool:
+def required():
     """Whether a run without a broker is a failure (``REQUIRE_BROKER=1``) and not a reason to skip."""
     return os.environ.get("REQUIRE_BROKER", "") not in ("", "0")
 
 
 @contextmanager
-def running_broker() -> Iterator[str]:
-    """Bootstrap servers of a broker that answers; what was started is stopped at the end.
-
-    Raises
-    ------
-    NoBrokerError
-        With the reason of every way that was tried.
-    """
+def running_broker():
+    """Bootstrap servers of a broker that answers; what was started is stopped at the end."""
     if given := os.environ.get("KAFKA_BOOTSTRAP", ""):
         if not answers(given, timeout=15):
             raise NoBrokerError(f"KAFKA_BOOTSTRAP = {given}: no broker answers there")

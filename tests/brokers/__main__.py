@@ -7,8 +7,7 @@ import threading
 from tests.brokers import NoBrokerError, running_broker
 
 
-def main() -> int:
-    """Run until asked to end."""
+def main():
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -19,19 +19,12 @@ class Container:
     bootstrap: str
     container: Any
 
-    def stop(self) -> None:
-        """Stop and remove it."""
+    def stop(self):
         self.container.stop()
 
 
-def start() -> Container:
-    """Start a broker in a container.
-
-    Raises
-    ------
-    NoBrokerError
-        No Docker engine answers, or it cannot get or start the image.
-    """
+def start():
+    """Start a broker in a container, where an engine answers and can get the image."""
     try:
         from testcontainers.core.container import DockerContainer
         from testcontainers.core.docker_client import DockerClient

@@ -39,8 +39,7 @@ class Jvm:
     process: subprocess.Popen[bytes]
     folder: Path
 
-    def stop(self) -> None:
-        """End the process and remove its folder."""
+    def stop(self):
         self.process.terminate()
         try:
             self.process.wait(20)
@@ -54,25 +53,14 @@ Layout = Callable[[Path], tuple[dict[str, str], dict[str, str]]]
 """Makes what a broker needs in its folder; returns its configuration, and that of a client that may ask it."""
 
 
-def plain(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+def plain(folder):
     """Layout of a broker that anybody may use."""
     port, controller = free_port(), free_port()
     return properties(port, controller, str(folder / "data")), {"bootstrap.servers": f"127.0.0.1:{port}"}
 
 
-def start(layout: Layout = plain) -> Jvm:
-    """Start a broker on free ports of the loopback interface; seconds once the jars are there.
-
-    Parameters
-    ----------
-    layout : callable
-        What kind of broker.
-
-    Raises
-    ------
-    NoBrokerError
-        No Java or no Maven, the jars cannot be fetched, or the broker does not answer (with the end of its log).
-    """
+def start(layout=plain):
+    """Start a broker on free ports of the loopback interface; seconds once the jars are there."""
     java = shutil.which("java")
     if java is None:
         raise NoBrokerError("local Java: there is no java on PATH (17 or newer)")
@@ -93,7 +81,7 @@ class _PortTakenError(Exception):
     """Another program took the port between its choice and its use."""
 
 
-def _start(java: str, classpath: str, folder: Path, layout: Layout) -> Jvm:
+def _start(java, classpath, folder, layout):
     file = folder / "server.properties"
     settings, client = layout(folder)
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -138,7 +126,7 @@ def _start(java: str, classpath: str, folder: Path, layout: Layout) -> Jvm:
     raise NoBrokerError(f"local Java: Kafka {VERSION} does not answer; the end of its log: {text.strip()[-1500:]}")
 
 
-def properties(port: int, controller: int, data: str, host: str = "127.0.0.1") -> dict[str, str]:
+def properties(port, controller, data, host="127.0.0.1"):
     """Configuration of one node in both roles, for tests: quick elections, no topic made by accident."""
     one = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
     settings = {
@@ -164,21 +152,20 @@ def properties(port: int, controller: int, data: str, host: str = "127.0.0.1") -
     return settings
 
 
-def free_port() -> int:
+def free_port():
     """A port of the loopback interface that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return probe.getsockname()[1]
 
 
-def cache_folder() -> Path:
+def cache_folder():
     """Where the jars of this version lie."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "resonance" / "kafka" / VERSION
 
 
-def jars(folder: Path | None = None) -> Path:
+def jars(folder=None):
     """Folder with the jars, fetched when it is not there or not whole.
 
     A fetch goes to a folder of its own and is moved into place when it is complete, so runs beside each other and
@@ -210,7 +197,7 @@ def jars(folder: Path | None = None) -> Path:
         shutil.rmtree(fetched, ignore_errors=True)
 
 
-def _fetch(maven: str, folder: Path) -> None:
+def _fetch(maven, folder):
     (folder / "pom.xml").write_text(PROJECT.format(version=VERSION))
     command = [maven, "-q", "-B", "-C", "-Dstyle.color=never", "dependency:copy-dependencies"]
     command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
@@ -225,7 +212,7 @@ def _fetch(maven: str, folder: Path) -> None:
     (folder / "content.json").write_text(json.dumps(sizes))
 
 
-def _whole(folder: Path) -> bool:
+def _whole(folder):
     """Whether every jar that was fetched is there in its full length."""
     try:
         sizes = json.loads((folder / "content.json").read_text())
@@ -234,13 +221,13 @@ def _whole(folder: Path) -> bool:
         return False
 
 
-def die_with_parent() -> Callable[[], None] | None:
+def die_with_parent():
     """Return what a child runs first so that the kernel ends it when the tests are killed; nothing outside Linux."""
     if sys.platform != "linux":
         return None
     prctl, set_parent_death_signal = ctypes.CDLL(None).prctl, 1
 
-    def ask() -> None:
+    def ask():
         prctl(set_parent_death_signal, signal.SIGTERM)
 
     return ask

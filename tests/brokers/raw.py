@@ -15,16 +15,16 @@ class _AnyName(str):
 
     __slots__ = ("raw",)
 
-    def __new__(cls, raw: bytes) -> "_AnyName":
+    def __new__(cls, raw):
         made = super().__new__(cls, "?" * len(raw))
         made.raw = raw
         return made
 
-    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+    def encode(self, encoding="utf-8", errors="strict"):
         return self.raw
 
 
-def raw_batch(rows: Sequence[Row], *, first: int = 0, compression: int = 0) -> bytes:
+def raw_batch(rows, *, first=0, compression=0):
     """A batch of (key, value, headers), beginning at an offset; names of headers may be any bytes."""
     builder = _DefaultRecordBatchBuilderPy(2, compression, False, -1, -1, -1, 1 << 20)
     for number, (key, value, headers) in enumerate(rows):
@@ -36,10 +36,10 @@ def raw_batch(rows: Sequence[Row], *, first: int = 0, compression: int = 0) -> b
     return bytes(data)
 
 
-def produce_raw(bootstrap: str, topic: str, partition: int, rows: Sequence[Row]) -> None:
+def produce_raw(bootstrap, topic, partition, rows):
     """Append a `raw_batch` to a partition and wait until the broker has it."""
 
-    async def send() -> None:
+    async def send():
         producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
         await producer.start()
         try:

@@ -4,11 +4,8 @@ Its listeners are one for each way to connect. Certificates are made for the run
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
 
 import trustme
 from confluent_kafka.admin import (
@@ -57,65 +54,49 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class Secured:
-    """Where the broker is, and what a client needs to get in.
-
-    Attributes
-    ----------
-    servers : dict of str to str
-        Bootstrap servers by listener.
-    authority : str
-        File with the certificate of the authority that signed all others.
-    stranger : str
-        File with the certificate of an authority that signed none of them.
-    certificate, key : str
-        Files of a client, named ``CN=worker``; the key is encrypted with `KEY_PASSWORD`.
-    """
+    """Where the broker is, by listener, and the files of certificates that a client needs to get in."""
 
     servers: dict[str, str]
-    authority: str
-    stranger: str
-    certificate: str
-    key: str
+    authority: str  # that signed all others
+    stranger: str  # that signed none of them
+    certificate: str  # of ``CN=worker``
+    key: str  # encrypted with `KEY_PASSWORD`
     client: dict[str, str] = field(init=False)
     """librdkafka's configuration of the administrator."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         login = {"sasl.mechanism": "PLAIN", "sasl.username": ADMIN, "sasl.password": PASSWORD}
         object.__setattr__(self, "client", {"security.protocol": "SASL_PLAINTEXT", **login})
 
     @classmethod
-    def parse(cls, text: str) -> "Secured":
+    def parse(cls, text):
         """Read what `running` yields."""
         return cls(**json.loads(text))
 
     @property
-    def admin(self) -> AdminClient:
-        """The administrator."""
+    def admin(self):
         return AdminClient({"bootstrap.servers": self.servers["CLEAR"], **self.client})
 
-    def add_user(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def add_user(self, user, password, mechanism="SCRAM-SHA-512"):
         """Give a user a password; it may do nothing yet."""
         kind = ScramCredentialInfo(ScramMechanism[mechanism.replace("-", "_")], 4096)
         change = UserScramCredentialUpsertion(user, kind, password.encode())
         admin = self.admin
         admin.alter_user_scram_credentials([change])[user].result(20)
 
-    def remove_user(self, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
-        """Forget a user's password."""
+    def remove_user(self, user, mechanism="SCRAM-SHA-512"):
         change = UserScramCredentialDeletion(user, ScramMechanism[mechanism.replace("-", "_")])
         admin = self.admin
         admin.alter_user_scram_credentials([change])[user].result(20)
 
-    def allow(self, principal: str, rights: Iterable[Mapping[str, Any]]) -> None:
+    def allow(self, principal, rights):
         """Give rights, as ``topics plan --acls --json`` lists them."""
         wanted = [binding for right in rights for binding in _bindings(principal, right)]
         admin = self.admin
         for done in admin.create_acls(wanted).values():
             done.result(20)
 
-    def forbid(
-        self, principal: str, resource: str, name: str, operation: str | None = None, *, required: bool = True
-    ) -> None:
+    def forbid(self, principal, resource, name, operation=None, *, required=True):
         """Take rights on a resource away, which must be there if `required`."""
         wanted = AclBindingFilter(
             RESOURCES[resource],
@@ -131,7 +112,7 @@ class Secured:
             assert done.result(20) or not required, f"there was no such right: {wanted}"
 
 
-def _bindings(principal: str, right: Mapping[str, Any]) -> Iterator[AclBinding]:
+def _bindings(principal, right):
     pattern = ResourcePatternType.PREFIXED if right["pattern"] == "prefixed" else ResourcePatternType.LITERAL
     for operation in right["operations"]:
         name = "".join("_" + c if c.isupper() else c for c in operation).lstrip("_").upper()
@@ -147,17 +128,11 @@ def _bindings(principal: str, right: Mapping[str, Any]) -> Iterator[AclBinding]:
 
 
 @contextmanager
-def running() -> Iterator[str]:
-    """Yield the description of a running broker, for `Secured.parse`.
+def running():
+    """Yield the description of a running broker, for `Secured.parse`."""
+    made = []
 
-    Raises
-    ------
-    NoBrokerError
-        As for any broker on the local Java.
-    """
-    made: list[Secured] = []
-
-    def layout(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    def layout(folder):
         settings, secured = _layout(folder)
         made[:] = [secured]
         return settings, {"bootstrap.servers": secured.servers["CLEAR"], **secured.client}
@@ -169,7 +144,7 @@ def running() -> Iterator[str]:
         broker.stop()
 
 
-def _layout(folder: Path) -> tuple[dict[str, str], Secured]:
+def _layout(folder):
     ports = {name: jvm.free_port() for name in PROTOCOLS}
     authority, stranger = trustme.CA(), trustme.CA()
     for name, issuer in (("authority", authority), ("stranger", stranger)):
@@ -191,7 +166,7 @@ def _layout(folder: Path) -> tuple[dict[str, str], Secured]:
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        # Without a name comes nobody but the controller itself, on a port that no client is told of.
+        # Without a name comes only the controller itself, on a port that no client knows.
         "super.users": f"User:{ADMIN};User:ANONYMOUS",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": secured.authority,
@@ -216,13 +191,13 @@ def _layout(folder: Path) -> tuple[dict[str, str], Secured]:
     return settings, secured
 
 
-def _listed(servers: Mapping[str, str], names: Iterable[str]) -> str:
+def _listed(servers, names):
     return ",".join(f"{name}://{servers[name]}" for name in names)
 
 
-def _write(folder: Path, name: str, made: trustme.LeafCert, password: str = "") -> None:
+def _write(folder, name, made, password=""):
     """Write certificate and key: in one file as Java wants them, in two as a client does."""
-    chain: Sequence[bytes] = [blob.bytes() for blob in made.cert_chain_pems]
+    chain = [blob.bytes() for blob in made.cert_chain_pems]
     key = load_pem_private_key(made.private_key_pem.bytes(), None)
     hidden = BestAvailableEncryption(password.encode()) if password else NoEncryption()
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden)

@@ -1,26 +1,15 @@
 """One thing for all processes of a test run: the first that asks starts it, the last that goes has it stopped."""
 
 import fcntl
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 
 @contextmanager
-def shared(folder: Path, name: str, start: Callable[[], AbstractContextManager[str]]) -> Iterator[str]:
+def shared(folder, name, start):
     """Yield what `start` gives, to every process that asks with the same folder and name.
 
     Each process holds a shared lock for as long as it uses the thing; the kernel lets go of it for one that died. The
-    process that started it stops it once it gets the lock for itself, that is when nobody uses it any more.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that all processes of this run, and only they, have.
-    name : str
-        Of the thing.
-    start : callable
-        Returns a context manager that starts it, yields text that tells where it is, and stops it.
+    process that started it stops it once it gets the lock for itself, that is when no other one uses it any more.
     """
     place = folder / f"{name}.address"
     with (folder / f"{name}.lock").open("a") as lock:

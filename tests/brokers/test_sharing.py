@@ -1,4 +1,4 @@
-"""What is shared is started once, outlives whoever leaves first, and is stopped by who started it."""
+"""What is shared is started once, outlives the first that leaves, and is stopped by who started it."""
 
 import multiprocessing
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ def use(folder, together, first):
         assert address == "here"
         together.wait(30)
         if not first:
-            # Whoever started it waits for this one.
+            # The one that started it waits for this one.
             assert (folder / "history").read_text() == "started "
 
 

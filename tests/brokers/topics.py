@@ -3,10 +3,8 @@
 import itertools
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.brokers.errors import NoBrokerError
@@ -21,12 +19,12 @@ _run = uuid.uuid4().hex[:8]
 _number = itertools.count(1)
 
 
-def topic_name(prefix: str) -> str:
+def topic_name(prefix):
     """A name that no other test and no earlier run on the same broker has."""
     return f"{prefix}-{_run}-{next(_number)}"
 
 
-def answers(bootstrap: str, timeout: float, **settings: str) -> bool:
+def answers(bootstrap, timeout, **settings):
     """Whether a broker answers at `bootstrap` within `timeout` seconds, to a client with these settings."""
     client = AdminClient({**settings, "bootstrap.servers": bootstrap, **SILENT})
     end = time.monotonic() + timeout
@@ -39,32 +37,8 @@ def answers(bootstrap: str, timeout: float, **settings: str) -> bool:
     return False
 
 
-def create_topic(
-    bootstrap: str,
-    name: str = "test",
-    *,
-    partitions: int = 4,
-    exact: bool = False,
-    client: Mapping[str, str] | None = None,
-    **config: str | int,
-) -> str:
-    """Create a topic and return its name once every partition has a leader.
-
-    Parameters
-    ----------
-    bootstrap : str
-        Bootstrap servers.
-    name : str
-        Prefix of the name; the name itself if `exact`.
-    partitions : int
-        Number of partitions.
-    exact : bool
-        The name is the whole name.
-    client : mapping, optional
-        What the connection needs beside the servers.
-    **config : str or int
-        Configuration, with ``_`` for ``.`` (``cleanup_policy="compact"``).
-    """
+def create_topic(bootstrap, name="test", *, partitions=4, exact=False, client=None, **config):
+    """Create a topic, named `name` if `exact`, and return its name once every partition has a leader."""
     topic = name if exact else topic_name(name)
     settings = {key.replace("_", "."): str(value) for key, value in config.items()}
     admin = AdminClient({**(client or {}), "bootstrap.servers": bootstrap})
@@ -78,18 +52,11 @@ def create_topic(
     raise NoBrokerError(f"{bootstrap}: topic {topic} has no leaders after 15 s")
 
 
-def produce(
-    bootstrap: str,
-    topic: str,
-    values: Iterable[tuple[int, bytes | None, bytes | None]],
-    *,
-    headers: Sequence[tuple[str, bytes | None]] = (),
-    **config: Any,
-) -> None:
+def produce(bootstrap, topic, values, *, headers=(), **config):
     """Append (partition, key, value) records in order and wait until the broker has them all."""
-    errors: list[KafkaError] = []
+    errors = []
 
-    def delivered(error: KafkaError | None, message: Message) -> None:
+    def delivered(error, message):
         if error is not None:
             errors.append(error)
 
@@ -111,30 +78,8 @@ def produce(
         raise NoBrokerError(f"{topic}: not every record was delivered: {errors[:1]}")
 
 
-def read_topic(
-    bootstrap: str,
-    topic: str,
-    *,
-    committed: bool = True,
-    start: Mapping[int, int] | None = None,
-    timeout: float = 60,
-    client: Mapping[str, str] | None = None,
-) -> list[Message]:
-    """Every record of a topic up to its present end, by partition and offset.
-
-    Parameters
-    ----------
-    bootstrap, topic : str
-        What to read.
-    committed : bool
-        Read what transactions committed only (``read_committed``).
-    start : mapping of int to int, optional
-        First offset of a partition; its beginning by default.
-    timeout : float
-        Seconds after which a `NoBrokerError` says how far the reading came.
-    client : mapping, optional
-        What the connection needs beside the servers.
-    """
+def read_topic(bootstrap, topic, *, committed=True, start=None, timeout=60, client=None):
+    """Every record of a topic up to its present end, by partition and offset."""
     settings = {**(client or {}), "bootstrap.servers": bootstrap, "group.id": f"{topic}-reader"}
     # A commit is answered before the broker has ended the transaction in every partition.
     ends = _ends({**settings, **SILENT, "isolation.level": "read_uncommitted"}, topic)
@@ -152,10 +97,10 @@ def read_topic(
         partitions = sorted(ends)
         first = start or {}
         open_ = set(partitions)
-        reached: dict[int, int] = {}
-        settled: dict[int, float] = {}
+        reached = {}
+        settled = {}
         consumer.assign([TopicPartition(topic, p, first.get(p, 0)) for p in partitions])
-        found: dict[int, list[Message]] = {p: [] for p in partitions}
+        found = {p: [] for p in partitions}
         end = time.monotonic() + timeout
         # The end of a partition is an event of its own: offsets have gaps, so no record can be known to be the last.
         while open_:
@@ -176,7 +121,7 @@ def read_topic(
         consumer.close()
 
 
-def _ends(settings: Mapping[str, Any], topic: str) -> dict[int, int]:
+def _ends(settings, topic):
     consumer = Consumer(dict(settings))
     try:
         partitions = consumer.list_topics(topic, timeout=15).topics[topic].partitions

@@ -3,14 +3,13 @@
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
 
 import numpy as np
-from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, MLCAC, MLCAI, SAART, Engine, FuzzyART, LabelEngine, Modal
+from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, MLCAC, MLCAI, SAART, FuzzyART, LabelEngine, Modal
 
 from tests.engine.streams import shifting
 
-CASES: dict[str, type[Engine]] = {
+CASES = {
     "modal": Modal,
     "caea": CAEA,
     "hcaea": HCAEA,
@@ -24,7 +23,7 @@ CASES: dict[str, type[Engine]] = {
 }
 
 
-def hashes(names: Iterable[str] = tuple(CASES)) -> dict[str, str]:
+def hashes(names=tuple(CASES)):
     """Return the hash of state and answers of some engines."""
     found = {}
     for name in names:

@@ -1,11 +1,7 @@
 """HCAEA put together again from its root and its subtrees, as tasks do it that never see one another."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
-from resonance.engine import Cluster, Event, HCAEARoot, HCAEASubtree, Operations, Step
+from resonance.engine import HCAEARoot, HCAEASubtree, Step
 from resonance.engine.state import pack, unpack
 
 
@@ -22,29 +18,27 @@ class Composition:
         Operations that a place is sent at once.
     """
 
-    def __init__(self, parameters: Mapping[str, Any], places: int = 1, sent_at_once: int = 1000) -> None:
+    def __init__(self, parameters, places=1, sent_at_once=1000):
         self.parameters = dict(parameters)
         self.root = HCAEARoot.make(parameters)
-        self.places: list[dict[int, HCAEASubtree]] = [{} for _ in range(places)]
+        self.places = [{} for _ in range(places)]
         self.sent_at_once = sent_at_once
 
-    def learn(self, X: NDArray[np.float64], labels: NDArray[np.int64] | None = None) -> Step:
+    def learn(self, X, labels=None):
         """Learn a batch as HCAEA does; events come by record, model and number."""
         step = self.root.learn(X, labels)
         cluster, path, events = step.cluster.copy(), step.path.copy(), list(step.events)
-        asked = step.operations
-        assert (np.diff(asked.record) >= 0).all()
+        wanted = step.operations
+        assert (np.diff(wanted.record) >= 0).all()
         for number, place in enumerate(self.places):
             # Nodes go to places in no order that means anything.
-            own = np.flatnonzero(asked.node * 7 % 5 % len(self.places) == number)
+            own = np.flatnonzero(wanted.node * 7 % 5 % len(self.places) == number)
             for at in range(0, len(own), self.sent_at_once):
-                events += self._carry_out(place, asked.take(own[at : at + self.sent_at_once]), cluster, path)
+                events += self._carry_out(place, wanted.take(own[at : at + self.sent_at_once]), cluster, path)
         events.sort(key=lambda event: (event.index, event.path, event.number))
         return Step(cluster, step.score, step.novel, path, events)
 
-    def _carry_out(
-        self, place: dict[int, HCAEASubtree], sent: Operations, cluster: NDArray[Any], path: NDArray[Any]
-    ) -> list[Event]:
+    def _carry_out(self, place, sent, cluster, path):
         events = []
         for node in np.unique(sent.node).tolist():
             own = sent.take(np.flatnonzero(sent.node == node))
@@ -58,7 +52,7 @@ class Composition:
                 del place[node]
         return events
 
-    def reload(self) -> None:
+    def reload(self):
         """Save and load everything."""
         self.root = HCAEARoot.from_state(self.root.state())
         for place in self.places:
@@ -66,16 +60,16 @@ class Composition:
                 place[node] = HCAEASubtree.from_state(subtree.state())
                 assert place[node].state() == subtree.state()
 
-    def subtrees(self) -> list[HCAEASubtree]:
+    def subtrees(self):
         """Return the subtrees by their nodes."""
         return [tree for _, tree in sorted((node, tree) for place in self.places for node, tree in place.items())]
 
-    def clusters(self) -> list[Cluster]:
+    def clusters(self):
         """Return the clusters of all models."""
         found = self.root.clusters() + [cluster for tree in self.subtrees() for cluster in tree.clusters()]
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
 
-    def state(self) -> bytes:
+    def state(self):
         """Return what `HCAEA.state` is of the same tree."""
         header, arrays = unpack(self.root.state(), "hcaea-root", 2)
         del arrays["children"]

@@ -1,26 +1,25 @@
 """Leader clustering, as an example of an engine: its kernels, its model, and nothing else."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Prediction, Step
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.classes import MAX_CLASSES, majority_label
-from resonance.engine.contents import MAX_RECORDS, Contents
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
 from resonance.engine.facts import ModelFacts
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.table import Numbers, checked, floats, ints, new, packed, put, require
 
 N, K, NEXT_ID, EVENTS, ID, SIZE, WON = 0, 1, 2, 3, 0, 1, 2  # of `head`: records, leaders; then rows of `number`
 
 
 class Model(NamedTuple):
-    head: IntArray
-    number: IntArray
-    at: FloatArray
-    votes: IntArray
+    head: IntArray = ints((Numbers(1, name="learned"), Numbers(1, name="leaders"), Numbers(), Numbers()))
+    number: IntArray = ints((Numbers(), Numbers(1), Numbers(1, "learned")), "leaders")
+    at: FloatArray = floats("leaders", "d", most=MAGNITUDE)
+    votes: IntArray = ints("leaders", MAX_CLASSES, high="learned")
 
 
 @jit
@@ -82,39 +81,32 @@ class Leader(FlatEngine):
         Parameter("max_leaders", int, 100, "beyond it the one that won longest ago goes", 2, 1000),
     )
 
-    def _begin(self, dimension: int) -> None:
-        slots, self.dimension = self._given["max_leaders"], dimension
-        whole = np.zeros((3, slots), dtype=np.int64), np.zeros((slots, MAX_CLASSES), dtype=np.int64)
-        self._model = Model(np.zeros(4, dtype=np.int64), whole[0], np.zeros((slots, dimension)), whole[1])
+    def _begin(self, dimension):
+        self.dimension, self._model = dimension, new(Model, d=dimension, leaders=self._given["max_leaders"])
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> FloatArray:
+    def _learn(self, batch, labels, step, text):
         learn_batch(self._model, self._given["radius"], batch, labels, self._log, *filled_by_kernels(step))
         return np.empty((0, 0))
 
-    def _predict(self, batch: FloatArray, answer: Prediction) -> None:
+    def _predict(self, batch, answer):
         for t, x in enumerate(batch):
             j, squared = nearest(self._model, x)
             answer.cluster[t, 0], answer.label[t] = self._model.number[ID, j], majority_label(self._model.votes[j])
             answer.score[t] = 1.0 / (1.0 + squared / self._given["radius"] ** 2)
 
-    def _shapes(self) -> FloatArray:
+    def _shapes(self):
         order = np.argsort(self._model.number[ID, : self._model.head[K]])
         return np.concatenate([shape_of(self._model, j) for j in order])
 
-    def _facts(self) -> ModelFacts:
+    def _facts(self):
         ids = self._model.number[ID, : self._model.head[K]].tolist()
         return ModelFacts((), int(self._model.head[N]), {}, {each: each for each in ids})
 
-    def _packed(self) -> dict[str, Any]:
-        head, number, at, votes = self._model
-        return {"head": head, "number": number[:, : head[K]], "at": at[: head[K]], "votes": votes[: head[K]]}
+    def _packed(self):
+        return packed(self._model, leaders=self._model.head[K])
 
-    def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        state = Contents(dict(arrays), self.name)
-        head = state.whole("head", 0, MAX_RECORDS, 4)
-        k = int(head[K])
-        state.check(0 < k <= self._given["max_leaders"], "leaders")
+    def _restore(self, dimension, header, arrays):
+        found = checked(Model, arrays, d=dimension)
+        require(found["leaders"] <= self._given["max_leaders"], "leaders")
         self._begin(dimension)
-        self._model.head[:], self._model.number[:, :k] = head, state.whole("number", 0, head[N], 3, k)
-        self._model.at[:k] = state.within("at", MAGNITUDE, k, dimension)
-        self._model.votes[:k] = state.whole("votes", 0, head[N], k, MAX_CLASSES)
+        put(self._model, found)

@@ -9,11 +9,11 @@ from scipy.stats import chi2
 CREATED, MERGED, REMOVED, EDGE = range(4)
 
 
-def eps(n: int) -> float:
+def eps(n):
     return 1.0 + 2.0 * 1.05 ** (1 - n)
 
 
-def fewest(eigenvalues: NDArray[np.float64], rho: float) -> int:
+def fewest(eigenvalues, rho):
     """How many of the largest eigenvalues make up `rho` of their sum."""
     return int(np.argmax(np.cumsum(eigenvalues) >= rho * eigenvalues.sum() * (1 - 1e-12))) + 1
 
@@ -25,7 +25,7 @@ class PlainNode:
     n: int
     won: int
 
-    def squared_distance(self, x: NDArray[np.float64]) -> float:
+    def squared_distance(self, x):
         return float((x - self.centre) @ np.linalg.solve(self.covariance, x - self.centre))
 
 
@@ -46,11 +46,11 @@ class PlainILDN:
     edges: set[tuple[int, int]] = field(default_factory=set)
     events: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
-    def squared_radius(self, n: int, d: int) -> float:
+    def squared_radius(self, n, d):
         x2 = float(chi2.ppf(self.q, d))
         return eps(n) * x2 if self.radius == "sq" else eps(n) ** 2 * x2
 
-    def learn(self, x: NDArray[np.float64]) -> int:
+    def learn(self, x):
         """Learn one record; return the id of the node that holds it, -1 when that was removed at once."""
         self.t += 1
         d = len(x)
@@ -84,10 +84,10 @@ class PlainILDN:
                 self._remove(i)
         return w if w in self.nodes else -1
 
-    def neighbours(self, i: int) -> list[int]:
+    def neighbours(self, i):
         return sorted(b if a == i else a for a, b in self.edges if i in (a, b))
 
-    def joined(self, i: int, j: int) -> PlainNode:
+    def joined(self, i, j):
         a, b = self.nodes[i], self.nodes[j]
         n = a.n + b.n
         apart = a.centre - b.centre
@@ -98,7 +98,7 @@ class PlainILDN:
             max(a.won, b.won),
         )
 
-    def merge_test(self, i: int, j: int) -> bool:
+    def merge_test(self, i, j):
         """Whether the ellipsoid of both has less volume than the two together: equations (7), (12), (13)."""
         three = [self.nodes[i], self.nodes[j], self.joined(i, j)]
         values = [np.linalg.eigvalsh(node.covariance)[::-1] for node in three]
@@ -109,9 +109,9 @@ class PlainILDN:
         )
         return bool(np.logaddexp(a, b) > m)
 
-    def components(self) -> list[list[int]]:
+    def components(self):
         """Ids of the nodes of each cluster, those of the oldest node first."""
-        found: list[list[int]] = []
+        found = []
         left = set(self.nodes)
         while left:
             part = [min(left)]
@@ -121,12 +121,12 @@ class PlainILDN:
             found.append(sorted(part))
         return found
 
-    def _new(self, node: PlainNode) -> int:
+    def _new(self, node):
         self.nodes[self.next_id] = node
         self.next_id += 1
         return self.next_id - 1
 
-    def _merge(self, i: int, j: int) -> int:
+    def _merge(self, i, j):
         m = self._new(self.joined(i, j))
         for k in set(self.neighbours(i)) | set(self.neighbours(j)):
             if k not in (i, j):
@@ -136,13 +136,13 @@ class PlainILDN:
         self._tell(MERGED, i, j, m)
         return m
 
-    def _drop(self, i: int) -> None:
+    def _drop(self, i):
         del self.nodes[i]
         self.edges = {edge for edge in self.edges if i not in edge}
 
-    def _remove(self, i: int) -> None:
+    def _remove(self, i):
         self._drop(i)
         self._tell(REMOVED, i)
 
-    def _tell(self, code: int, a: int, b: int = -1, c: int = -1) -> None:
+    def _tell(self, code, a, b=-1, c=-1):
         self.events.append((self.t, code, a, b, c))

@@ -1,7 +1,6 @@
 """MLCA, MLCA-I and MLCA-C as their specification prints them, record by record, in plain numpy."""
 
 import json
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def bandwidth(window: Array) -> Array:
+def bandwidth(window):
     """Equation (8) by attribute: one value for all where there is one record."""
     m, d = window.shape
     one = np.full(d, window[0].std(ddof=1) if d > 1 else 0.0)
@@ -18,28 +17,26 @@ def bandwidth(window: Array) -> Array:
     return np.asarray((4 / (2 + d)) ** (1 / (4 + d)) * q * m ** (-1 / (4 + d)))
 
 
-def similarity(x: Array, y: Array, s: Array | float) -> Array:
+def similarity(x, y, s):
     return np.asarray(np.exp(-((x - y) ** 2) / (2 * np.asarray(s) ** 2)))
 
 
 class PlainMLCA:
     """One of the three, by `form`: ``mlca``, ``mlca_i`` or ``mlca_c``."""
 
-    def __init__(
-        self, form: str, vigilance: float = 0.3, lambda_: int = 50, k: int = 10, s: float = 1.0, labels: int = 3
-    ) -> None:
+    def __init__(self, form, vigilance=0.3, lambda_=50, k=10, s=1.0, labels=3):
         self.form, self.v, self.lambda_, self.k, self.s = form, vigilance, lambda_, k, s
-        self.y: list[Array] = []
-        self.m: list[int] = []
-        self.sigma: list[Array] = []
-        self.cl: list[Array] = []
+        self.y = []
+        self.m = []
+        self.sigma = []
+        self.cl = []
         self.c, self.nc = np.zeros((labels, k + 1)), np.zeros((labels, k + 1))
         self.known = 0
-        self.window: list[Array] = []
+        self.window = []
         self.n = 0
-        self.groups: list[list[int]] = []
+        self.groups = []
 
-    def cim(self, x: Array, median: bool = False) -> Array:
+    def cim(self, x, median=False):
         sigma = np.array(self.sigma)
         if self.form == "mlca":
             s = np.median(sigma.max(axis=1)) if median else sigma.max(axis=1).mean()
@@ -51,7 +48,7 @@ class PlainMLCA:
             far.append(np.mean(parts))
         return np.array(far)
 
-    def predict(self, x: Array) -> tuple[float, Array]:
+    def predict(self, x):
         """CIM to the nearest node, and the probability of each known label."""
         far = self.cim(x, median=True)
         near = np.argsort(far, kind="stable")[: self.k]
@@ -63,11 +60,11 @@ class PlainMLCA:
             out[label] = having / (having + lacking)
         return float(far[near[0]]), out
 
-    def memberships(self, near: Any) -> list[int]:
+    def memberships(self, near):
         t = np.array([self.cl[j] for j in near]).sum(axis=0)
         return [int(np.floor(len(near) * each / t.max() + 0.5)) if t.max() > 0 else 0 for each in t]
 
-    def learn(self, x: Array, labels: set[int], window: Array | None = None) -> int:
+    def learn(self, x, labels, window=None):
         """Learn a record; with `window` it is one of those that were held back. Return its node."""
         if window is None:
             self.window = [*self.window, x][-self.lambda_ :]
@@ -105,7 +102,7 @@ class PlainMLCA:
             self.regroup()
         return winner
 
-    def learn_together(self, X: Array, labels: list[set[int]]) -> None:
+    def learn_together(self, X, labels):
         """Learn the first records, which were held back."""
         self.known = max(label + 1 for own in labels for label in own)
         self.window = list(X)
@@ -114,14 +111,14 @@ class PlainMLCA:
         for x, own in zip(X, labels, strict=True):
             self.learn(x, own, X)
 
-    def regroup(self) -> None:
+    def regroup(self):
         """Cluster the attributes' means; those that did not vary are one group."""
         window = np.array(self.window)
         varying = [i for i in range(window.shape[1]) if np.ptp(window[:, i]) > 0]
         points = window.mean(axis=0)[varying]
-        centres: list[float] = []
-        sizes: list[int] = []
-        sigmas: list[float] = []
+        centres = []
+        sizes = []
+        sigmas = []
         for p, v in enumerate(points):
             far = np.inf
             if centres:
@@ -136,7 +133,7 @@ class PlainMLCA:
             else:
                 sizes[j] += 1
                 centres[j] += (v - centres[j]) / sizes[j]
-        found: dict[int, list[int]] = {}
+        found = {}
         for i in range(window.shape[1]):
             key = int(np.argmin(np.abs(window[:, i].mean() - np.array(centres)))) if i in varying else -1
             found.setdefault(key, []).append(i)
@@ -147,7 +144,7 @@ FORMS = ("mlca", "mlca_i", "mlca_c")
 GIVEN = {"vigilance": 0.45, "lambda_": 12, "k": 4}
 
 
-def stream(n: int = 60, seed: int = 0) -> tuple[Array, list[set[int]]]:
+def stream(n=60, seed=0):
     """Return records of six attributes on three scales, one of them constant, with labels of which one comes late."""
     rng = np.random.default_rng(seed)
     centres = rng.random((4, 5))
@@ -159,7 +156,7 @@ def stream(n: int = 60, seed: int = 0) -> tuple[Array, list[set[int]]]:
     return X, sets
 
 
-def golden() -> dict[str, Any]:
+def golden():
     """Return what the three say of the stream: winners, final counts, and probabilities for its last ten records."""
     X, sets = stream()
     found = {}

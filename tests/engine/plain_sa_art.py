@@ -9,21 +9,21 @@ Array = NDArray[np.float64]
 class PlainSAART:
     """One step of Algorithm 1 after the other, with all entries of [x] or [x, 1 - x]."""
 
-    def __init__(self, rho0: float = 0.7, lambda_: float = 0.5, delta: float = 0.01, complement: bool = False) -> None:
+    def __init__(self, rho0=0.7, lambda_=0.5, delta=0.01, complement=False):
         self.rho0, self.lambda_, self.delta, self.complement = rho0, lambda_, delta, complement
-        self.w: list[Array] = []
-        self.mu: list[Array] = []
-        self.z: list[Array] = []
-        self.cnt: list[Array] = []
-        self.size: list[int] = []
-        self.rho: list[float] = []
+        self.w = []
+        self.mu = []
+        self.z = []
+        self.cnt = []
+        self.size = []
+        self.rho = []
 
-    def salience(self, j: int) -> Array:
+    def salience(self, j):
         variance = self.z[j] / (self.size[j] - 1) if self.size[j] > 1 else np.zeros_like(self.z[j])
         weighed = self.lambda_ * self.cnt[j] / self.size[j] + (1 - self.lambda_) * np.exp(-variance)
         return np.where(self.cnt[j] == 0, 0.0, weighed)
 
-    def learn(self, x: Array) -> int:
+    def learn(self, x):
         record = np.concatenate([x, 1 - x]) if self.complement else x
         choice, match = np.zeros(len(self.w)), np.zeros(len(self.w))
         for j, w in enumerate(self.w):
@@ -47,7 +47,7 @@ class PlainSAART:
         self.rho.append(self.rho0)
         return len(self.w) - 1
 
-    def adapt(self, j: int, record: Array) -> None:
+    def adapt(self, j, record):
         mu, apart = self.mu[j], record - self.mu[j]
         variance = self.z[j] / (self.size[j] - 1) if self.size[j] > 1 else np.zeros_like(mu)
         width = np.minimum(mu + 0.01, 1 - mu)
@@ -67,11 +67,11 @@ class PlainSAART:
 class PlainFuzzyART:
     """Choice (1), match (2) and learning (3)."""
 
-    def __init__(self, rho: float, beta: float, complement: bool) -> None:
+    def __init__(self, rho, beta, complement):
         self.rho, self.beta, self.complement = rho, beta, complement
-        self.w: list[Array] = []
+        self.w = []
 
-    def learn(self, x: Array) -> int:
+    def learn(self, x):
         record = np.concatenate([x, 1 - x]) if self.complement else x
         overlap = np.array([np.minimum(record, w).sum() for w in self.w])
         choice = overlap / (0.01 + np.array([w.sum() for w in self.w]))

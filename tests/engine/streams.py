@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def shifting(n: int = 3000, d: int = 4, seed: int = 3) -> Array:
+def shifting(n=3000, d=4, seed=3):
     """Return blobs of which some appear late, one vanishes, one wanders into another, with outliers and repeats."""
     rng = np.random.default_rng(seed)
     centres = rng.random((8, d))
@@ -23,7 +23,7 @@ def shifting(n: int = 3000, d: int = 4, seed: int = 3) -> Array:
     return rows
 
 
-def nested(n: int = 3000, d: int = 4, seed: int = 1) -> Array:
+def nested(n=3000, d=4, seed=1):
     """Return blobs of blobs of blobs: 5 groups of 4 groups of 6, each level five times as narrow as the one above."""
     rng = np.random.default_rng(seed)
     centres = np.zeros((1, d))
@@ -32,7 +32,7 @@ def nested(n: int = 3000, d: int = 4, seed: int = 1) -> Array:
     return centres[rng.integers(len(centres), size=n)] + rng.normal(scale=0.008, size=(n, d))
 
 
-def wandering_ring(n: int, seed: int = 0) -> Array:
+def wandering_ring(n, seed=0):
     """Return a place on a circle that goes round and round: nodes are left behind in chains, and chains break."""
     rng = np.random.default_rng(seed)
     angle = rng.normal(size=n) * 0.6 + np.linspace(0, n / 60, n)

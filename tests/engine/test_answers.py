@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from resonance.engine import ENGINES, Engine, LabelEngine, Step, make_engine
+from resonance.engine import ENGINES, LabelEngine, make_engine
 from resonance.engine.prepare import Preparation
 
 ANSWER_ALL = {
@@ -26,7 +26,7 @@ DIMENSION = 4
 SPREAD = 0.05
 
 
-def blobs(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def blobs(n, seed=0):
     """Return records of three blobs, a unit apart, and the blob of each."""
     rng = np.random.default_rng(seed)
     own = rng.integers(3, size=n)
@@ -36,17 +36,17 @@ def blobs(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 class Prepared:
     """An engine behind the preparation that a deployment gives it."""
 
-    def __init__(self, name: str, first: np.ndarray) -> None:
+    def __init__(self, name, first):
         kind = ENGINES[name]
         names = [f"f{number}" for number in range(DIMENSION)]
         self.preparation = Preparation(names, clip=kind.unit_interval, robust=kind.robust)
         self.preparation.hold(first[: self.preparation.wanted])
         self.preparation.freeze()
-        self.engine: Engine = make_engine(name, {})
+        self.engine = make_engine(name, {})
 
-    def learn(self, X: np.ndarray, own: np.ndarray) -> Step:
-        taught = [{int(label)} for label in own] if isinstance(self.engine, LabelEngine) else None
-        return self.engine.learn(self.preparation.apply(X), taught)
+    def learn(self, X, own):
+        by_labels = [{int(label)} for label in own] if isinstance(self.engine, LabelEngine) else None
+        return self.engine.learn(self.preparation.apply(X), by_labels)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -57,7 +57,7 @@ def settled(request):
     return request.param, model, model.learn(X, own)
 
 
-def far(side: float) -> tuple[np.ndarray, np.ndarray]:
+def far(side):
     """Return a record a thousand spreads away from everything."""
     return np.full((1, DIMENSION), 0.5 + side * 1e3 * SPREAD), np.array([7])
 

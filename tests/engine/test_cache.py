@@ -29,10 +29,8 @@ KERNELS = {
     [
         ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
         ("modal/cells.py", {"resonance.engine.modal.batch", "resonance.engine.modal.density"}),
-        ("hcaea/tree.py", {"resonance.engine.hcaea.tree"}),
-        ("mlca/layout.py", {"resonance.engine.mlca.batch"}),
-        ("arithmetic.py", KERNELS),
-        ("__init__.py", set()),
+        *(("hcaea/tree.py", {"resonance.engine.hcaea.tree"}), ("mlca/layout.py", {"resonance.engine.mlca.batch"})),
+        *(("arithmetic.py", KERNELS), ("__init__.py", set())),
     ],
 )
 def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):
@@ -53,11 +51,7 @@ def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_sett
         "print(log(1.0), numba.config.CACHE_DIR, log.stats.cache_path)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code], env={"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True
     )
     value, setting, kept = run.stdout.split()
     assert (value, setting, Path(kept).parents[1]) == ("0.0", "mine", tmp_path)

@@ -94,7 +94,7 @@ def test_a_cluster_that_gets_no_more_records_vanishes_and_says_so():
         assert len([c for c in model.clusters() if c.path == ()]) == 2
 
 
-def test_nodes_that_nobody_comes_to_go_and_their_number_settles():
+def test_nodes_that_no_record_comes_to_go_and_their_number_settles():
     X = np.random.default_rng(0).normal(size=(30_000, 4))
     found = {}
     for expire in (0, 1000):

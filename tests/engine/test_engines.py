@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,14 +15,12 @@ from resonance.engine import (
     MLCAC,
     MLCAI,
     SAART,
-    Engine,
     FuzzyART,
     LabelEngine,
     Modal,
     ParameterError,
     RecordError,
     StateError,
-    Step,
     make_engine,
 )
 
@@ -31,7 +28,7 @@ from tests.engine.leader import Leader
 from tests.engine.streams import shifting as unbounded
 
 
-def taught(engine: type[LabelEngine]) -> type[LabelEngine]:
+def labelled(engine):
     """Return an engine to which every record without labels comes with some that follow from its features."""
 
     class RowLabels(engine):
@@ -42,9 +39,9 @@ def taught(engine: type[LabelEngine]) -> type[LabelEngine]:
     return RowLabels
 
 
-TaughtMLCA, TaughtMLCAI, TaughtMLCAC = (taught(engine) for engine in (MLCA, MLCAI, MLCAC))
+LabelledMLCA, LabelledMLCAI, LabelledMLCAC = (labelled(engine) for engine in (MLCA, MLCAI, MLCAC))
 
-ENGINES_HERE: dict[str, Callable[[], Engine]] = {
+ENGINES_HERE = {
     "modal": Modal,
     "modal-crowded": lambda: Modal(landmarks=64, memory=300, min_cluster_records=5, expire_records=400),
     "caea": CAEA,
@@ -62,14 +59,14 @@ ENGINES_HERE: dict[str, Callable[[], Engine]] = {
     "sa_art-paper": lambda: SAART.make(SAART.presets["paper"]),
     "sa_art-crowded": lambda: SAART(rho0=0.95, delta=0.0, max_clusters=20),
     "sa_art-complement-crowded": lambda: SAART(rho0=0.97, delta=0.0, complement=True, max_clusters=20),
-    "mlca": TaughtMLCA,
-    "mlca-buffer": lambda: TaughtMLCA(lambda_=20, warmup="buffer"),
-    "mlca-crowded": lambda: TaughtMLCA(vigilance=0.1, max_nodes=20, k=5),
-    "mlca_i": lambda: TaughtMLCAI(vigilance=0.2),
-    "mlca_i-crowded": lambda: TaughtMLCAI(vigilance=0.1, max_nodes=20),
-    "mlca_c": lambda: TaughtMLCAC(vigilance=0.2, lambda_=20),
-    "mlca_c-buffer": lambda: TaughtMLCAC(vigilance=0.2, lambda_=20, warmup="buffer"),
-    "mlca_c-crowded": lambda: TaughtMLCAC(vigilance=0.1, lambda_=20, max_nodes=20),
+    "mlca": LabelledMLCA,
+    "mlca-buffer": lambda: LabelledMLCA(lambda_=20, warmup="buffer"),
+    "mlca-crowded": lambda: LabelledMLCA(vigilance=0.1, max_nodes=20, k=5),
+    "mlca_i": lambda: LabelledMLCAI(vigilance=0.2),
+    "mlca_i-crowded": lambda: LabelledMLCAI(vigilance=0.1, max_nodes=20),
+    "mlca_c": lambda: LabelledMLCAC(vigilance=0.2, lambda_=20),
+    "mlca_c-buffer": lambda: LabelledMLCAC(vigilance=0.2, lambda_=20, warmup="buffer"),
+    "mlca_c-crowded": lambda: LabelledMLCAC(vigilance=0.1, lambda_=20, max_nodes=20),
     "ildn": ILDN,
     "ildn-paper": lambda: ILDN.make(ILDN.presets["paper"]),
     "ildn-denoising": lambda: ILDN(sigma=3e-3, radius="sqrt", lambda_=100, k=0.5),
@@ -102,11 +99,11 @@ def shifting(fitting):
     return lambda *given, **named: fitting(unbounded(*given, **named))
 
 
-def learn_in_batches(engine: Engine, X: np.ndarray, size: int) -> list[Step]:
+def learn_in_batches(engine, X, size):
     return [engine.learn(X[at : at + size]) for at in range(0, len(X), size)]
 
 
-def joined(steps: list[Step], size: int) -> dict[str, object]:
+def joined(steps, size):
     """Everything that was answered, with the indices of events counted over the whole stream."""
     events = [
         (
@@ -206,9 +203,9 @@ def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
 def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
     X = shifting(2500)
     engine = make()
-    present: set[tuple[tuple[int, ...], int]] = set()
-    ever: set[tuple[tuple[int, ...], int]] = set()
-    numbers: dict[tuple[int, ...], int] = {}
+    present = set()
+    ever = set()
+    numbers = {}
     for x in X:
         for e in engine.learn(x[None]).events:
             assert e.number == numbers.get(e.path, 0)
@@ -254,25 +251,21 @@ def test_answers_are_in_their_ranges(make, shifting):
     learned = step.path[:, 0] >= 0
     assert learned[known].all()
     assert learned[20:].all()
-    told = [c for e in step.events for c in (*e.before, *e.after)]
-    assert told
-    for cluster in (*told, *engine.clusters()):
+    text = [c for e in step.events for c in (*e.before, *e.after)]
+    assert text
+    for cluster in (*text, *engine.clusters()):
         assert np.isfinite(cluster.centre).all()
         assert (cluster.spread >= 0).all()
 
 
-@pytest.mark.parametrize(
-    ("bad", "index"),
-    [([np.nan, 0, 0, 0], 1), ([np.inf, 0, 0, 0], 1), ([1e200, 0, 0, 0], 1)],
-)
+@pytest.mark.parametrize(("bad", "index"), [([np.nan, 0, 0, 0], 1), ([np.inf, 0, 0, 0], 1), ([1e200, 0, 0, 0], 1)])
 def test_a_bad_record_is_named_and_leaves_the_state_untouched(make, bad, index, shifting):
     engine = make()
     engine.learn(shifting(200))
     before = engine.state()
     with pytest.raises(RecordError, match=f"record {index} of the batch: feature 0") as caught:
         engine.learn(np.array([[0.1, 0.2, 0.3, 0.4], bad]))
-    assert caught.value.index == index
-    assert engine.state() == before
+    assert (caught.value.index, engine.state()) == (index, before)
 
 
 def test_another_dimension_is_refused(make, shifting):

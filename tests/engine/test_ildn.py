@@ -55,14 +55,14 @@ def test_every_change_of_the_network_is_that_of_the_plain_program(X, given):
 
 
 @pytest.mark.parametrize(("smallest", "n"), [(1, 400), (8, 1500)])
-def test_clusters_are_the_components_and_every_change_of_them_is_told_once(smallest, n):
+def test_clusters_are_the_components_and_every_change_of_them_is_reported_once(smallest, n):
     """A cluster goes on as its part with the most records, and into the oldest that it is joined with."""
     X = wandering_ring(n)
     given = {"sigma": 1e-3, "k": 0.6, "max_nodes": 10}
     plain = PlainILDN(lam=100, **given)
     engine = ILDN(lambda_=100, min_cluster_records=smallest, **given)
-    members: dict[int, set[int]] = {}
-    told = set()
+    members = {}
+    text = set()
     following = 0
     for x in X:
         expected = answer(plain, members, x)
@@ -79,7 +79,7 @@ def test_clusters_are_the_components_and_every_change_of_them_is_told_once(small
                 members[c].add(i)
         assert sorted(map(sorted, members.values())) == sorted(parts)
         for e in step.events:
-            told.add((e.kind, e.reason.criterion))
+            text.add((e.kind, e.reason.criterion))
             assert {c.id for c in e.before} <= present
             present ^= {e.cluster}
             if e.kind in ("emerged", "split"):
@@ -101,8 +101,8 @@ def test_clusters_are_the_components_and_every_change_of_them_is_told_once(small
             check_description(c, [plain.nodes[i] for i in members[c.id]])
     if smallest == 1:
         return
-    assert {kind for kind, _ in told} == {"emerged", "absorbed", "split", "vanished"}
-    assert {why for _, why in told} == {"min_cluster_records", "distance", "denoising", "max_nodes"}
+    assert {kind for kind, _ in text} == {"emerged", "absorbed", "split", "vanished"}
+    assert {why for _, why in text} == {"min_cluster_records", "distance", "denoising", "max_nodes"}
 
 
 def answer(plain, members, x):
@@ -147,7 +147,7 @@ def exact_distances(X, sigma, Q):
         rows = [[Decimal(value) for value in x] for x in X.tolist()]
         mean = [sum(column) / n for column in zip(*rows, strict=True)]
         columns = [[value - m for value in column] for column, m in zip(zip(*rows, strict=True), mean, strict=True)]
-        factor: list[list[Decimal]] = []
+        factor = []
         for i in range(d):
             factor.append([])
             for j in range(i + 1):
@@ -157,7 +157,7 @@ def exact_distances(X, sigma, Q):
                 factor[i].append(value.sqrt() if i == j else value / factor[j][j])
         distances = []
         for q in Q.tolist():
-            y: list[Decimal] = []
+            y = []
             for i in range(d):
                 y.append((Decimal(q[i]) - mean[i] - sum(factor[i][k] * y[k] for k in range(i))) / factor[i][i])
             distances.append(float(sum(value * value for value in y)))

@@ -57,8 +57,7 @@ def compare(parameters, X, y=None, *, places=1, size=1000, sent=1000, reload_at=
         events += sum(bool(event.path) for event in expected.events)
         if at in reload_at:
             parts.reload()
-    assert described(parts.clusters()) == described(whole.clusters())
-    assert parts.state() == whole.state()
+    assert (described(parts.clusters()), parts.state()) == (described(whole.clusters()), whole.state())
     return events
 
 
@@ -92,9 +91,9 @@ def test_the_parts_are_the_tree_on_data_sets(name):
 def test_a_part_is_copied_as_its_state_says():
     X = nested(1200)
     root = HCAEARoot.make(SETTINGS["crowded"])
-    asked = root.learn(X[:1000]).operations
-    node = int(np.bincount(asked.node).argmax())
-    own = asked.take(np.flatnonzero(asked.node == node))
+    wanted = root.learn(X[:1000]).operations
+    node = int(np.bincount(wanted.node).argmax())
+    own = wanted.take(np.flatnonzero(wanted.node == node))
     assert not own.removed.any()
     half = len(own) // 2
     subtree = HCAEASubtree.below(node, SETTINGS["crowded"])
@@ -135,23 +134,23 @@ def test_an_operation_names_what_it_is_for():
     root = HCAEARoot(lambda_=20, max_nodes=15, min_child_records=6)
     X = shifting(800)
     step = root.learn(X, np.arange(800) % 3)
-    asked = step.operations
-    answered = asked.record[asked.answered]
+    wanted = step.operations
+    answered = wanted.record[wanted.answered]
     assert len(np.unique(answered)) == len(answered), "a record is answered once at most"
-    assert (step.path[answered, 0] == asked.node[asked.answered]).all()
-    assert asked.vector[asked.answered].tobytes() == X[answered].tobytes()
-    assert (asked.label[asked.answered] == answered % 3).all()
-    for node in asked.node[asked.removed]:
-        own = asked.take(np.flatnonzero(asked.node == node))
+    assert (step.path[answered, 0] == wanted.node[wanted.answered]).all()
+    assert wanted.vector[wanted.answered].tobytes() == X[answered].tobytes()
+    assert (wanted.label[wanted.answered] == answered % 3).all()
+    for node in wanted.node[wanted.removed]:
+        own = wanted.take(np.flatnonzero(wanted.node == node))
         assert own.removed.tolist() == [False] * (len(own) - 1) + [True], "nothing follows a removal"
-    first = asked.take(np.flatnonzero(asked.node == asked.node[0]))
+    first = wanted.take(np.flatnonzero(wanted.node == wanted.node[0]))
     assert (first.record[:6] == first.record[0]).all(), "a new child learns what the node has kept"
 
 
 def given(node, X, removed=False):
     count = len(X)
-    asked = np.full(count, node), np.arange(count), np.zeros(count, bool), np.ones(count, bool), np.full(count, -1)
-    whole = Operations(*asked, X)
+    wanted = np.full(count, node), np.arange(count), np.zeros(count, bool), np.ones(count, bool), np.full(count, -1)
+    whole = Operations(*wanted, X)
     if removed:
         whole.removed[-1] = True
         whole.answered[-1] = False
@@ -187,7 +186,7 @@ def test_states_that_hold_something_else_are_refused():
     parts.learn(shifting(600))
     header, arrays = unpack(parts.root.state(), "hcaea-root", 2)
     for there in (arrays["children"][:-1], arrays["children"] + 2):
-        with pytest.raises(StateError, match="does not have the children"):
+        with pytest.raises(StateError, match="does not hold the tree"):
             HCAEARoot.from_state(pack("hcaea-root", 2, header, {**arrays, "children": there.astype(np.uint8)}))
     tree = parts.subtrees()[0]
     header, arrays = unpack(tree.state(), "hcaea-subtree", 2)
@@ -207,8 +206,7 @@ def test_an_untouched_part_has_a_state_too():
     parts.reload()
     assert answers(parts.learn(shifting(200))) == answers(HCAEA().learn(shifting(200)))
     empty = HCAEASubtree.from_state(HCAEASubtree.below(3, {}).state())
-    assert empty.node == 3
-    assert empty.clusters() == []
+    assert (empty.node, empty.clusters()) == (3, [])
 
 
 @pytest.mark.parametrize("part", ["root", "subtree"])

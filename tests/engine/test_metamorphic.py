@@ -3,13 +3,11 @@
 Each stream goes through the preparation that a deployment gives the default engine, on to its clusters.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from resonance.engine import ENGINES, Engine, LabelEngine, Modal, Prediction, make_engine
+from resonance.engine import ENGINES, LabelEngine, Modal, make_engine
 from resonance.engine.prepare import Preparation
 from sklearn.metrics import adjusted_rand_score
 
@@ -19,7 +17,7 @@ seeds = some.integers(0, 2**16)
 exponents = some.lists(some.integers(-30, 30), min_size=FEATURES, max_size=FEATURES)
 
 
-def stream(seed: int) -> np.ndarray:
+def stream(seed):
     """Four blobs of which one comes late, all on a fine binary grid: to shift and to scale them rounds nothing."""
     rng = np.random.default_rng(seed)
     own = np.where(np.arange(RECORDS) < RECORDS // 2, rng.integers(3, size=RECORDS), rng.integers(4, size=RECORDS))
@@ -27,7 +25,7 @@ def stream(seed: int) -> np.ndarray:
     return np.round(X * 2.0**30) / 2.0**30
 
 
-def prepared(X: np.ndarray, kind: type[Engine] = Modal) -> list[np.ndarray]:
+def prepared(X, kind=Modal):
     """What the engine gets: the records of the warm-up, and the others."""
     names = [f"f{number}" for number in range(X.shape[1])]
     preparation = Preparation(names, clip=kind.unit_interval, robust=kind.robust)
@@ -36,7 +34,7 @@ def prepared(X: np.ndarray, kind: type[Engine] = Modal) -> list[np.ndarray]:
     return [preparation.freeze(), preparation.apply(X[wanted:])]
 
 
-def learned(X: np.ndarray, cuts: Sequence[int] = ()) -> tuple[np.ndarray, list[tuple[str, int]], Prediction]:
+def learned(X, cuts=()):
     """The cluster of every record, what happened to clusters, and what the model says of all records at the end."""
     model, first = Modal(), prepared(X)
     rows = np.concatenate(first)
@@ -45,15 +43,14 @@ def learned(X: np.ndarray, cuts: Sequence[int] = ()) -> tuple[np.ndarray, list[t
     return np.concatenate([step.cluster[:, 0] for step in steps]), events, model.predict(rows)
 
 
-def same(one: np.ndarray, other: np.ndarray, cuts: Sequence[int] = ()) -> None:
+def same(one, other, cuts=()):
     """Every record in the same cluster, and every answer with the same bits."""
-    (cluster, events, answer), (expected, told, as_before) = learned(one, cuts), learned(other)
-    assert cluster.tobytes() == expected.tobytes()
-    assert events == told
+    (cluster, events, answer), (expected, text, as_before) = learned(one, cuts), learned(other)
+    assert (cluster.tobytes(), events) == (expected.tobytes(), text)
     assert answer.score.tobytes() == as_before.score.tobytes()
 
 
-def agreement(one: np.ndarray, other: np.ndarray) -> float:
+def agreement(one, other):
     """Adjusted Rand index of what is known of all records at the end."""
     found, expected = (learned(X)[2].cluster[:, 0] for X in (one, other))
     assert len(set(expected.tolist()) - {-1}) > 1
@@ -62,21 +59,21 @@ def agreement(one: np.ndarray, other: np.ndarray) -> float:
 
 @few
 @given(seeds, exponents)
-def test_other_units_change_nothing(seed: int, powers: list[int]) -> None:
+def test_other_units_change_nothing(seed, powers):
     X = stream(seed)
     same(X * 2.0 ** np.array(powers), X)
 
 
 @few
 @given(seeds, some.integers(-(2**20), 2**20))
-def test_another_zero_changes_nothing(seed: int, shift: int) -> None:
+def test_another_zero_changes_nothing(seed, shift):
     X = stream(seed)
     same(X + shift, X)
 
 
 @few
 @given(seeds, some.permutations(range(FEATURES)))
-def test_the_order_of_features_changes_nothing(seed: int, order: list[int]) -> None:
+def test_the_order_of_features_changes_nothing(seed, order):
     X = stream(seed)
     # But for sums of distances that round in another order.
     assert agreement(X[:, order], X) > 0.99
@@ -84,20 +81,13 @@ def test_the_order_of_features_changes_nothing(seed: int, order: list[int]) -> N
 
 @few
 @given(seeds, some.floats(-1e6, 1e6), some.integers(0, FEATURES))
-def test_a_feature_that_never_changes_changes_nothing(seed: int, value: float, at: int) -> None:
+def test_a_feature_that_never_changes_changes_nothing(seed, value, at):
     X = stream(seed)
     assert agreement(np.insert(X, at, value, axis=1), X) > 0.99
 
 
-@few
-@given(seeds, some.lists(some.integers(0, RECORDS), max_size=20))
-def test_batches_cut_anywhere_change_nothing(seed: int, cuts: list[int]) -> None:
-    X = stream(seed)
-    same(X, X, cuts)
-
-
 @pytest.mark.parametrize("name", [name for name, kind in ENGINES.items() if not issubclass(kind, LabelEngine)])
-def test_predict_says_on_every_level_what_learning_would(name: str) -> None:
+def test_predict_says_on_every_level_what_learning_would(name):
     engine, (first, rest) = make_engine(name, {}), prepared(stream(3), ENGINES[name])
     engine.learn(first)
     engine.learn(rest[:-300])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import CAEA, Modal, ParameterError, StateError
+from resonance.engine.modal import layout
 from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.state import pack, unpack
 
@@ -28,7 +29,7 @@ def prepared(preparation, X, size):
     found, changes, at = [], [], 0
     while at < len(X):
         if preparation.room == 0 and (change := preparation.rescale()) is not None:
-            changes.append((at, *change))
+            changes.append((at, change.factor, change.shift))
         taken = min(size, preparation.room, len(X) - at)
         found.append(preparation.apply(X[at : at + taken]))
         at += taken
@@ -69,8 +70,7 @@ def test_however_records_come_the_bits_are_the_same_and_a_state_goes_on_with_the
         other = Preparation.from_state(other.state())
         assert Preparation.from_state(other.state()).state() == other.state()
         parts.append(prepared(other, X[at : at + 250], 250)[0])
-    assert np.concatenate(parts).tobytes() == expected.tobytes()
-    assert other.state() == whole.state()
+    assert (np.concatenate(parts).tobytes(), other.state()) == (expected.tobytes(), whole.state())
 
 
 def test_what_was_prepared_before_is_where_the_change_puts_it():
@@ -79,7 +79,7 @@ def test_what_was_prepared_before_is_where_the_change_puts_it():
     preparation = learned(X[:200])
     before, _ = prepared(preparation, X, 1_000)
     centre, spread = preparation.to_input_units(before[5], np.full(3, 0.1))
-    factor, shift = preparation.rescale()
+    factor, shift, _ = preparation.rescale()
     expected = np.concatenate(
         [Preparation.from_state(preparation.state()).apply(half) for half in (X[:1_000], X[1_000:])]
     )
@@ -107,8 +107,7 @@ def test_flags_categories_and_bent_features_keep_their_ranges():
 def test_projected_records_have_no_range_of_their_own():
     rows = np.random.default_rng(0).random((200, 3))
     assert learned(rows, project=2, warmup_records=200).room is None
-    assert learned(rows, rescale=False).room is None
-    assert learned(rows, rescale=False).rescale() is None
+    assert (learned(rows, rescale=False).room, learned(rows, rescale=False).rescale()) == (None, None)
 
 
 def test_more_records_than_until_the_next_look_are_a_fault_of_the_caller():
@@ -162,9 +161,30 @@ def test_modal_goes_on_in_other_units():
     assert (model.predict(X[:500] * factor + shift).cluster == ids).mean() > 0.99
     twin = Modal.from_state(model.state())
     step, other = (each.learn(X[3_000:] * factor + shift) for each in (model, twin))
-    assert step.cluster.tobytes() == other.cluster.tobytes()
-    assert twin.state() == model.state()
+    assert (step.cluster.tobytes(), twin.state()) == (other.cluster.tobytes(), model.state())
     assert {cluster.id for cluster in model.clusters()} == set(before)
+
+
+@pytest.mark.parametrize("factor", [np.full(3, 4.0), np.array([1.0, 0.2, 3.0])])
+def test_densities_that_were_counted_go_on_in_other_units(factor):
+    X, _ = blobs(6_000)
+    model = Modal()
+    model.learn(X)
+    held = model._model
+    used = held.head[layout.LANDMARKS]
+
+    def measured():
+        span = held.real[layout.SPAN] + (held.head[layout.CLOCK] - held.number[layout.SINCE])
+        volume = 0.5 * held.dimension[0] * np.log(held.real[layout.RADIUS2])
+        return (np.log(held.real[layout.HITS]) - np.log(span) - volume)[:used], held.real[layout.HITS, :used].copy()
+
+    counting = held.real[layout.SPAN, :used] >= 0.0
+    (before, hits), _ = measured(), model.rescale(factor, np.zeros(3))
+    after, same_hits = measured()
+    change = (after - before)[counting]
+    assert counting.mean() > 0.9
+    np.testing.assert_allclose(change, change[0], atol=1e-9)
+    np.testing.assert_array_equal(hits, same_hits)
 
 
 def test_values_that_new_units_put_too_far_away_stay_numbers():

@@ -16,13 +16,9 @@ RNG = np.random.default_rng
 @pytest.mark.parametrize(
     ("values", "flag", "steady"),
     [
-        ([], True, True),
-        ([3.0] * 200, True, True),
-        ([0.0, 1.0] * 100, True, True),
-        ([0.0, 1.0, 2.0] * 70, False, False),
-        ([0.0] * 180 + [1.0] * 10 + [2.0] * 10, False, True),
-        ([0.0] * 179 + [1.0] * 11 + [2.0] * 10, False, False),
-        (range(200), False, False),
+        *(([], True, True), ([3.0] * 200, True, True), ([0.0, 1.0] * 100, True, True)),
+        *(([0.0, 1.0, 2.0] * 70, False, False), ([0.0] * 180 + [1.0] * 10 + [2.0] * 10, False, True)),
+        *(([0.0] * 179 + [1.0] * 11 + [2.0] * 10, False, False), (range(200), False, False)),
     ],
 )
 def test_two_values_or_one_in_nearly_all_records(values, flag, steady):

@@ -45,7 +45,7 @@ def sparse(X, dimension=None):
 
 
 def untidy(X):
-    """The same as `sparse`, features backwards, all zeros told, and in other types."""
+    """The same as `sparse`, features backwards, zeros among the entries, and in other types."""
     n, d = X.shape
     features = np.tile(np.arange(d - 1, -1, -1, dtype=np.int32), n)
     return SparseBatch(features, np.arange(0, n * d + 1, d, dtype=np.int32), X[:, ::-1].ravel(), d)
@@ -89,8 +89,7 @@ def test_fuzzy_art_has_the_labels_and_the_weights_of_artlib(case):
     model = FuzzyART(rho=case["rho"], beta=case["beta"], alpha=ARTLIB["alpha"], max_clusters=1000)
     labels = model.learn(X).path[:, 0].astype("<i8")
     weights = model.categories["weight"].astype("<f8")
-    assert len(weights) == case["clusters"]
-    assert hashlib.sha256(labels.tobytes()).hexdigest() == case["labels"]
+    assert (len(weights), hashlib.sha256(labels.tobytes()).hexdigest()) == (case["clusters"], case["labels"])
     assert hashlib.sha256(weights.tobytes()).hexdigest() == case["weights"]
 
 
@@ -101,9 +100,9 @@ def test_sparse_batches_give_the_bits_of_dense_ones(make):
     assert answers(fixed.learn(sparse(X, X.shape[1]))) == expected
     assert answers(other.learn(untidy(X))) == expected
     assert dense.state() == fixed.state() == other.state()
-    asked = dense.predict(Y), fixed.predict(sparse(Y, Y.shape[1]))
-    assert asked[0].cluster.tobytes() == asked[1].cluster.tobytes()
-    assert asked[0].score.tobytes() == asked[1].score.tobytes()
+    wanted = dense.predict(Y), fixed.predict(sparse(Y, Y.shape[1]))
+    assert wanted[0].cluster.tobytes() == wanted[1].cluster.tobytes()
+    assert wanted[0].score.tobytes() == wanted[1].score.tobytes()
 
 
 def test_open_records_bring_new_features_at_any_time(make):
@@ -119,8 +118,7 @@ def test_open_records_bring_new_features_at_any_time(make):
         if at % 100 == 99:
             assert single.dimension == np.flatnonzero(X[: at + 1].any(axis=0)).max() + 1
             single = type(single).from_state(single.state())
-    assert single.state() == whole.state()
-    assert whole.dimension == 40
+    assert (single.state(), whole.dimension) == (whole.state(), 40)
     for cluster in whole.clusters():
         assert len(cluster.features) == len(cluster.centre) == len(cluster.spread)
         assert (np.diff(cluster.features) > 0).all()
@@ -143,14 +141,14 @@ def test_features_to_come_are_as_good_as_zeros(name):
 def test_a_prediction_knows_features_that_no_cluster_has_seen(make):
     X = topics(200)
     X[:, 20:] = 0.0
-    asked = topics(20, seed=2)
+    wanted = topics(20, seed=2)
     model, same = make(), make()
     model.learn(sparse(X))
     same.learn(sparse(X))
     before = model.state()
-    predicted = model.predict(sparse(asked[:1]))
+    predicted = model.predict(sparse(wanted[:1]))
     assert model.state() == before
-    step = same.learn(sparse(asked[:1]))
+    step = same.learn(sparse(wanted[:1]))
     assert predicted.cluster.tobytes() == step.cluster.tobytes()
     assert predicted.score.tobytes() == step.score.tobytes()
 

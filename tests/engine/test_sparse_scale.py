@@ -1,7 +1,5 @@
 """The scale of sparse entries: the bits of a dense preparation, and nothing that moves zero."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from resonance.engine.errors import ParameterError
@@ -12,7 +10,7 @@ NAMES = ["a", "b", "c", "d"]
 RANGES = {EVERY: (0.0, 0.7), "b": (0.0, 3.0), "c": (0.0, 1e-3)}
 
 
-def prepared(scale: SparseScale, data: Any) -> Any:
+def prepared(scale, data):
     """The entries of one record with all features, prepared."""
     return scale.run(np.array(data), np.arange(len(data)), *scale.factors(NAMES))
 
@@ -20,7 +18,7 @@ def prepared(scale: SparseScale, data: Any) -> Any:
 @pytest.mark.parametrize("clip", [True, False])
 @pytest.mark.parametrize("log1p", [[], ["b", "d"], [EVERY]])
 @pytest.mark.parametrize("scale", ["none", "given"])
-def test_entries_get_the_bits_that_they_have_in_a_dense_record(scale: str, log1p: list[str], clip: bool) -> None:
+def test_entries_get_the_bits_that_they_have_in_a_dense_record(scale, log1p, clip):
     rng = np.random.default_rng(0)
     given = RANGES if scale == "given" else {}
     sparse = SparseScale(scale, log1p, given, clip)
@@ -54,15 +52,14 @@ def test_entries_get_the_bits_that_they_have_in_a_dense_record(scale: str, log1p
     assert SparseScale(**sparse.settings()).settings() == sparse.settings()
 
 
-def test_what_cannot_be_prepared_is_named() -> None:
+def test_what_cannot_be_prepared_is_named():
     scale = SparseScale("given", ["a"], RANGES)
     data = [-1.0, 1e200, 1e149, 0.5]
     _, faults, _, faulty = prepared(scale, data)
-    assert (faults > 0).tolist() == [True, True, True, False]
-    assert faulty == 3
+    assert ((faults > 0).tolist(), faulty) == ([True, True, True, False], 3)
     _, width = scale.factors(NAMES)
-    told = [scale.problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
-    assert told == [
+    text = [scale.problem(*each) for each in zip(NAMES[:3], data, width.tolist(), faults.tolist(), strict=False)]
+    assert text == [
         "a is -1.0: log1p needs a value above -1",
         "b is 1e+200: beyond 1e+150",
         "c is 1e+149: beyond 1e+150 once scaled with width 0.001",
@@ -81,7 +78,7 @@ def test_what_cannot_be_prepared_is_named() -> None:
         ({"ranges": {EVERY: (0.0, 1.0)}}, "ranges"),
     ],
 )
-def test_what_has_no_meaning_for_sparse_records_is_refused(given: dict[str, Any], name: str) -> None:
+def test_what_has_no_meaning_for_sparse_records_is_refused(given, name):
     with pytest.raises(ParameterError) as refused:
         SparseScale(**given)
     assert refused.value.name == name

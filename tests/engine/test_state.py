@@ -31,11 +31,9 @@ def signed(body):
 
 def test_header_and_arrays_come_back_bit_for_bit():
     header, found = unpack(state(), "caea", 3)
-    assert header == HEADER
-    assert sorted(found) == sorted(arrays())
+    assert (header, sorted(found)) == (HEADER, sorted(arrays()))
     for name, array in arrays().items():
-        assert found[name].dtype == array.dtype
-        assert found[name].shape == array.shape
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
         assert found[name].tobytes() == array.tobytes()
         assert found[name].flags.writeable
         assert found[name].flags.aligned
@@ -93,11 +91,7 @@ def test_an_older_revision_is_read():
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
-        b"[]",
-        b"{}",
-        b"\xff\xfe",
-        b"[" * 100_000,
+        *(b"", b"[]", b"{}", b"\xff\xfe", b"[" * 100_000),
         b'{"kind":"caea","revision":1,"header":{},"arrays":[["a","O8",[1]]]}',
         b'{"kind":"caea","revision":1,"header":{},"arrays":[["a","f8",[99999999999]]]}',
         b'{"kind":"caea","revision":1,"header":{},"arrays":[["a","f8",[-1]]]}',

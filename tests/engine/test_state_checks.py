@@ -104,9 +104,6 @@ def test_any_number_may_be_any_other(name):
         # CAEA keeps every integer in one array.
         for at in places[:: 1 if array == "integers" else len(places) // 40 + 1]:
             for value in REAL if arrays[array].dtype == np.float64 else WHOLE:
-                if (name, array) == ("evq", "cov") and 2.0 < value < np.inf:
-                    # Its sums with such a variance are no numbers soon, and then the state is refused.
-                    continue
                 other = arrays[array].copy()
                 other[at] = value
                 refused += not goes_on(name, {**arrays, array: other})
@@ -183,11 +180,7 @@ OWN_HEADERS = {
         ),
     },
     "mlca-buffer": {"parameters": ({"lambda": 12, "k": 4},)},
-    "sa_art": {
-        "dimension": (10**9,),
-        "fixed": (1,),
-        "parameters": ({"rho0": 7.0}, {"alpha": 0.5, "max_clusters": 1}),
-    },
+    "sa_art": {"dimension": (10**9,), "fixed": (1,), "parameters": ({"rho0": 7.0}, {"alpha": 0.5, "max_clusters": 1})},
 }
 
 
@@ -201,8 +194,7 @@ def test_a_header_that_no_engine_writes_is_refused(name):
                     load(name, {**header, member: value}, arrays)
     fresh = MODELS[name][0]()
     header, arrays = unpack(fresh.state(), fresh.name, fresh.revision)
-    # Of a model of ART that knows no record it is not read.
-    for value in HEADERS["dimension"][: 0 if "art" in name else 4]:
+    for value in (*HEADERS["dimension"][:4], 2):
         with pytest.raises(StateError):
             load(name, {**header, "dimension": value}, arrays)
 
@@ -225,7 +217,7 @@ REFUSED = {
         "number": {(0, 0): (-1, 2**40), (-1, 0): (0,), (0, 1): (0, 401), (0, 2): (400,), (0, 3): (-1,)}
         | {(0, 4): (2**40, -1), (0, 5): (0,), (..., 1): (400,)},
         "centre": {(0, 0): (nan, 1e200)},
-        "cov": {(0, 0, 0): (inf,), (0, 1, 1): (-1.0,)},
+        "cov": {(0, 0, 0): (inf, 1e305), (0, 1, 1): (-1.0,), (0, 0, 1): (1e300, -2.0)},
         "inv": {(0, 0, 0): (nan,)},
         "buffer": {(0, 0): (nan,)},
         "buffer_label": {0: (3, -2)},
@@ -308,12 +300,12 @@ def test_what_does_not_fit_is_named(name):
     header, arrays = parts(name)
     integers, floats = arrays["integers"].copy(), arrays["floats"].copy()
     integers[1] = 10**6
-    with pytest.raises(StateError, match=rf"{name} does not hold .* a number of nodes, .* \(integer 1\)"):
+    with pytest.raises(StateError, match=rf"{name} does not hold .* number of nodes \(integer 1\)"):
         load(name, header, {**arrays, "integers": integers})
     floats[0] = nan
     with pytest.raises(StateError, match="no finite number"):
         load(name, header, {**arrays, "floats": floats})
-    with pytest.raises(StateError, match="has no model"):
+    with pytest.raises(StateError, match="holds no model"):
         load(name, header, {**arrays, "floats": arrays["floats"][None]})
 
 
@@ -326,7 +318,7 @@ def test_a_tree_says_how_many_leaves_it_has():
         try:
             load("hcaea", header, {**arrays, "integers": integers})
         except StateError as error:
-            refused += "does not have the leaves" in str(error)
+            refused += "does not hold the tree" in str(error)
     assert refused
 
 

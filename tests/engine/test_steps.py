@@ -27,24 +27,17 @@ def rounded(n, seed=0):
 @pytest.mark.parametrize(
     ("values", "step"),
     [
-        (RNG(0).normal(size=200).round(1), 0.1),
-        (RNG(0).poisson(4, 200), 1.0),
-        (np.arange(200) % 24 * 5 + 2.5, 5.0),
-        (np.arange(200) % 7 * 0.1 + 1e6, 0.1),
+        *((RNG(0).normal(size=200).round(1), 0.1), (RNG(0).poisson(4, 200), 1.0)),
+        *((np.arange(200) % 24 * 5 + 2.5, 5.0), (np.arange(200) % 7 * 0.1 + 1e6, 0.1)),
         (np.concatenate([np.arange(200) % 20 * 0.1, np.arange(200) % 20 / 10.0]), 0.1),
         ((np.arange(200) % 20 * 0.1 + 1013).astype(np.float32), 0.1),
         (np.concatenate([np.zeros(196), [1e4, 2e4, 3e4, 4e4]]), 0.0),
         (np.concatenate([np.zeros(120), np.arange(80) % 10]), 0.0),
-        (np.concatenate([np.zeros(80), np.arange(120) % 10]), 1.0),
-        (np.arange(200) % 11 * 1e149, 0.0),
-        (RNG(0).normal(size=200), 0.0),
-        (RNG(0).normal(size=200).round(3), 0.0),
-        (np.arange(200) % 2, 0.0),
-        (np.arange(200) % 4, 0.0),
-        (np.full(200, 3.0), 0.0),
+        *((np.concatenate([np.zeros(80), np.arange(120) % 10]), 1.0), (np.arange(200) % 11 * 1e149, 0.0)),
+        *((RNG(0).normal(size=200), 0.0), (RNG(0).normal(size=200).round(3), 0.0), (np.arange(200) % 2, 0.0)),
+        *((np.arange(200) % 4, 0.0), (np.full(200, 3.0), 0.0)),
         (np.array([200.0, 201, 204, 301, 302, 404, 500, 503])[np.arange(200) % 8], 0.0),
-        (np.array([2.0**i for i in range(9)])[np.arange(200) % 9], 0.0),
-        (np.array([]), 0.0),
+        *((np.array([2.0**i for i in range(9)])[np.arange(200) % 9], 0.0), (np.array([]), 0.0)),
         (np.array([1.0]), 0.0),
     ],
 )
@@ -77,8 +70,7 @@ def test_the_same_records_give_the_same_bits_in_every_division_and_after_a_resta
         again = Preparation.from_state(again.state())
         parts.append(again.apply(X[start : start + 37]))
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert again.state() == preparation.state()
-    assert again.frozen_state() == warmed(X)[0].frozen_state()
+    assert (again.state(), again.frozen_state()) == (preparation.state(), warmed(X)[0].frozen_state())
 
 
 def test_a_record_at_fault_moves_no_number_on():
@@ -144,8 +136,7 @@ def test_a_feature_that_is_stuck_gets_no_range_of_its_noise(stuck):
     X[200:, 0] = np.resize(stuck, 1000)
     preparation, _ = warmed(X, rescale=True)
     preparation.apply(X[200:])
-    assert preparation.room == 0
-    assert preparation.rescale() is None
+    assert (preparation.room, preparation.rescale()) == (0, None)
 
 
 @pytest.mark.parametrize(

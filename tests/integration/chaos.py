@@ -12,30 +12,28 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
-from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
+from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.crash_points import VARIABLE
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
 from tests.brokers import read_topic
-from tests.integration.workers import Deployment, WorkerProcess, consumer
+from tests.integration.workers import Deployment, consumer
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
@@ -49,7 +47,7 @@ GROUPS = 5
 """Values of a member by which streams can be re-keyed: some in each of four partitions."""
 
 
-def datasets() -> list[np.ndarray]:
+def datasets():
     """Real data of two shapes: statlog, or breast cancer where it is not at hand, and digits."""
     from sklearn.datasets import load_breast_cancer, load_digits
 
@@ -62,9 +60,7 @@ NEW_NAMES = 100
 """Records of a partition after which sparse ones have a feature more."""
 
 
-def values(
-    first: int, count: int, partitions: int, keys: int, *, alike: bool = False, sparse: bool = False
-) -> Iterator[tuple[int, bytes, bytes | None]]:
+def values(first, count, partitions, keys, *, alike=False, sparse=False):
     """Yield (partition, key, value): the data sets over and over, and here and there something unusable.
 
     With `alike` it is one data set everywhere, as it must be where records of all partitions are learned together. With
@@ -81,7 +77,7 @@ def values(
         row = rows[(n if alike else place) % len(rows)].encode()
         if sparse:
             row += b', "new%d": 8}' % (place // NEW_NAMES)
-        value: bytes | None = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
+        value = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
         if n % 997 == 500:
             value = b"this is no JSON"
         elif n % 1499 == 700:
@@ -91,7 +87,7 @@ def values(
         yield partition, b"k%d" % (place % keys), value
 
 
-def feed(broker: str, topic: str, records: Iterable[tuple[int, bytes, bytes | None]], rng: random.Random) -> None:
+def feed(broker, topic, records, rng):
     """Write records in transactions, with aborted ones between them."""
     producer = Producer(
         {"bootstrap.servers": broker, "transactional.id": f"{topic}-feed", "linger.ms": 5, "batch.size": 500_000}
@@ -121,7 +117,7 @@ class Tally:
     lag_at_last: int = 0
     seconds: float = 0.0
 
-    def __str__(self) -> str:
+    def __str__(self):
         ends = ", ".join(f"{code}: {number}" for code, number in sorted(self.exits.items()))
         done = ", ".join(f"{number} {what}" for what, number in sorted(self.done.items()))
         return (
@@ -131,21 +127,7 @@ class Tally:
 
 
 class Chaos:
-    """A deployment of two workers that are disturbed.
-
-    Parameters
-    ----------
-    broker : str
-        Bootstrap servers.
-    records : int
-        Backlog.
-    settings : mapping
-        Of the workers, beside those of every run.
-    folder : Path
-        For the file with the workers' pace.
-    seed : int
-        Of the moments.
-    """
+    """A deployment of two workers that are disturbed at moments that follow from the seed."""
 
     PARTITIONS = 4
     WORKERS = 2
@@ -153,7 +135,7 @@ class Chaos:
     SECONDS = 14.0
     """What a disturbance takes at most, as a rule."""
 
-    def __init__(self, broker: str, *, records: int, settings: Mapping[str, Any], folder: Path, seed: int) -> None:
+    def __init__(self, broker, *, records, settings, folder, seed):
         self.rng = random.Random(seed)
         self.tally = Tally()
         self.deployment = Deployment(
@@ -174,12 +156,12 @@ class Chaos:
         self._feed(records)
         self._pace = folder / "pace"
         self._command = ("tests.integration.paced_worker", str(self._pace), "worker")
-        self._workers: list[WorkerProcess | None] = [None] * self.WORKERS
-        self._ports: list[int] = [0] * self.WORKERS
+        self._workers = [None] * self.WORKERS
+        self._ports = [0] * self.WORKERS
         self._progress = Consumer({"bootstrap.servers": broker, "group.id": self.deployment.name})
-        self.logs: list[str] = []
+        self.logs = []
 
-    def _feed(self, count: int) -> None:
+    def _feed(self, count):
         keys = 3 if self.deployment.settings["stream"] == "key" else 5
         settings = self.settings()
         sparse = settings.input.sparse is not None
@@ -188,7 +170,7 @@ class Chaos:
         self.records += count
         self._ends = sum(self.deployment.ends().values())
 
-    def __enter__(self) -> "Chaos":
+    def __enter__(self):
         # Once, for both of them: on a fresh machine it takes longer than they have to get ready.
         self.settings().compile_engine()
         self._began = time.monotonic()
@@ -200,7 +182,7 @@ class Chaos:
             worker.ready()
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind, error, trace):
         for number, worker in enumerate(self._workers):
             if worker is not None:
                 if error is not None:
@@ -210,7 +192,7 @@ class Chaos:
 
     # Disturbances
 
-    def disturb(self, kinds: Sequence[str], stop_seconds: float) -> None:
+    def disturb(self, kinds, stop_seconds):
         """Disturb the workers once for each of `kinds`, spread over the backlog.
 
         A kind is ``kill``, ``term``, ``stop``, or the name of a fault point.
@@ -235,7 +217,7 @@ class Chaos:
                 self._at(kind, victim)
             self.tally.done[kind] += 1
 
-    def _stop(self, victim: int, seconds: float) -> None:
+    def _stop(self, victim, seconds):
         """Stop a worker for so long that the group goes on without it, and let it go on as if nothing had been."""
         worker = self._worker(victim)
         worker.process.send_signal(signal.SIGSTOP)
@@ -246,7 +228,7 @@ class Chaos:
             time.sleep(0.1)
         self._keep_running()
 
-    def _at(self, point: str, victim: int) -> None:
+    def _at(self, point, victim):
         """Let a worker end itself at a named point."""
         other = 1 - victim
         often = point not in ("during-restore", "in-revoke", "between-snapshot-chunks")
@@ -268,21 +250,21 @@ class Chaos:
         self._note(victim)
         self._start(victim)
 
-    def _set_pace(self, seconds: float, records: int) -> None:
+    def _set_pace(self, seconds, records):
         """Let the workers together take so long for so many records; those of one partition come one by one."""
         fresh = self._pace.with_suffix(".new")
         fresh.write_text(f"{seconds * self.WORKERS / max(records, 1):.6f}")
         fresh.replace(self._pace)
 
     @staticmethod
-    def _ends_within(worker: WorkerProcess, seconds: float) -> bool:
+    def _ends_within(worker, seconds):
         try:
             worker.ended(seconds)
         except subprocess.TimeoutExpired:
             return False
         return True
 
-    def finish(self, how: signal.Signals, timeout: float) -> None:
+    def finish(self, how, timeout):
         """Wait until the group has reached the end of the log, and end the workers."""
         self._set_pace(0.0, 1)
         self._wait_until(lambda: self._position() >= self._ends, "the end of the log", timeout)
@@ -296,29 +278,29 @@ class Chaos:
             self._end(number, how)
 
     @property
-    def learned(self) -> list[tuple[str, int]]:
+    def learned(self):
         """The partitions that have models."""
         settings = self.settings()
         topic = settings.topic("routes") if settings.is_rekeyed else self.deployment.input
         return [(topic, partition) for partition in range(self.PARTITIONS)]
 
-    def ends(self) -> dict[int, int]:
+    def ends(self):
         """Where the logs of these end, markers included."""
         places = {at[1]: TopicPartition(*at) for at in self.learned}
-        with consumer(self.deployment.broker, self.deployment.name) as asked:
-            return {number: asked.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
+        with consumer(self.deployment.broker, self.deployment.name) as wanted:
+            return {number: wanted.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
 
-    def _learned(self) -> bool:
+    def _learned(self):
         places = self._progress.committed([TopicPartition(*at) for at in self.learned], timeout=20)
         return {place.partition: place.offset for place in places} == self.ends()
 
-    def _archived(self) -> bool:
+    def _archived(self):
         """Whether every partition was archived at least once."""
         source = self.source()
         with LogReader(source.client, source.group, 30) as reader:
-            return all(newest_archive(reader, source, at, sys.maxsize) is not None for at in self.learned)
+            return all(Archives.of(reader, source, at)[0].newest(sys.maxsize) is not None for at in self.learned)
 
-    def _wait_until(self, condition: Any, what: str, timeout: float = 120) -> None:
+    def _wait_until(self, condition, what, timeout=120):
         end = time.monotonic() + timeout
         while not condition():
             self._keep_running()
@@ -327,19 +309,19 @@ class Chaos:
 
     # Workers
 
-    def _worker(self, number: int) -> WorkerProcess:
+    def _worker(self, number):
         worker = self._workers[number]
         assert worker is not None
         return worker
 
-    def _start(self, number: int, environment: Mapping[str, str] | None = None) -> None:
+    def _start(self, number, environment=None):
         port = {"worker.web_port": self._ports[number]} if self._ports[number] else {}
         worker = self.deployment.worker(settings=port, command=self._command, environment=environment)
         # The same port is the same worker id: the next process ends what the one before left open.
         self._ports[number] = worker.port
         self._workers[number] = worker
 
-    def _end(self, number: int, how: signal.Signals) -> None:
+    def _end(self, number, how):
         worker = self._worker(number)
         worker.process.send_signal(how)
         code = worker.ended(40)
@@ -349,7 +331,7 @@ class Chaos:
         assert early or code in expected, (code, worker.log()[-3000:])
         self._note(number)
 
-    def _keep_running(self) -> None:
+    def _keep_running(self):
         """Do what a supervisor does: start again what has ended."""
         for number in range(self.WORKERS):
             worker = self._workers[number]
@@ -358,7 +340,7 @@ class Chaos:
                 self._note(number)
                 self._start(number)
 
-    def _note(self, number: int) -> None:
+    def _note(self, number):
         worker = self._worker(number)
         log = worker.log()
         assert "Traceback" not in log, log[-5000:]
@@ -368,53 +350,51 @@ class Chaos:
         worker.__exit__(None, None, None)
         self._workers[number] = None
 
-    def _position(self) -> int:
+    def _position(self):
         places = [TopicPartition(self.deployment.input, partition) for partition in range(self.PARTITIONS)]
         return sum(max(place.offset, 0) for place in self._progress.committed(places, timeout=20))
 
     # The books
 
-    def settings(self) -> Settings:
+    def settings(self):
         """The settings that the workers had."""
         given = dict(self.deployment.settings)
         return Settings.of({**given, "input.topics": [given["input.topics"]]})
 
-    def source(self) -> DeploymentContext:
+    def source(self):
         """What a worker restores from."""
         settings = self.settings()
         client = librdkafka(settings)
         deployment = prepare_topics(ClusterAdmin(client), Topics.of(settings), create=False)
         return DeploymentContext.of(settings, client, deployment)
 
-    def written(self, kind: str) -> dict[int, list[tuple[bytes | None, bytes | None, list[Any]]]]:
+    def written(self, kind):
         """What stands on an output topic, by partition."""
         found = defaultdict(list)
         for message in read_topic(self.deployment.broker, self.settings().topic(kind)):
             found[message.partition()].append((message.key(), message.value(), list(message.headers() or ())))
         return dict(found)
 
-    def local(self) -> Outputs:
+    def local(self):
         """What one task for each partition says that learns whole trees, of a run without a broker."""
         given = dict(self.deployment.settings)
         settings = Settings.of({**given, "input.topics": [given["input.topics"]], "hierarchy": "local"})
         outputs, topic = Outputs(), self.deployment.input
         with LogReader(librdkafka(settings), settings.group, 30) as reader:
             bounds = reader.bounds([(topic, partition) for partition in range(self.PARTITIONS)])
-            tasks = {at: PartitionTask(settings, *at) for at in bounds}
-            for task in tasks.values():
-                task.topic_ids = self.source().deployment.topic_ids
+            tasks = {at: PartitionTask(settings, *at, self.source().task_context) for at in bounds}
             for at, records in reader.read(bounds):
                 outputs.add(tasks[at].process(records))
         return outputs
 
-    def undisturbed(self) -> tuple[dict[int, Task], dict[str, dict[int, list[Any]]]]:
+    def undisturbed(self):
         """Tasks at the end of the log and all their outputs, by kind and partition, of a run without a broker.
 
         Where streams are re-keyed it begins with the routes as they were recorded.
         """
         settings = self.settings()
         tasks = {at: self._task(*at) for at in self.source().logs}
-        outputs: dict[str, dict[int, list[Any]]] = {kind: defaultdict(list) for kind in OUTPUTS}
+        outputs = {kind: defaultdict(list) for kind in OUTPUTS}
         with LogReader(librdkafka(settings), settings.group, 30) as reader:
             for at, records in reader.read(reader.bounds(list(tasks))):
                 for part in _cut(records, self.rng):
@@ -426,17 +406,15 @@ class Chaos:
                             outputs[kind][to].append(_plain(message))
         return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
 
-    def _task(self, topic: str, partition: int) -> Task:
-        task = make_task(self.settings(), topic, partition, self.PARTITIONS)
-        task.topic_ids = self.source().deployment.topic_ids
-        return task
+    def _task(self, topic, partition):
+        return make_task(self.settings(), topic, partition, self.PARTITIONS, context=self.source().task_context)
 
-    def restored(self) -> dict[int, RestoredPartition[Task]]:
+    def restored(self):
         """What the next worker would begin with."""
         parts = restore_partitions(self.source(), self.learned, self._task)
         return {partition: part for (_, partition), part in parts.items()}
 
-    def from_archives(self) -> dict[int, Task]:
+    def from_archives(self):
         """Tasks at the end of the log that began with an archive of its second half, by partition."""
         source = self.source()
         tasks = {}
@@ -445,7 +423,7 @@ class Chaos:
                 partition = at[1]
                 first, end = reader.bounds([at])[at]
                 for place in ((first + end) // 2, end):
-                    archived = newest_archive(reader, source, at, place)
+                    archived = Archives.of(reader, source, at)[0].newest(place)
                     if archived is not None:
                         break
                 assert archived is not None, f"partition {partition} has no archive at or before {end}"
@@ -461,7 +439,7 @@ class KeyedChaos(Chaos):
 
     expected: Outputs | None = None
 
-    def _archived(self) -> bool:
+    def _archived(self):
         """Whether everything was answered, behind the routes as well."""
         if self.expected is None:
             self.expected = self.local()
@@ -469,15 +447,15 @@ class KeyedChaos(Chaos):
         places = {(source["partition"], source["offset"]) for source in (json.loads(m[1])["source"] for m in answers)}
         return len(places) == len(self.expected.assignments)
 
-    def _learned(self) -> bool:
+    def _learned(self):
         """Whether the group stands at the end of both hops' logs."""
         places = [TopicPartition(*at) for at in self.source().logs]
         committed = self._progress.committed(places, timeout=20)
-        with consumer(self.deployment.broker, self.deployment.name) as asked:
-            ends = [asked.get_watermark_offsets(place, timeout=20)[1] for place in places]
+        with consumer(self.deployment.broker, self.deployment.name) as wanted:
+            ends = [wanted.get_watermark_offsets(place, timeout=20)[1] for place in places]
         return [max(place.offset, 0) for place in committed] == ends
 
-    def hops(self) -> tuple[dict[tuple[str, int], Task], Outputs]:
+    def hops(self):
         """Tasks of both hops at the end of their logs as they were recorded, and all that they say."""
         settings, outputs = self.settings(), Outputs()
         tasks = {at: self._task(*at) for at in self.source().logs}
@@ -487,13 +465,13 @@ class KeyedChaos(Chaos):
                     outputs.add(tasks[at].process(part))
         return tasks, outputs
 
-    def restored_hops(self) -> dict[tuple[str, int], RestoredPartition[Task]]:
+    def restored_hops(self):
         """What the next worker of either hop would begin with."""
         source = self.source()
         return restore_partitions(source, source.logs, self._task)
 
 
-def _cut(records: Sequence[Record], rng: random.Random) -> Iterator[Sequence[Record]]:
+def _cut(records, rng):
     position = 0
     while position < len(records):
         size = rng.choice((1, 7, 100, 1000))
@@ -501,10 +479,10 @@ def _cut(records: Sequence[Record], rng: random.Random) -> Iterator[Sequence[Rec
         position += size
 
 
-def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[Any]]:
+def _plain(message):
     return message.key, message.value, [tuple(header) for header in message.headers]
 
 
-def states(task: Task) -> dict[str, bytes]:
+def states(task):
     """State of every stream that learned since the task's last snapshots."""
-    return {stream: task.snapshot(stream).body for stream in task.dirty()}
+    return {stream: task.snapshot(stream).body for stream in task.pending(everything=True)}

@@ -9,9 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from resonance.engine.cache import prepare_cache
 from resonance.pipeline import crash_points
@@ -20,7 +18,7 @@ _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["tests.integration.preloaded"])
 
 
-def _run(module: str, arguments: Sequence[str], folder: str, environment: Mapping[str, str], output: str) -> None:
+def _run(module, arguments, folder, environment, output):
     # The server lives as long as we do: it is for us to notice that the tests were killed.
     threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
     with Path(output).open("ab") as log:
@@ -37,27 +35,15 @@ def _run(module: str, arguments: Sequence[str], folder: str, environment: Mappin
     importlib.import_module(module).main()
 
 
-def _end_with(tests: Any) -> None:
+def _end_with(tests):
     tests.join()
     os._exit(1)
 
 
 class ForkedProcess:
-    """A Python module's `main`, with the part of `subprocess.Popen` that the tests use.
+    """A Python module's `main`, with the part of `subprocess.Popen` that the tests use."""
 
-    Parameters
-    ----------
-    command : sequence of str
-        Module and arguments.
-    cwd : Path
-        Folder.
-    env : mapping of str to str
-        Its whole environment.
-    output : Path
-        File to which standard output and standard error are appended.
-    """
-
-    def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path) -> None:
+    def __init__(self, command, *, cwd, env, output):
         module, *arguments = command
         self._process = _server.Process(
             target=_run, args=(module, arguments, str(cwd), dict(env), str(output)), daemon=True
@@ -66,26 +52,24 @@ class ForkedProcess:
         self.pid = self._process.pid
 
     @property
-    def returncode(self) -> int | None:
+    def returncode(self):
         """Exit code, or minus the signal that ended it; None while it runs."""
         return self._process.exitcode
 
-    def poll(self) -> int | None:
-        """Return the exit code, None while it runs."""
+    def poll(self):
         return self._process.exitcode
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout=None):
         """Wait for its end; return the exit code."""
         self._process.join(timeout)
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return self._process.exitcode
 
-    def send_signal(self, number: int) -> None:
+    def send_signal(self, number):
         """Send a signal, unless it has ended."""
         if self.poll() is None and self.pid is not None:
             os.kill(self.pid, number)
 
-    def kill(self) -> None:
-        """End it as a power failure does."""
+    def kill(self):
         self._process.kill()

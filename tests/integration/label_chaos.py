@@ -1,10 +1,6 @@
 """Disturbed workers that learn labels from a topic of their own: early, late, and too late."""
 
 import json
-import random
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 from confluent_kafka import TopicPartition
 
@@ -15,8 +11,8 @@ from tests.integration.workers import consumer
 PARTITIONS = 2
 
 
-def labels(first: int, count: int, inputs: int, rng: random.Random) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """Yield (partition, key, value): labels for two of three records, in about their order, and some for nobody."""
+def labels(first, count, inputs, rng):
+    """Yield (partition, key, value): labels for two of three records, in about their order, and some for no record."""
     numbers = [n for n in range(first, first + count) if n % 3]
     numbers += [n for n in numbers if n % 97 == 1]  # twice
     for n in sorted(numbers, key=lambda n: n + rng.choice((0, 0, 200, count))):
@@ -33,7 +29,7 @@ PATIENCE = 10_000
 """Messages that labels wait for their record, at most."""
 
 
-def usable(first: int, count: int, inputs: int) -> Iterator[str]:
+def usable(first, count, inputs):
     """Yield the ids of the records that can be learned."""
     dimension = datasets()[0].shape[1]
     for _, _, value in values(first, count, inputs, 5, alike=True):
@@ -57,43 +53,43 @@ class LabelChaos(Chaos):
         Records that get labels, and labels that come a second time; None where it depends on the order.
     """
 
-    def __init__(self, broker: str, *, records: int, settings: Mapping[str, Any], folder: Path, seed: int) -> None:
+    def __init__(self, broker, *, records, settings, folder, seed):
         self._labels = create_topic(broker, "labels", partitions=PARTITIONS)
         dimension = datasets()[0].shape[1]
         self._is_patient = 2 * records / GROUPS < PATIENCE
-        self._usable: set[str] = set()
-        self._named: list[str] = []
+        self._usable = set()
+        self._named = []
         time = PATIENCE if self._is_patient else 150
-        taught = {
+        by_labels = {
             "labels.topic": self._labels,
             "labels.buffer_records": time,
             "labels.wait_records": time,
             "input.dimension": dimension,
             "engine.max_nodes": 40,
         }
-        super().__init__(broker, records=records, settings={**taught, **settings}, folder=folder, seed=seed)
+        super().__init__(broker, records=records, settings={**by_labels, **settings}, folder=folder, seed=seed)
 
     @property
-    def labelled(self) -> int | None:
+    def labelled(self):
         return len(self._usable.intersection(self._named)) if self._is_patient else None
 
     @property
-    def repeats(self) -> int | None:
+    def repeats(self):
         return len(self._named) - len(set(self._named)) if self._is_patient else None
 
-    def _feed(self, count: int) -> None:
+    def _feed(self, count):
         first = self.records
         super()._feed(count)
         self._usable |= set(usable(first, count, self.PARTITIONS))
         messages = list(labels(first, count, self.PARTITIONS, self.rng))
         self._named += [said["id"] for said in (json.loads(value or b"{}") for _, _, value in messages) if "id" in said]
         feed(self.deployment.broker, self._labels, messages, self.rng)
-        with consumer(self.deployment.broker, self.deployment.name) as asked:
-            self._ends += sum(asked.get_watermark_offsets(place, timeout=20)[1] for place in self._label_places())
+        with consumer(self.deployment.broker, self.deployment.name) as wanted:
+            self._ends += sum(wanted.get_watermark_offsets(place, timeout=20)[1] for place in self._label_places())
 
-    def _label_places(self) -> list[TopicPartition]:
+    def _label_places(self):
         return [TopicPartition(self._labels, partition) for partition in range(PARTITIONS)]
 
-    def _position(self) -> int:
+    def _position(self):
         places = self._progress.committed(self._label_places(), timeout=20)
         return super()._position() + sum(max(place.offset, 0) for place in places)

@@ -1,6 +1,6 @@
-"""The worker at a pace that can be changed: ``python -m tests.integration.paced_worker FILE worker ...``.
+"""The worker at a pace: ``python -m tests.integration.paced_worker SECONDS worker ...``.
 
-The file holds the seconds that a record takes beside the engine's own time.
+The seconds are what a record takes beside the engine's own time: a number, or a file that holds it and may change.
 """
 
 import sys
@@ -12,16 +12,16 @@ from resonance.pipeline.cli import main as cli
 from resonance.pipeline.worker import worker
 
 
-def main() -> None:
-    """Run the command line with tasks that sleep for each record."""
-    pace = Path(sys.argv.pop(1))
+def main():
+    given = sys.argv.pop(1)
 
-    def make_task(*given, **counts):
-        task = tasks.make_task(*given, **counts)
+    def make_task(*given_to_task, **counts):
+        task = tasks.make_task(*given_to_task, **counts)
         process = task.process
 
         def slowly(records):
-            time.sleep(float(pace.read_text()) * len(records))
+            seconds = float(Path(given).read_text() if Path(given).exists() else given)
+            time.sleep(seconds * len(records))
             return process(records)
 
         task.process = slowly

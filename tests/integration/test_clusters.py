@@ -28,9 +28,7 @@ def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(bro
     for n, (partition, key, value) in enumerate(records(3000, 2)):
         producer.produce(deployment.input, value, key, partition, timestamp=now - (2 * HOUR if n < 2000 else 0))
     assert producer.flush(20) == 0
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == 3000)
-        assert worker.terminate() == 0
+    deployment.work(3000)
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     assert len(deployment.answers()) == 1000
     events = read_topic(broker, settings.topic("cluster_events"))

@@ -1,13 +1,12 @@
 """A newcomer's way on a real broker: a file is produced, clustered, watched, and what was wrong with it replayed."""
 
 import json
-import sys
 
 import pytest
-from resonance.pipeline.cli import main
 
 from tests.brokers import read_topic, topic_name
 from tests.integration.workers import WorkerProcess
+from tests.pipeline.commands import run as run_command
 
 pytestmark = pytest.mark.broker
 
@@ -16,10 +15,7 @@ BAD = (50, 120, 121, 300, 599)
 
 
 def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    assert not ended.value.code, capsys.readouterr().err
+    assert run_command(monkeypatch, *arguments) == 0, capsys.readouterr().err
     return capsys.readouterr()
 
 
@@ -37,8 +33,8 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
         assert worker.terminate() == 0
 
     everything = ["watch", "--from", "earliest", "--until-end", "--json"]
-    told = [json.loads(line) for line in run(monkeypatch, capsys, *everything).out.splitlines()]
-    kinds = [line["kind"] for line in told]
+    text = [json.loads(line) for line in run(monkeypatch, capsys, *everything).out.splitlines()]
+    kinds = [line["kind"] for line in text]
     assert (kinds.count("assignments"), kinds.count("dead-letters")) == (600 - len(BAD), len(BAD))
     assert kinds.count("events") > 0
     recent = run(monkeypatch, capsys, *everything, "--from", "-10m", "-k", "dead-letters").out.splitlines()

@@ -10,7 +10,8 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryE
 from resonance.pipeline.kafka.producer import Batch, producer_settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
-from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce, check_group_metadata, group_metadata
+from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
+from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.brokers import create_topic, read_topic, topic_name
@@ -29,7 +30,7 @@ class Member:
     def __init__(self, broker, topic):
         self.group = topic_name("group")
         settings = {"bootstrap.servers": broker, "group.id": self.group, "enable.auto.commit": False}
-        self.consumer = Consumer({**settings, "session.timeout.ms": 6000})
+        self.consumer = Consumer({**settings, "session.timeout.ms": 6000, "max.poll.interval.ms": 3_600_000})
         self.consumer.subscribe([topic])
         end = time.monotonic() + 20
         while not self.consumer.assignment():
@@ -39,8 +40,8 @@ class Member:
         self.membership = Membership(1, self.consumer.memberid(), frozenset())
 
     def committed(self, topic):
-        asked = [TopicPartition(topic, partition) for partition in range(2)]
-        return [place.offset for place in self.consumer.committed(asked, timeout=10)]
+        wanted = [TopicPartition(topic, partition) for partition in range(2)]
+        return [place.offset for place in self.consumer.committed(wanted, timeout=10)]
 
 
 @pytest.fixture

@@ -44,15 +44,15 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
             # Each has partitions of both topics.
             worker.wait_for(lambda health: health["ready"] and len(health["partitions"]) == PARTITIONS, 90)
         produce(broker, deployment.input, records(third, PARTITIONS))
-        wait_until(lambda: len(answers(deployment)) > third // 3, 60)
+        wait_until(lambda: len(deployment.payloads()) > third // 3, 60)
         first.kill()
         produce(broker, deployment.input, records(third, PARTITIONS, first=third))
         with deployment.worker() as joined:
             joined.ready(90)
             produce(broker, deployment.input, records(third, PARTITIONS, first=2 * third))
-            wait_until(lambda: len(places(answers(deployment))) > 2 * third, 90)
+            wait_until(lambda: len(places(deployment.payloads())) > 2 * third, 90)
             assert second.terminate() == 0
-            wait_until(lambda: len(places(answers(deployment))) >= COUNT, 90)
+            wait_until(lambda: len(places(deployment.payloads())) >= COUNT, 90)
             assert joined.terminate() == 0
 
     expected = Outputs()
@@ -68,8 +68,7 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
     assert sum("subtree" in json.loads(message.value) for message in got["cluster_events"]) > 5
     verdict = verify(settings, Span.parse())
     assert verdict.identical, verdict
-    assert verdict.total("assignments") == COUNT
-    assert verdict.total("events") == len(expected.cluster_events)
+    assert (verdict.total("assignments"), verdict.total("events")) == (COUNT, len(expected.cluster_events))
     assert verdict.total("routes") > 0
     table, one = ClusterTable(), ClusterTable()
     for found, messages in ((table, got["cluster_events"]), (one, expected.cluster_events)):
@@ -78,17 +77,17 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
     assert table.clusters() == one.clusters()
 
 
-def test_a_reset_tells_everything_again_with_the_same_bytes(broker):
+def test_a_reset_emits_everything_again_with_the_same_bytes(broker):
     deployment = Deployment(broker, partitions=PARTITIONS, settings=SETTINGS)
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     produce(broker, deployment.input, records(1_200, PARTITIONS))
     with deployment.worker() as worker:
-        wait_until(lambda: len(answers(deployment)) == 1_200, 120)
+        wait_until(lambda: len(deployment.payloads()) == 1_200, 120)
         assert worker.terminate() == 0
     kinds = ("assignments", "cluster_events")
     before = {kind: written(deployment, settings.topic(kind)) for kind in kinds}
     with deployment.worker(arguments=["--reset"]) as worker:
-        wait_until(lambda: len(answers(deployment)) == 2_400, 120)
+        wait_until(lambda: len(deployment.payloads()) == 2_400, 120)
         assert worker.terminate() == 0
     after = {kind: written(deployment, settings.topic(kind)) for kind in kinds}
     assert {kind: sorted(map(repr, after[kind])) for kind in kinds} == {
@@ -102,10 +101,6 @@ def written(deployment, topic):
         Message(message.key(), message.value(), without_routes_offset(message.headers() or ()))
         for message in read_topic(deployment.broker, topic)
     ]
-
-
-def answers(deployment):
-    return [json.loads(message.value()) for message in read_topic(deployment.broker, f"{deployment.name}.assignments")]
 
 
 def places(found):

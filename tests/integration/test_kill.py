@@ -60,10 +60,10 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
     kinds = every if LONG else list(SHORT[request.node.callspec.id])
     random.Random(seed).shuffle(kinds)
-    taught = engine == "mlca"
-    chaos = (LabelChaos if taught else Chaos)(
+    by_labels = engine == "mlca"
+    chaos = (LabelChaos if by_labels else Chaos)(
         broker,
-        records=100_000 if LONG else 4_000 if taught else 8_000,
+        records=100_000 if LONG else 4_000 if by_labels else 8_000,
         settings={
             "engine.name": engine,
             "delivery.mode": delivery,
@@ -84,11 +84,11 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     from_archives = chaos.from_archives()
     again = sum(part.replayed for part in parts.values())
     case = request.node.callspec.id
-    told = {kind: sum(map(len, expected[kind].values())) for kind in OUTPUTS}
-    print(f"{case}, {chaos.records:,} records: {chaos.tally}; {again} learned again at the end; {told}")  # noqa: T201
+    counts = {kind: sum(map(len, expected[kind].values())) for kind in OUTPUTS}
+    print(f"{case}, {chaos.records:,} records: {chaos.tally}; {again} learned again at the end; {counts}")  # noqa: T201
 
-    assert told["assignments"] > 0.99 * chaos.records
-    assert all(told.values())
+    assert counts["assignments"] > 0.99 * chaos.records
+    assert all(counts.values())
     for kind in OUTPUTS:
         written = chaos.written(kind)
         for partition, said in expected[kind].items():
@@ -101,7 +101,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
                 found, messages = sorted(found, key=repr), sorted(messages, key=repr)
             assert found == messages, first_difference(kind, partition, found, messages)
 
-    if taught:
+    if by_labels:
         classes = Counter(value for _, _, headers in chain(*expected["dead_letters"].values()) for _, value in headers)
         labelled = sum(task.counts.labelled for task in tasks.values())
         if chaos.labelled is None:
@@ -117,7 +117,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
         }
     for partition, task in tasks.items():
         restored = parts[partition].task
-        assert {name: restored.snapshot(name).body for name in task.dirty()} == states(task)
+        assert {name: restored.snapshot(name).body for name in task.pending(everything=True)} == states(task)
         assert parts[partition].start == parts[partition].committed == ends[partition]
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
     assert again > 0
@@ -150,17 +150,17 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tm
     expected = chaos.expected
     print(f"keyed, {delivery}, {chaos.records:,} records: {chaos.tally}")  # noqa: T201
 
-    def told(kind):
+    def emitted(kind):
         messages = [Message(*message) for found in chaos.written(kind).values() for message in found]
         return messages if delivery == "exactly_once" else once(messages)
 
-    assert by_record(told("assignments")) == by_record(expected.assignments)
-    assert by_id(told("cluster_events")) == by_id(expected.cluster_events)
-    dead_letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in told("dead_letters")]
+    assert by_record(emitted("assignments")) == by_record(expected.assignments)
+    assert by_id(emitted("cluster_events")) == by_id(expected.cluster_events)
+    dead_letters = [(m.key, m.value, list(map(tuple, m.headers))) for m in emitted("dead_letters")]
     assert sorted(dead_letters) == sorted((m.key, m.value, list(map(tuple, m.headers))) for m in expected.dead_letters)
-    assert any("subtree" in json.loads(message.value) for message in told("cluster_events"))
+    assert any("subtree" in json.loads(message.value) for message in emitted("cluster_events"))
     tasks, said = chaos.hops()
-    assert by_cluster(told("clusters")) == by_cluster(said.clusters)
+    assert by_cluster(emitted("clusters")) == by_cluster(said.clusters)
     for at, part in chaos.restored_hops().items():
         assert part.start == part.committed
         assert {s.stream: s.body for s in part.task.states()} == {s.stream: s.body for s in tasks[at].states()}

@@ -1,6 +1,5 @@
 """Startup mismatches as a user meets them: exit code 65, a sentence, and the command in it that helps."""
 
-import json
 import signal
 
 import pytest
@@ -37,14 +36,7 @@ def work(deployment, *arguments, how=signal.SIGTERM, settings=None):
 def stopped(deployment, settings=None):
     """Start a worker that does not go on; return what its last line says."""
     with deployment.worker(settings=settings) as worker:
-        assert worker.ended(20) == 65, worker.log()
-        log = worker.log()
-        assert "Traceback" not in log
-        return log.strip().splitlines()[-1]
-
-
-def assignments(deployment):
-    return [json.loads(m.value()) for m in read_topic(deployment.broker, f"{deployment.name}.assignments")]
+        return worker.last_line(65)
 
 
 def lose_offsets(deployment):
@@ -64,49 +56,39 @@ def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
     assert "--resume-from-snapshot changed 0 partitions" in work(deployment, "--resume-from-snapshot")
 
 
-def test_a_reset_gives_every_answer_again_with_the_same_bytes(deployment):
-    before = [
-        (m.key(), m.value(), m.headers()) for m in read_topic(deployment.broker, f"{deployment.name}.assignments")
-    ]
-    work(deployment, "--reset")
-    after = [(m.key(), m.value(), m.headers()) for m in read_topic(deployment.broker, f"{deployment.name}.assignments")]
-    assert len(before) == COUNT
-    assert sorted(map(repr, after)) == sorted(map(repr, before * 2))
-
-
 @pytest.mark.parametrize(
-    ("how", "other", "told"),
+    ("how", "other", "text"),
     [
         (signal.SIGTERM, {"engine.min_cluster_records": 6}, "engine.min_cluster_records was 5, is 6"),
         (signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"'),
     ],
 )
-def test_other_settings_and_new_models(deployment, how, other, told):
+def test_other_settings_and_new_models(deployment, how, other, text):
     produce(deployment.broker, deployment.input, records(200, 2, first=COUNT))
     work(deployment, how=how)
     events = len(read_topic(deployment.broker, f"{deployment.name}.cluster-events"))
     line = stopped(deployment, other)
-    assert told in line
+    assert text in line
     assert "`resonance worker --new-version`" in line
     produce(deployment.broker, deployment.input, records(800, 2, first=COUNT + 200))
     work(deployment, "--new-version", settings=other)
-    answers = assignments(deployment)
+    answers = deployment.payloads()
     assert sorted((a["source"]["partition"], a["source"]["offset"]) for a in answers) == [
         (p, n) for p in (0, 1) for n in range(1100)
     ]
     assert {(a["version"], a["source"]["offset"] >= 700) for a in answers} == {(1, False), (2, True)}
     assert {a["cluster"].split("/")[1] for a in answers if a["version"] == 2 and a["cluster"]} <= {"2"}
-    told = [json.loads(m.value()) for m in read_topic(deployment.broker, f"{deployment.name}.cluster-events")]
-    begun = [event for event in told if event["kind"] == "version_started"]
+    text = deployment.payloads("cluster-events")
+    begun = [event for event in text if event["kind"] == "version_started"]
     assert sorted((e["stream"], e["version"], e["cause"]["source"]["offset"]) for e in begun) == [
         ("p0", 2, 700),
         ("p1", 2, 700),
     ]
-    assert len(told) >= events + 2
+    assert len(text) >= events + 2
     assert all(cluster["id"].startswith(f"{e['stream']}/1/") for e in begun for cluster in e["before"])
     assert all(e["before"] for e in begun)
     for stream in ("p0", "p1"):
-        numbers = [event["seq"] for event in told if event["stream"] == stream]
+        numbers = [event["seq"] for event in text if event["stream"] == stream]
         assert numbers == list(range(len(numbers)))
     assert "restored" in work(deployment, settings=other)
 
@@ -124,11 +106,11 @@ def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     assert f"{deployment.input}[0]: the log begins at offset 300, but the models must be rebuilt from offset 0" in line
     produce(broker, deployment.input, records(500, 1, first=count))
     work(deployment, "--new-version")
-    answers = assignments(deployment)
+    answers = deployment.payloads()
     assert [a["source"]["offset"] for a in answers] == list(range(count + 500))
     assert {(a["version"], a["source"]["offset"] >= count) for a in answers} == {(1, False), (2, True)}
-    told = [json.loads(m.value()) for m in read_topic(broker, f"{deployment.name}.cluster-events")]
-    begun = [(e["version"], e["cause"]["source"]["offset"]) for e in told if e["kind"] == "version_started"]
+    text = deployment.payloads("cluster-events")
+    begun = [(e["version"], e["cause"]["source"]["offset"]) for e in text if e["kind"] == "version_started"]
     assert begun == [(2, count)]
 
 
@@ -158,16 +140,9 @@ def test_a_log_truncated_under_a_running_worker(broker):
         place = TopicPartition(deployment.input, 0, end - 50)
         admin.delete_records([place])[place].result(10)
         worker.process.send_signal(signal.SIGCONT)
-        assert worker.ended(20) == 65, worker.log()
-        line = worker.log().rstrip().splitlines()[-1]
+        line = worker.last_line(65)
     assert f"truncated before it was read: {deployment.input}[0]@" in line
     assert "`resonance worker --new-version`" in line
     work(deployment, "--new-version")
-    last = assignments(deployment)[-1]
+    last = deployment.payloads()[-1]
     assert (last["source"]["offset"], last["version"]) == (end - 1, 2)
-
-
-def test_only_one_command_at_a_time(deployment):
-    with deployment.worker(arguments=("--reset", "--new-version")) as worker:
-        assert worker.ended(20) == 2
-        assert "--reset and --new-version: each gives up something else; choose one" in worker.log()

@@ -34,9 +34,9 @@ def test_two_workers_learn_one_topic_exactly_once_though_one_is_killed(broker):
             time.sleep(0.3)
         left = second if home is first else first
         left.wait_for(lambda health: sum(seen(left, settings.topic("routes")).values()) > 0, 60)
-        wait_until(lambda: len(answers(deployment)) >= COUNT, 60)
+        wait_until(lambda: len(deployment.payloads()) >= COUNT, 60)
         assert left.terminate() == 0
-    found = answers(deployment)
+    found = deployment.payloads()
     assert Counter((a["source"]["partition"], a["source"]["offset"]) for a in found) == {
         (p, o): 1 for p in range(3) for o in range(COUNT // 3)
     }
@@ -82,7 +82,3 @@ def seen(worker, topic):
     """Records that were seen of each partition of a topic."""
     parts = worker.health().get("seen", {})
     return {name: part["records"] for name, part in parts.items() if name.startswith(f"{topic}[")}
-
-
-def answers(deployment):
-    return [json.loads(message.value()) for message in read_topic(deployment.broker, f"{deployment.name}.assignments")]

@@ -8,14 +8,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
 
 from tests.brokers import create_topic, read_topic
 from tests.brokers.jvm import free_port
 from tests.integration.toy_pipeline import Pipeline, models
-from tests.pipeline.toy_task import ToyTask
 
 pytestmark = pytest.mark.broker
 
@@ -54,8 +52,7 @@ def test_a_read_ends_at_an_end_that_no_record_has(pipeline):
 def test_the_transaction_of_a_dead_owner_is_waited_for(pipeline):
     pipeline.feed(30)
     pipeline.work(pipeline.transactional("dead"), until=20)
-    dead = pipeline.transactional("dead")
-    pipeline.work(dead, finish=False)
+    pipeline.work(pipeline.transactional("dead"), finish=False)
     began = time.monotonic()
     parts = pipeline.restored()
     assert 0.5 < time.monotonic() - began < 15
@@ -72,17 +69,6 @@ def test_the_start_of_the_next_worker_of_the_same_id_ends_it_at_once(pipeline):
     assert time.monotonic() - began < 4
 
 
-def test_an_input_truncated_under_a_committed_offset_is_a_stop(pipeline):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("worker"), until=25)
-    needed = min(part.task.recovery_offset for part in pipeline.restored().values())
-    admin = AdminClient(pipeline.client)
-    for answer in admin.delete_records([TopicPartition(*at, needed + 1) for at in pipeline.assigned]).values():
-        answer.result(10)
-    with pytest.raises(MismatchError, match=f"log begins at offset {needed + 1}, but the models must be rebuilt"):
-        pipeline.restored()
-
-
 def test_a_fresh_group_on_a_truncated_topic_starts_at_its_beginning(pipeline, caplog):
     pipeline.feed(30)
     admin = AdminClient(pipeline.client)
@@ -92,25 +78,6 @@ def test_a_fresh_group_on_a_truncated_topic_starts_at_its_beginning(pipeline, ca
         parts = pipeline.restored()
     assert {part.start for part in parts.values()} == {11}
     assert f"{pipeline.topic}[1]: the group is new and the log begins at offset 11" in caplog.text
-
-
-def test_a_group_that_was_deleted_is_a_stop(pipeline):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("worker"))
-    admin = AdminClient(pipeline.client)
-    admin.delete_consumer_groups([pipeline.group])[pipeline.group].result(10)
-    with pytest.raises(MismatchError, match=f"group {pipeline.group} has no committed offset"):
-        pipeline.restored()
-
-
-def test_a_topic_that_was_made_again_is_a_stop(pipeline):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("worker"))
-    admin = AdminClient(pipeline.client)
-    admin.delete_topics([pipeline.topic], operation_timeout=10)[pipeline.topic].result(15)
-    create_topic(pipeline.broker, pipeline.topic, partitions=2, exact=True)
-    with pytest.raises(MismatchError, match=f"input topic {pipeline.topic} was deleted and made again"):
-        restore_partitions(pipeline.deployed(), pipeline.assigned, ToyTask)
 
 
 def test_compaction_leaves_what_a_restore_needs(broker):

@@ -4,7 +4,6 @@ import re
 import time
 
 import pytest
-from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.clients import faust_credentials, librdkafka
@@ -16,6 +15,7 @@ from resonance.pipeline.topics.start_check import check_start
 from tests.brokers import create_topic, produce, read_topic, topic_name
 from tests.brokers.secured import KEY_PASSWORD, PLAIN_PASSWORD, PLAIN_USER
 from tests.integration.workers import WorkerProcess, records
+from tests.pipeline.commands import run
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
@@ -109,16 +109,6 @@ class Deployment:
         return [(m.partition(), dict(m.headers())["ce_id"]) for m in read]
 
 
-def last_line(worker, seconds=30):
-    began = time.monotonic()
-    code = worker.ended(seconds)
-    log = worker.log()
-    assert code == 69, log
-    assert "Traceback" not in log
-    assert time.monotonic() - began < seconds
-    return log.rstrip().splitlines()[-1]
-
-
 def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(secured):
     deployment = Deployment(secured, "login")
     deployment.feed(100)
@@ -132,7 +122,7 @@ def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(s
         # What was learned is not yet committed.
         worker.wait_for(lambda _: len(deployment.answers()) == 200)
         secured.forbid(deployment.principal, "topic", deployment.input, "READ")
-        line = last_line(worker)
+        line = worker.last_line(69)
     assert sorted(deployment.answers()) == sorted(answers * 2)
     assert f"no right to Read topic {deployment.input}" in line
     assert f"--allow-principal {deployment.principal} --topic {deployment.input} --operation Read" in line
@@ -145,7 +135,7 @@ def test_a_plain_login_and_a_right_that_is_taken_away_at_least_once(secured):
         worker.wait_for(lambda health: health.get("records") == 20)
         secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
         deployment.feed(20, first=20)
-        assert f"no right to Write topic {deployment.name}.assignments" in last_line(worker)
+        assert f"no right to Write topic {deployment.name}.assignments" in worker.last_line(69)
 
 
 def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secured):
@@ -155,7 +145,7 @@ def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secure
         worker.wait_for(lambda health: health.get("records") == 20)
         secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
         deployment.feed(20, first=20)
-        line = last_line(worker)
+        line = worker.last_line(69)
     assert f"no right to Write topic {deployment.name}.assignments" in line
 
 
@@ -164,7 +154,7 @@ def test_a_group_that_may_no_longer_be_joined(secured):
     with deployment.worker() as worker:
         worker.ready()
         secured.forbid(deployment.principal, "group", deployment.name)
-        line = last_line(worker)
+        line = worker.last_line(69)
     assert f"no right to Read group {deployment.name}" in line
 
 
@@ -173,7 +163,7 @@ def test_a_user_that_is_no_longer_known(secured):
     with deployment.worker() as worker:
         worker.ready()
         secured.remove_user(deployment.user, "SCRAM-SHA-256")
-        line = last_line(worker)
+        line = worker.last_line(69)
     assert f"refuses the log-in of user {deployment.user} with SCRAM-SHA-256" in line
     assert "broker.sasl_password" in line
 
@@ -207,7 +197,7 @@ def granted(ready):
 
 
 def test_connections_that_are_refused_name_the_settings(ready, secured):
-    for changes, told in (
+    for changes, shown in (
         ({"broker.sasl_password": "wrong"}, ["refuses the log-in of user", "broker.sasl_password"]),
         ({"broker.sasl_username": "nobody"}, ["refuses the log-in of user nobody", "broker.sasl_username"]),
         ({"broker.sasl_mechanism": "SCRAM-SHA-256"}, ["with SCRAM-SHA-256", "broker.sasl_mechanism"]),
@@ -219,7 +209,7 @@ def test_connections_that_are_refused_name_the_settings(ready, secured):
         ),
     ):
         text = refused(ready, **changes)
-        assert all(part in text for part in told), text
+        assert all(part in text for part in shown), text
 
 
 def test_each_right_that_is_missing_is_named_before_the_group_is_joined(granted, secured):
@@ -267,14 +257,7 @@ def command(deployment, monkeypatch, capsys, role, *arguments):
     monkeypatch.setenv("RESONANCE_BROKER__SASL_PASSWORD", PASSWORD)
     given = {**deployment.settings, "broker.sasl_username": user}
     options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
-    monkeypatch.setattr("sys.argv", ["resonance", *arguments, *options])
-    code = 0
-    try:
-        main.main()
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+    return run(monkeypatch, *arguments, *options), *capsys.readouterr()
 
 
 def test_the_rights_of_each_role_are_enough_for_its_commands(ready, monkeypatch, capsys, tmp_path):

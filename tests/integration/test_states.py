@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from resonance.pipeline.checkpoint.archive_reader import newest_archive
+from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -23,7 +23,7 @@ def deployment(broker):
 
 
 class Shell:
-    """The command line, told which deployment it is about."""
+    """The command line, on one deployment."""
 
     def __init__(self, deployment, monkeypatch, capsys, folder):
         self.options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
@@ -66,14 +66,14 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     settings = Settings.of(deployment.settings)
     source, at = open_source(settings), (deployment.input, 0)
     with LogReader(source.client, source.group, 20) as reader:
-        archived = newest_archive(reader, source, at, found[1] + 50)
+        archived = Archives.of(reader, source, at)[0].newest(found[1] + 50)
         assert archived.position in found
         assert archived.position <= found[1] + 50
         task = PartitionTask(settings, *at)
         archived.restore(task)
         log = [record for _, records in reader.read({at: (archived.position, 400)}) for record in records]
-    told = task.process(log).assignments
-    assert [message.value for message in told] == [message.value() for message in answers[archived.position :]]
+    text = task.process(log).assignments
+    assert [message.value for message in text] == [message.value() for message in answers[archived.position :]]
 
     # The clusters of the newest snapshot are those of the whole log.
     inspected = shell.json("inspect")
@@ -92,9 +92,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
         **{"topic": deployment.input, "partition": 0, "from": 400, "to": found[1], "streams": []}
     }
     assert deployment.committed() == {0: found[1]}
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == 400 - found[1])
-        assert worker.terminate() == 0
+    deployment.work(400 - found[1])
     again = read_topic(deployment.broker, f"{deployment.name}.assignments")[400:]
     assert [(m.key(), m.value(), m.headers()) for m in again] == [
         (m.key(), m.value(), m.headers()) for m in answers[found[1] :]
@@ -105,7 +103,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     shell.json("reset", "--yes")
     assert deployment.committed() == {0: 0}
     with LogReader(source.client, source.group, 20) as reader:
-        assert newest_archive(reader, source, at, 400) is None
+        assert Archives.of(reader, source, at)[0].newest(400) is None
 
 
 @pytest.mark.parametrize("command", [("inspect",), ("snapshots", "list"), ("reset",)])
@@ -113,9 +111,9 @@ def test_a_deployment_that_never_was_is_said_so(deployment, monkeypatch, capsys,
     create_topic(deployment.broker, f"{deployment.name}x.snapshots", exact=True, partitions=1)
     options = [f"--set={name}={value}" for name, value in deployment.settings.items()]
     assert run(monkeypatch, *command, *options) == 69
-    told = capsys.readouterr().err
-    assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in told
-    assert f"(did you mean {deployment.name}x.snapshots?)" in told
+    text = capsys.readouterr().err
+    assert f"there is no topic {deployment.name}.snapshots with the snapshots of {deployment.name} on " in text
+    assert f"(did you mean {deployment.name}x.snapshots?)" in text
 
 
 def read_all(source, at):

@@ -54,24 +54,17 @@ def test_only_committed_records_are_answered_live_and_after_a_kill(deployment, m
         wait_until(lambda: deployment.committed() == deployment.ends())
         assert worker.terminate() == 0
     expected = [(m.partition(), m.offset()) for m in read_topic(deployment.broker, deployment.input)]
-    assert len(expected) == 1200
-    assert deployment.answers() == expected
+    assert (len(expected), deployment.answers()) == (1200, expected)
 
 
 @BOTH
 def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
     mode = {"delivery.mode": mode}
     produce(deployment.broker, deployment.input, records(2000))
-    with deployment.worker(settings=mode) as worker:
-        worker.wait_for(lambda health: health["records"] == 2000)
-        assert worker.terminate() == 0
-        assert worker.log().splitlines()[-1].endswith("the worker ends: SIGTERM")
+    assert deployment.work(2000, settings=mode).splitlines()[-1].endswith("the worker ends: SIGTERM")
     assert deployment.committed() == deployment.ends()
     produce(deployment.broker, deployment.input, records(400, first=2000))
-    with deployment.worker(settings=mode) as worker:
-        worker.wait_for(lambda health: health["records"] == 400)
-        assert worker.terminate() == 0
-        assert "0 records learned again" in worker.log()
+    assert "0 records learned again" in deployment.work(400, settings=mode)
     assert deployment.answers() == [(partition, offset) for partition in range(4) for offset in range(600)]
 
 
@@ -79,9 +72,7 @@ def test_a_clean_stop_leaves_nothing_to_learn_again(deployment, mode):
 def test_compressed_inputs_are_read(broker, codec):
     deployment = Deployment(broker, partitions=1)
     produce(broker, deployment.input, records(500, 1), compression_type=codec)
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == 500)
-        assert worker.terminate() == 0
+    deployment.work(500)
     assert deployment.answers() == [(0, offset) for offset in range(500)]
 
 
@@ -92,9 +83,7 @@ def test_large_records_and_dead_letters_leave_their_neighbours_unharmed(broker):
     small = [value for _, _, value in records(40, 1)]
     values = [*small[:20], noise, *small[20:30], huge, b"no JSON", *small[30:]]
     produce(broker, deployment.input, [(0, b"k", value) for value in values], message_max_bytes=12_000_000)
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == len(values))
-        assert worker.terminate() == 0
+    deployment.work(len(values))
     dead = {20: noise, 31: huge, 32: b"no JSON"}
     assert [offset for _, offset in deployment.answers()] == [n for n in range(len(values)) if n not in dead]
     dead_letters = read_topic(broker, f"{deployment.name}.dead-letters")
@@ -110,9 +99,7 @@ def test_large_records_and_dead_letters_leave_their_neighbours_unharmed(broker):
 def test_answers_say_where_they_come_from(broker):
     deployment = Deployment(broker, partitions=2, settings={"input.id_path": "id", "prepare.scale": "warmup"})
     produce(broker, deployment.input, records(300, 2), headers=[("traceparent", b"00-1-2-03")])
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == 300)
-        assert worker.terminate() == 0
+    deployment.work(300)
     answers = read_topic(broker, f"{deployment.name}.assignments")
     assert len(answers) == 300
     for answer in answers:

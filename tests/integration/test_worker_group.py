@@ -10,7 +10,7 @@ from tests.integration.workers import Deployment, records
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
-SLOW = ("tests.integration.slow_worker", "0.0004", "worker")
+SLOW = ("tests.integration.paced_worker", "0.0004", "worker")
 PATIENT = {"broker.session_timeout": 60, "delivery.transaction_timeout": 60}
 """What waits for one of these takes a minute; what takes a third of it waited for neither."""
 BACKLOG = 100_000
@@ -57,8 +57,7 @@ def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode)
     assert max(joined, stopped, left) < 20, (joined, stopped, left)
     answers = deployment.answers()
     assert len(answers) > 2_500
-    by_partition = {p: [offset for q, offset in answers if q == p] for p in range(4)}
-    for offsets in by_partition.values():
+    for offsets in {p: [offset for q, offset in answers if q == p] for p in range(4)}.values():
         assert offsets == list(range(len(offsets)))
 
 

@@ -9,10 +9,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -25,32 +23,9 @@ CLI = ("resonance.pipeline.cli.main", "worker")
 
 
 class WorkerProcess:
-    """``resonance worker`` with its health page and its log.
+    """``resonance worker`` with its health page and its log; `forked` it begins where all imports are done."""
 
-    Parameters
-    ----------
-    settings : mapping
-        Dotted settings, given as options.
-    command : sequence of str
-        Python module to run, and its first arguments.
-    arguments : sequence of str
-        Further options.
-    environment : mapping, optional
-        Variables added to the present ones.
-    forked : bool
-        Begin where all imports are done, which is what tests of a running worker need; without it in a new interpreter,
-        as a user starts it.
-    """
-
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        *,
-        command: Sequence[str] = CLI,
-        arguments: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-        forked: bool = False,
-    ) -> None:
+    def __init__(self, settings, *, command=CLI, arguments=(), environment=None, forked=False):
         self.port = int(settings.get("worker.web_port", 0)) or free_port()
         given = {**settings, "worker.web_port": self.port}
         options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
@@ -71,10 +46,10 @@ class WorkerProcess:
                 preexec_fn=die_with_parent(),  # noqa: PLW1509 - as for the broker
             )
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, kind, error, trace):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
@@ -82,12 +57,11 @@ class WorkerProcess:
         if error is not None:
             error.add_note(f"the worker on port {self.port} said:\n{self.log()}")
 
-    def log(self) -> str:
-        """Everything it has said so far."""
+    def log(self):
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
-    def health(self) -> dict[str, Any]:
+    def health(self):
         """What its health page says; empty while there is none."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
@@ -97,7 +71,7 @@ class WorkerProcess:
         except OSError:
             return {}
 
-    def wait_for(self, condition: Callable[[dict[str, Any]], object], timeout: float = 40) -> dict[str, Any]:
+    def wait_for(self, condition, timeout=40):
         """Wait until its health page says something."""
         end = time.monotonic() + timeout
         while True:
@@ -108,20 +82,25 @@ class WorkerProcess:
             assert time.monotonic() < end, f"not within {timeout:g} s, it says {health}:\n{self.log()}"
             time.sleep(0.05)
 
-    def ready(self, timeout: float = 60) -> dict[str, Any]:
+    def ready(self, timeout=60):
         """Wait until records flow; compiling an engine for the first time takes long."""
         return self.wait_for(lambda health: health["ready"], timeout)
 
-    def ended(self, timeout: float = 40) -> int:
-        """Wait for its end; return the exit code."""
+    def ended(self, timeout=40):
         return self.process.wait(timeout)
 
-    def terminate(self, timeout: float = 40) -> int:
+    def last_line(self, code, timeout=30):
+        """Wait for its end with an exit code and no traceback; return what it said last."""
+        assert self.ended(timeout) == code, self.log()
+        assert "Traceback" not in self.log()
+        return self.log().rstrip().splitlines()[-1]
+
+    def terminate(self, timeout=40):
         """End it as Kubernetes does; return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.ended(timeout)
 
-    def kill(self) -> None:
+    def kill(self):
         """End it as a power failure does."""
         self.process.kill()
         self.process.wait()
@@ -130,7 +109,7 @@ class WorkerProcess:
 class Deployment:
     """A pipeline on a broker, with an input topic of its own."""
 
-    def __init__(self, broker: str, *, partitions: int = 4, settings: Mapping[str, Any] | None = None, **topic: Any):
+    def __init__(self, broker, *, partitions=4, settings=None, **topic):
         self.broker = broker
         self.partitions = partitions
         self.name = topic_name("pipeline")
@@ -146,38 +125,48 @@ class Deployment:
             **(settings or {}),
         }
 
-    def worker(self, *, settings: Mapping[str, Any] | None = None, **how: Any) -> WorkerProcess:
+    def worker(self, *, settings=None, **how):
         """Start a worker."""
         return WorkerProcess({**self.settings, **(settings or {})}, **{"forked": True, **how})
 
-    def answers(self) -> list[tuple[int, int]]:
-        """Partition and offset of the record of each assignment, in their order."""
-        sources = [json.loads(m.value())["source"] for m in read_topic(self.broker, f"{self.name}.assignments")]
-        return [(source["partition"], source["offset"]) for source in sources]
+    def work(self, records, **how):
+        """Let a worker process so many records and stop; return its log."""
+        with self.worker(**how) as worker:
+            worker.wait_for(lambda health: health["records"] == records)
+            assert worker.terminate() == 0
+        return worker.log()
 
-    def committed(self) -> dict[int, int]:
+    def payloads(self, kind="assignments"):
+        """The messages of an output topic."""
+        return [json.loads(message.value()) for message in read_topic(self.broker, f"{self.name}.{kind}")]
+
+    def answers(self):
+        """Partition and offset of the record of each assignment, in their order."""
+        return [(answer["source"]["partition"], answer["source"]["offset"]) for answer in self.payloads()]
+
+    def committed(self):
         """The group's committed offsets."""
-        with consumer(self.broker, self.name) as asked:
+        with consumer(self.broker, self.name) as wanted:
             places = [TopicPartition(self.input, partition) for partition in range(self.partitions)]
             try:
-                return {place.partition: place.offset for place in asked.committed(places, timeout=20)}
+                return {place.partition: place.offset for place in wanted.committed(places, timeout=20)}
             except KafkaException as error:
                 # A broker that has just begun has no coordinator of groups yet.
                 if error.args[0].code() not in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
                     raise
                 return {}
 
-    def ends(self) -> dict[int, int]:
+    def ends(self):
         """Where the input's partitions end, markers included."""
-        with consumer(self.broker, self.name) as asked:
+        with consumer(self.broker, self.name) as wanted:
             return {
-                partition: asked.get_watermark_offsets(TopicPartition(self.input, partition), timeout=20)[1]
+                partition: wanted.get_watermark_offsets(TopicPartition(self.input, partition), timeout=20)[1]
                 for partition in range(self.partitions)
             }
 
 
 @contextmanager
-def consumer(broker: str, group: str) -> Iterator[Consumer]:
+def consumer(broker, group):
     """A client of a group that never joins it."""
     made = Consumer(
         {
@@ -193,7 +182,7 @@ def consumer(broker: str, group: str) -> Iterator[Consumer]:
         made.close()
 
 
-def records(count: int, partitions: int = 4, *, first: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+def records(count, partitions=4, *, first=0):
     """Yield (partition, key, value) of records with four features around a few places."""
     for n in range(first, first + count):
         place = n * 2654435761 % 5
@@ -201,7 +190,7 @@ def records(count: int, partitions: int = 4, *, first: int = 0) -> Iterator[tupl
         yield n % partitions, b"k%d" % (n % 7), json.dumps({"id": f"r{n}", "features": features}).encode()
 
 
-def wait_until(condition: Callable[[], Any], timeout: float = 30) -> None:
+def wait_until(condition, timeout=30):
     """Ask until it is so."""
     end = time.monotonic() + timeout
     while not condition():

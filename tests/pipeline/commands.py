@@ -6,7 +6,7 @@ import pytest
 from resonance.pipeline.cli import main
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def run(monkeypatch, *arguments):
     """Run the command line and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["resonance", *arguments])
     with pytest.raises(SystemExit) as ended:

@@ -1,6 +1,4 @@
-"""A cluster whose topics a test makes up; nothing is asked of a broker."""
-
-from collections.abc import Mapping, Sequence
+"""A cluster whose topics a test makes up; no broker is needed."""
 
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 
@@ -9,39 +7,27 @@ CONFIG = {"cleanup.policy": "delete", "max.message.bytes": "1048588", "retention
 
 
 class FakeCluster(ClusterAdmin):
-    """Answers from what it is given; topics that are made are kept.
+    """Answers from partitions and configuration (beside `CONFIG`) of each topic; keeps those that are made."""
 
-    Parameters
-    ----------
-    topics : mapping of str to (int, mapping)
-        Partitions and configuration, beside `CONFIG`, of each topic that there is.
-    """
-
-    def __init__(self, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
+    def __init__(self, topics):
         self.servers = "kafka:9092"
         self._client = {"bootstrap.servers": self.servers, "sasl.username": "shop"}
         self.embedded = False
         self.topics = dict(topics)
-        self.operations: dict[str, frozenset[str]] = {}
+        self.operations = {}
 
-    def find(
-        self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
-    ) -> dict[str, FoundTopic]:
-        """The topics that there are."""
+    def find(self, topics, operations=None):
         there = {name: self.topics[name] for name in topics if name in self.topics}
         return {name: FoundTopic(f"id-{name}", n, self.operations.get(name)) for name, (n, _) in there.items()}
 
-    def configs(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Their configuration."""
+    def configs(self, topics):
         return {name: {**CONFIG, **self.topics[name][1]} for name in topics}
 
-    def partition_counts(self) -> dict[str, int]:
-        """Their partitions."""
+    def partition_counts(self):
         return {name: partitions for name, (partitions, _) in self.topics.items()}
 
-    def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
-        """Keep it."""
+    def create(self, topic, partitions, config, command):
         self.topics[topic] = partitions, config
 
-    def wait_for_leaders(self, topics: Sequence[str]) -> None:
+    def wait_for_leaders(self, topics):
         """All have leaders."""

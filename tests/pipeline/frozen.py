@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 import orjson
 import pytest
 from resonance.pipeline import mismatches
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.recovery import recovery
 
 from tests.pipeline.commands import run
@@ -28,13 +27,12 @@ Scenario = Callable[[pytest.MonkeyPatch], MemoryDeployment]
 DIGESTS = Path(__file__).parents[1] / "data" / "frozen_bytes.json"
 
 
-def command(patch: pytest.MonkeyPatch, deployment: MemoryDeployment, *arguments: str) -> None:
+def command(patch, deployment, *arguments):
     """Run a command on a deployment."""
-    patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(patch, *arguments) == 0
 
 
-def dense(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def dense(patch):
     """Two partitions, two streams in each, snapshots when they are due, an archive on the way."""
     made = MemoryDeployment(patch, 2)
     made.work(250)
@@ -43,12 +41,12 @@ def dense(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def caea(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def caea(patch):
     """Another engine, features that the first records name, records that are no use."""
     made = MemoryDeployment(patch, engine__name="caea", input__features="x", input__id_path="id")
     log = made.logs[TOPIC, 0]
     for i, record in enumerate(log):
-        x = orjson.loads(record.value or b"")
+        x = orjson.loads(record.value)
         log[i] = record._replace(value=orjson.dumps({"id": x.pop("id"), "x": {**x, "net": i % 7}}))
     for offset, value in ((3, b"{"), (71, b'{"x": {"cpu": 1}}'), (150, b"[]"), (300, None), (599, b'{"x": "much"}')):
         log[offset] = log[offset]._replace(value=value)
@@ -57,7 +55,7 @@ def caea(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def crashed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def crashed(patch):
     """A worker that was killed after commits without a snapshot."""
     made = MemoryDeployment(patch)
     made.work(200, everything=True)
@@ -66,12 +64,12 @@ def crashed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def rounded(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def rounded(patch):
     """Features in steps, which are spread by the number of each record, over a crash."""
     made = MemoryDeployment(patch)
     log = made.logs[TOPIC, 0]
     for i, record in enumerate(log):
-        value = orjson.loads(record.value or b"")
+        value = orjson.loads(record.value)
         value |= {"cpu": round(value["cpu"], 1), "latency_ms": round(value["latency_ms"], -1)}
         log[i] = record._replace(value=orjson.dumps(value))
     made.work(200, everything=True)
@@ -80,7 +78,7 @@ def rounded(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def reset(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def reset(patch):
     """Everything begins anew."""
     made = MemoryDeployment(patch)
     made.work(400, everything=True, archive=True)
@@ -89,7 +87,7 @@ def reset(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def reset_stream(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def reset_stream(patch):
     """One stream begins anew."""
     made = MemoryDeployment(patch)
     made.work(300)
@@ -98,7 +96,7 @@ def reset_stream(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def rolled_back(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def rolled_back(patch):
     """Back to an archive, and on from there."""
     made = MemoryDeployment(patch)
     made.work(200, everything=True, archive=True)
@@ -108,7 +106,7 @@ def rolled_back(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def imported(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def imported(patch):
     """Back to snapshots from a file."""
     made = MemoryDeployment(patch)
     made.work(200, everything=True)
@@ -121,7 +119,7 @@ def imported(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def new_version(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def new_version(patch):
     """Other settings, and new models where the old ones stood."""
     made = MemoryDeployment(patch)
     made.work(350, everything=True)
@@ -131,7 +129,7 @@ def new_version(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def sparse(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def sparse(patch):
     """Words of a vocabulary that grows."""
     made = MemoryDeployment(
         patch,
@@ -147,7 +145,7 @@ def sparse(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def labels(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def labels(patch):
     """Labels that come later, through routes, to workers that are killed."""
     made = labelled(patch)
     made.turn(0.3, archive=True, everything=True)
@@ -158,7 +156,7 @@ def labels(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def rekeyed(patch):
     """Streams by a field, with killed workers, a new version and an archive."""
     made = both_hops(patch)
     made.turn(0.4, archive=True, everything=True)
@@ -171,7 +169,7 @@ def rekeyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-def keyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
+def keyed(patch):
     """The levels of a hierarchy in tasks of their own, with killed workers."""
     made = both_hops(patch, **KEYED, snapshots__records=150)
     made.turn(0.4, archive=True)
@@ -184,7 +182,7 @@ def keyed(patch: pytest.MonkeyPatch) -> MemoryDeployment:
     return made
 
 
-SCENARIOS: dict[str, Scenario] = {
+SCENARIOS = {
     scenario.__name__: scenario
     for scenario in (
         *(dense, caea, crashed, rounded, reset, reset_stream, rolled_back),
@@ -193,15 +191,9 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def digests(deployment: MemoryDeployment) -> dict[str, str]:
-    """Digest of every topic that the deployment writes, and of its offsets.
-
-    Parameters
-    ----------
-    deployment : MemoryDeployment
-        After its last record.
-    """
-    given: Settings = deployment.given
+def digests(deployment):
+    """Digest of every topic that the deployment writes, and of its offsets."""
+    given = deployment.given
     own = {*given.input.topics, given.labels.topic}
     found = {}
     for topic in sorted({topic for topic, _ in deployment.logs} - own):
@@ -215,7 +207,7 @@ def digests(deployment: MemoryDeployment) -> dict[str, str]:
     return {**found, "offsets": hashlib.sha256(repr(places).encode()).hexdigest()[:16]}
 
 
-def main() -> None:
+def main():
     found = {}
     for name, scenario in SCENARIOS.items():
         with pytest.MonkeyPatch.context() as patch:

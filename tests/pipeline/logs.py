@@ -1,54 +1,40 @@
 """A log in memory behind the reading part of a `LogReader`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
-from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.records import Record
 
 
 class MemoryReader:
-    """Reads partitions that tests fill.
+    """Reads partitions that tests fill; `firsts` says where a log begins whose first records are deleted."""
 
-    Attributes
-    ----------
-    logs : dict of (topic, partition) to list of Record
-        What there is; offsets may have gaps.
-    firsts : dict of (topic, partition) to int
-        Where a log begins whose first records are deleted.
-    seen : list of Record
-        Every record that was handed over.
-    """
+    def __init__(self):
+        self.logs = {}
+        self.firsts = {}
+        self.seen = []
 
-    def __init__(self) -> None:
-        self.logs: dict[TopicPartition, list[Record]] = {}
-        self.firsts: dict[TopicPartition, int] = {}
-        self.seen: list[Record] = []
-
-    def append(self, at: TopicPartition, message: Message, timestamp: int = 0, gap: int = 0) -> Record:
+    def append(self, at, message, timestamp=0, gap=0):
         """Append a message behind a gap."""
         log = self.logs.setdefault(at, [])
         offset = (log[-1].offset + 1 if log else 0) + gap
         log.append(Record(*at, offset, timestamp, message.key, message.value, message.headers))
         return log[-1]
 
-    def has(self, at: TopicPartition) -> bool:
+    def has(self, at):
         return at in self.logs
 
-    def bounds(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+    def bounds(self, partitions):
         # A marker stands behind the last record.
         return {
             at: (self.firsts.get(at, 0), self.logs[at][-1].offset + 2 if self.logs.get(at) else 0) for at in partitions
         }
 
-    def offsets_at(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
+    def offsets_at(self, partitions, moment):
         return {
             at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)
             for at in partitions
         }
 
-    def read(
-        self, ranges: Mapping[TopicPartition, OffsetRange], batch: int = 5_000
-    ) -> Iterator[tuple[TopicPartition, list[Record]]]:
+    def read(self, ranges, batch=5_000):
         for at, (first, end) in ranges.items():
             assert first >= self.firsts.get(at, 0), "deleted"
             found = [record for record in self.logs[at] if first <= record.offset < end]

@@ -1,22 +1,19 @@
 """A deployment in memory: topics that are lists, and workers of one hop or two in a few lines."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
 
 import pytest
 from resonance.pipeline.checkpoint import archive_writer, restore
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
+from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import (
     drain_subtrees,
     entry,
@@ -27,26 +24,24 @@ from resonance.pipeline.recovery import (
     rewrite,
     rollback,
 )
-from resonance.pipeline.recovery.rewrite import Change
+from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.replay import bootstrapping, opening
-from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.verify import verify as verifying
-from resonance.pipeline.verify.verify import Verdict
 
 from tests.pipeline.logs import MemoryReader
 from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
-READERS: Sequence[Any] = (
+READERS = (
     *(archive_writer, bootstrapping, drain_subtrees, import_checkpoint, log_reader, new_version),
     *(opening, recovery, reset, restore, rollback),
 )
 """Modules that read logs."""
-WRITERS: Sequence[Any] = (bootstrapping, new_version, recovery, reset, rewrite)
+WRITERS = (bootstrapping, new_version, recovery, reset, rewrite)
 """Modules that write changes."""
-EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events")
+EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "alerts")
 """Kinds of output topics."""
-KEYED: dict[str, Any] = {
+KEYED = {
     "stream": "partition",
     "hierarchy": "keyed",
     "engine__name": "hcaea",
@@ -60,45 +55,22 @@ KEYED: dict[str, Any] = {
 
 
 class MemoryDeployment(MemoryReader):
-    """Topics of one deployment, and what reads and changes them, instead of a broker.
+    """Topics of one deployment, and what reads and changes them; with routes `records` are those of all inputs."""
 
-    Parameters
-    ----------
-    patch : MonkeyPatch
-        Puts it in the place of a `LogReader` and of what writes changes.
-    partitions : int
-        Partitions of the input.
-    records : int
-        Records of each partition; with routes, of all together.
-    routes, labels : int
-        Partitions of the routes, and of the topic of labels.
-    **changed : object
-        Settings other than `LIVELY`.
-    """
-
-    def __init__(
-        self,
-        patch: pytest.MonkeyPatch,
-        partitions: int = 1,
-        records: int = 600,
-        *,
-        routes: int = 0,
-        labels: int = 0,
-        **changed: Any,
-    ) -> None:
+    def __init__(self, patch, partitions=1, records=600, *, routes=0, labels=0, **changed):
         super().__init__()
         self.partitions = range(partitions)
         own = {"stream": "field:country", "input__id_path": "id"} if routes else {"stream": "key"}
-        self.given: Settings = settings(**{**own, **changed})
+        self.given = settings(**{**own, **changed})
         ids = {TOPIC: "id-1", self.given.topic("routes"): "id-2", self.given.labels.topic or "": "id-3"}
         self.source = DeploymentContext.of(self.given, {}, Deployment(partitions, ids, routes=routes, labels=labels))
-        self.offsets: dict[TopicPartition, int] = {}
-        self.written: list[Change] = []
-        self.waited: list[int] = []
-        self.beside: dict[TopicPartition, str] = {}
+        self.offsets = {}
+        self.written = []
+        self.waited = []
+        self.beside = {}
         # A change is written, but for the offsets.
         self.stopped = False
-        self.members: list[str] | None = None
+        self.members = None
         for kind in (*EMITTED, "snapshots", "archive", *(["routes"] if routes else [])):
             self.logs |= {(self.given.topic(kind), number): [] for number in range(max(partitions, routes, labels))}
         self.logs |= {(TOPIC, number): [] for number in self.partitions}
@@ -109,7 +81,7 @@ class MemoryDeployment(MemoryReader):
             self.grow(records)
         self.serve(patch)
 
-    def serve(self, patch: pytest.MonkeyPatch) -> None:
+    def serve(self, patch):
         """Let every command find this deployment."""
         for module in READERS:
             patch.setattr(module, "LogReader", lambda *_: self)
@@ -119,32 +91,33 @@ class MemoryDeployment(MemoryReader):
         self._archived = STAMP
         patch.setattr(archive_writer, "ArchiveWriter", partial(ArchiveWriter, now=self._now))
         patch.setattr(entry, "open_source", lambda _: self.source)
+        patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.given)
         patch.setattr(rewrite, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
         patch.setattr(opening, "read_logs", lambda *_: self.source.deployment)
         patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         pass
 
-    def notes(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str]:
+    def notes(self, partitions):
         return {at: self.beside.get(at, "") for at in partitions}
 
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def committed(self, partitions):
         return {at: self.offsets.get(at, NO_OFFSET) for at in partitions}
 
-    def settled_bounds(self, partitions: Sequence[TopicPartition], seconds: float) -> dict[TopicPartition, OffsetRange]:
+    def settled_bounds(self, partitions, seconds):
         return self.bounds(list(partitions))
 
-    def _now(self) -> float:
+    def _now(self):
         self._archived += 1_000
         return self._archived / 1_000
 
-    def grow(self, records: int) -> None:
+    def grow(self, records):
         """Append records to the input."""
         for partition in self.partitions:
             begin = len(self.logs[TOPIC, partition])
@@ -152,39 +125,38 @@ class MemoryDeployment(MemoryReader):
                 message = Message(b"ab"[i % 3 % 2 :][:1], value_of(row, id=f"r{i}"), [])
                 self.append((TOPIC, partition), message, timestamp=STAMP + 1_000 * i)
 
-    def expire(self, topic: str, below: int, partition: int = 0) -> None:
+    def expire(self, topic, below, partition=0):
         """Delete the first records of a partition, as retention does."""
         self.logs[topic, partition] = [record for record in self.logs[topic, partition] if record.offset >= below]
         self.firsts[topic, partition] = below
 
-    def recorded(self, kind: str = "assignments", partition: int = 0) -> list[Any]:
-        """The log of an output."""
+    def recorded(self, kind="assignments", partition=0):
         return self.logs[self.given.topic(kind), partition]
 
-    def replace(self, kind: str, place: int, **values: Any) -> None:
+    def replace(self, kind, place, **values):
         """Change a recorded output."""
         log = self.recorded(kind)
         log[place] = log[place]._replace(**values)
 
-    def again(self, kind: str, first: int, end: int) -> None:
+    def again(self, kind, first, end):
         """Record outputs once more, as a worker does that delivers at least once and was killed."""
         for record in self.recorded(kind)[first:end]:
             self.append((self.given.topic(kind), 0), Message(record.key, record.value, record.headers))
 
-    def changed(self, **values: Any) -> Settings:
+    def changed(self, **values):
         return settings(**{"stream": "key", **values})
 
-    def verify(self, given: Settings | None = None, fresh: bool = False, **span: Any) -> Verdict:
+    def verify(self, given=None, fresh=False, **span):
         return verifying.verify(given or self.given, Span.parse(**span), fresh=fresh)
 
-    def take_settings(self, given: Settings) -> None:
+    def take_settings(self, given):
         """Go on with other settings."""
         self.given, self.source = given, DeploymentContext.of(given, {}, self.source.deployment)
 
-    def task(self, topic: str, partition: int) -> Any:
-        return make_task(self.given, topic, partition, **self.source.deployment.counts)
+    def task(self, topic, partition):
+        return tasks_of(self.source)(self.given, topic, partition)
 
-    def restored(self, topic: str) -> dict[TopicPartition, RestoredPartition[Task]]:
+    def restored(self, topic):
         """Every partition of a topic as a worker finds it."""
         assigned = [at for at in self.source.logs if at[0] == topic]
         with pytest.MonkeyPatch.context() as patch:
@@ -192,27 +164,24 @@ class MemoryDeployment(MemoryReader):
             patch.setattr(restore, "LogReader", lambda *_: self)
             return restore_partitions(self.source, assigned, self.task)
 
-    def models(self) -> dict[str, bytes]:
+    def models(self):
         """State of every stream of the second hop as a start finds it."""
         parts = self.restored(ROUTES).values()
         return {name: part.task.model(name).state() for part in parts for name in part.task.streams}
 
-    def store(self, at: TopicPartition, outputs: Outputs, **how: int) -> None:
-        """Write outputs where they go."""
+    def store(self, at, outputs, **how):
         for kind in (*EMITTED, "routes"):
             for message in outputs.of(kind):
                 to = at[1] if message.partition is None else message.partition
                 self.append((self.given.topic(kind), to), message, **how)
 
-    def archive(
-        self, at: TopicPartition, part: RestoredPartition[Task], position: int, records: Sequence[Record]
-    ) -> None:
+    def archive(self, at, part, position, records):
         writer = ArchiveWriter(self.source.archive, at[1], part.writer, 1.0, now=self._now)
         for message in writer.messages(part.task, position, records[-1].timestamp):
             self.append((self.source.archive, at[1]), message, timestamp=self._archived)
         self.append((self.source.snapshots, at[1]), writer.listed(), timestamp=STAMP)
 
-    def work(self, until: int, *, everything: bool = False, archive: bool = False, snapshots: bool = True) -> Outputs:
+    def work(self, until, *, everything=False, archive=False, snapshots=True):
         """Restore every partition of the input, process it up to an offset and commit; return the outputs.
 
         Without `snapshots` it is a worker's later commit, with which none is due, and then it is killed.
@@ -231,30 +200,10 @@ class MemoryDeployment(MemoryReader):
             self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
         return whole
 
-    def turn(
-        self,
-        share: float = 1.0,
-        *,
-        everything: bool = False,
-        archive: bool = False,
-        lost: bool = False,
-        kept: bool = True,
-        only: str | None = None,
-    ) -> dict[TopicPartition, Outputs]:
-        """Start a worker, process a share of what each log has, inputs first, commit and be killed.
+    def turn(self, share=1.0, *, everything=False, archive=False, lost=False, kept=True, only=None):
+        """Process a share of what waits in each log, inputs first, commit and be killed.
 
-        Parameters
-        ----------
-        share : float
-            Of the records that wait.
-        everything, archive : bool
-            What the commit writes.
-        lost : bool
-            The commit fails: outputs were stored, and neither snapshots nor offsets, as under at least once.
-        kept : bool
-            The commit writes snapshots where they are due.
-        only : str, optional
-            The only topic that is processed.
+        The commit fails if it is `lost`: outputs were stored, and neither snapshots nor offsets, as at least once.
         """
         found = {}
         for topic in [only] if only else self.source.identities:
@@ -275,7 +224,7 @@ class MemoryDeployment(MemoryReader):
                 self.offsets[at] = position
         return found
 
-    def write(self, source: DeploymentContext, changed: Sequence[Change], *, atomic: bool) -> None:
+    def write(self, source, changed, *, atomic):
         """Do what `changes.write` does."""
         for change in changed:
             for message in change.messages:
@@ -295,8 +244,5 @@ class MemoryDeployment(MemoryReader):
         self.written += changed
 
 
-def rekeyed(
-    patch: pytest.MonkeyPatch, partitions: int = 2, routes: int = 3, records: int = 900, **changed: Any
-) -> MemoryDeployment:
-    """A deployment of two hops."""
+def rekeyed(patch, partitions=2, routes=3, records=900, **changed):
     return MemoryDeployment(patch, partitions, records, routes=routes, **changed)

@@ -1,8 +1,5 @@
 """Sparse records of both forms, and settings under which they are learned."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
@@ -14,13 +11,13 @@ Entries = list[tuple[int, float]]
 """Index and value of each entry of a record."""
 
 
-def sparse_settings(**changes: Any) -> Settings:
+def sparse_settings(**changes):
     """SA-ART on the path ``words``, with changes; a dot in a name is written ``__``."""
     given = {"input.topics": [TOPIC], "input.sparse": "words", "engine.name": "sa_art", "stream": "partition"}
     return Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
 
 
-def entries(count: int, seed: int = 0, vocabulary: int = 60) -> list[Entries]:
+def entries(count, seed=0, vocabulary=60):
     """Records of four topics with words of their own and a few of all, in no order; later words are new ones."""
     rng = np.random.default_rng(seed)
     found = []
@@ -34,23 +31,23 @@ def entries(count: int, seed: int = 0, vocabulary: int = 60) -> list[Entries]:
     return found
 
 
-def by_name(record: Entries) -> Any:
+def by_name(record):
     return {f"w{index:02}": value for index, value in record}
 
 
-def by_index(record: Entries) -> Any:
+def by_index(record):
     return {"indices": [index for index, _ in record], "values": [value for _, value in record]}
 
 
-def sparse_record(offset: int, words: Any, key: bytes | None = None, **members: Any) -> Record:
+def sparse_record(offset, words, key=None, **members):
     value = orjson.dumps({"id": f"r{offset}", "words": words, **members})
     return Record(TOPIC, 0, offset, STAMP + 13 * offset, key, value)
 
 
-def sparse_records(words: Sequence[Any], keys: Sequence[bytes | None] = (None,)) -> list[Record]:
+def sparse_records(words, keys=(None,)):
     return [sparse_record(i, each, keys[i % len(keys)]) for i, each in enumerate(words)]
 
 
-def dense(record: Entries, vocabulary: int = 60) -> Mapping[str, float]:
+def dense(record, vocabulary=60):
     """The same record with everything in it."""
     return {f"w{index:02}": 0.0 for index in range(vocabulary)} | dict(by_name(record))

@@ -1,37 +1,35 @@
 """Records with clusters that come, move and go, and what tests ask of a partition task."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Outputs, Record, StreamSnapshot
+from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import NO_CONTEXT
 
 TOPIC = "features"
 STAMP = 1_700_000_000_000
-LIVELY: dict[str, Any] = {
+LIVELY = {
     "input.topics": [TOPIC],
     "input.features": ["cpu", "latency_ms", "net.in"],
     "engine.min_cluster_records": 5,
     "prepare.warmup_records": 60,
 }
 """Settings under which clusters change often, with `FORGETFUL` or `BRISK`."""
-FORGETFUL: dict[str, Any] = {"engine.landmarks": 64, "engine.memory": 100, "engine.expire_records": 100}
+FORGETFUL = {"engine.landmarks": 64, "engine.memory": 100, "engine.expire_records": 100}
 """What belongs to `LIVELY` with the default engine."""
-BRISK: dict[str, Any] = {"engine.lambda": 20}
+BRISK = {"engine.lambda": 20}
 """What belongs to `LIVELY` with another engine."""
 
 
-def settings(**changes: Any) -> Settings:
+def settings(**changes):
     """`LIVELY` with changes, without what is None; a dot in a name is written ``__``."""
     own = FORGETFUL if changes.get("engine__name", "modal") == "modal" else BRISK
     given = {**LIVELY, **own, **{name.replace("__", "."): value for name, value in changes.items()}}
     return Settings.of({name: value for name, value in given.items() if value is not None})
 
 
-def points(count: int, seed: int = 0, dimension: int = 3) -> np.ndarray[Any, np.dtype[np.float64]]:
+def points(count, seed=0, dimension=3):
     """Points of five blobs; each stays away for a while and wanders slowly."""
     rng = np.random.default_rng(seed)
     centres = rng.random((5, dimension)) * [1.0, 400.0, *[8.0] * (dimension - 2)][:dimension]
@@ -44,14 +42,12 @@ def points(count: int, seed: int = 0, dimension: int = 3) -> np.ndarray[Any, np.
     return np.array(rows)
 
 
-def value_of(row: Sequence[float], **members: Any) -> bytes:
+def value_of(row, **members):
     cpu, latency, inward = row
     return orjson.dumps({"cpu": cpu, "latency_ms": latency, "net": {"in": inward}, **members})
 
 
-def records(
-    rows: Iterable[Sequence[float]], first: int = 0, keys: Sequence[bytes | None] | None = None
-) -> list[Record]:
+def records(rows, first=0, keys=None):
     """One record for each row, offsets with the gaps that transaction markers leave."""
     result = []
     for i, row in enumerate(rows, first):
@@ -60,27 +56,44 @@ def records(
     return result
 
 
-def task(given: Settings | None = None) -> PartitionTask:
-    return PartitionTask(given or settings(), TOPIC, 0)
+def task(given=None, context=NO_CONTEXT):
+    return PartitionTask(given or settings(), TOPIC, 0, context)
 
 
-def run(worker: PartitionTask, log: Sequence[Record], size: int | None = None) -> Outputs:
+def run(worker, log, size=None):
     """Process a log in batches of a size and join the outputs."""
     whole = Outputs()
     for start in range(0, len(log), size or max(1, len(log))):
-        join(whole, worker.process(log[start : start + (size or len(log))]))
+        whole.add(worker.process(log[start : start + (size or len(log))]))
     return whole
 
 
-def join(whole: Outputs, part: Outputs) -> None:
-    whole.add(part)
+def alike(given, log, sizes=(1, 7, 1000), stops=()):
+    """Process a log whole, in batches, and with a restart: all is the same; return the task and its outputs."""
+    whole = task(given)
+    expected = run(whole, log)
+    for size in sizes:
+        part = task(given)
+        assert run(part, log, size) == expected
+        assert states(part) == states(whole)
+        assert part.partition_state() == whole.partition_state()
+    for stop in stops:
+        worker = task(given)
+        outputs = run(worker, log[:stop], 97)
+        fresh = restored(
+            given, worker.partition_state(), [worker.snapshot(name) for name in worker.pending(everything=True)]
+        )
+        outputs.add(run(fresh, log[stop:], 11))
+        assert outputs == expected
+        assert states(fresh) == states(whole)
+    return whole, expected
 
 
-def states(worker: PartitionTask) -> dict[str, bytes]:
+def states(worker):
     return {model.name: model.state() for model in worker._streams}
 
 
-def restore(fresh: Any, state: bytes, snapshots: Iterable[StreamSnapshot]) -> None:
+def restore(fresh, state, snapshots):
     """Let a new task go on from snapshots, after these went over the topic."""
     fresh.restore_partition(state)
     for snapshot in snapshots:
@@ -88,7 +101,7 @@ def restore(fresh: Any, state: bytes, snapshots: Iterable[StreamSnapshot]) -> No
         fresh.restore(StreamSnapshot(snapshot.stream, snapshot.next, header, snapshot.body))
 
 
-def restored(given: Settings, state: bytes, snapshots: Iterable[StreamSnapshot]) -> PartitionTask:
+def restored(given, state, snapshots):
     """A new task that goes on from snapshots."""
     fresh = task(given)
     restore(fresh, state, snapshots)
@@ -98,22 +111,24 @@ def restored(given: Settings, state: bytes, snapshots: Iterable[StreamSnapshot])
 class Held:
     """A task, how far it came, and what its partition of the snapshots topic has."""
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task):
         self.task = task
         self.read = 0
-        self.snapshots: dict[str, StreamSnapshot] = {}
-        self.state: bytes | None = None
+        self.snapshots = {}
+        self.state = None
         self.recovery_offset = 0
 
-    def write(self, streams: Sequence[str], position: int) -> None:
+    def write(self, streams, position):
         """Write snapshots as a worker does, with what the partition knows beside them."""
-        self.snapshots |= {stream: self.task.snapshot(stream) for stream in streams}
-        for stream in self.task.dropped():
-            self.snapshots.pop(stream, None)
+        for stream, snapshot in self.task.changes(streams):
+            if snapshot is None:
+                self.snapshots.pop(stream, None)
+            else:
+                self.snapshots[stream] = snapshot
         self.recovery_offset = position if self.task.recovery_offset is None else self.task.recovery_offset
         self.state = self.task.partition_state()
 
-    def restore(self, fresh: Any, log: Sequence[Record], size: int = 10_000) -> None:
+    def restore(self, fresh, log, size=10_000):
         """Let a new task go on from what was written."""
         if self.state is not None:
             restore(fresh, self.state, self.snapshots.values())
@@ -123,11 +138,11 @@ class Held:
         self.task = fresh
 
 
-def payloads(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    return [orjson.loads(message.value or b"") for message in messages]
+def payloads(messages):
+    return [orjson.loads(message.value) for message in messages]
 
 
-def errors(message: Message, name: str = "resonance") -> dict[str, str]:
+def errors(message, name="resonance"):
     """What the text headers of a dead letter say."""
     prefix = f"{name}.error."
     return {

@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 from resonance.pipeline.demo.lifelines import draw, lines
-from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, drifted, verdict
+from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, outcome_table, verdict
 from resonance.pipeline.demo.run import Options, check_complete, follow, run
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import Telemetry
@@ -42,8 +41,7 @@ def message(name, value=b"{}"):
 def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     screen = io.StringIO()
     code = run(Options(folder=tmp_path, seconds=3, records=1500), Console(file=screen, width=120))
-    shown = screen.getvalue()
-    assert "6,000 of 6,000 assignments are identical to an uninterrupted replay" in shown
+    assert "6,000 of 6,000 assignments are identical to an uninterrupted replay" in screen.getvalue()
     assert code == 0
     figures = orjson.loads((tmp_path / "report.json").read_bytes())
     assert figures["assignments"] == {
@@ -55,7 +53,7 @@ def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     }
     answers = [orjson.loads(line) for line in (tmp_path / "assignments.jsonl").read_bytes().splitlines()]
     assert len(answers) == 6000
-    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == figures["events"]["expected"] > 0
+    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == figures["cluster_events"]["expected"] > 0
     assert (tmp_path / "lifelines.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "worker.log").read_text().count("processing from") == 2, "it was started twice"
 
@@ -111,15 +109,16 @@ def test_the_demo_says_when_the_broker_dropped_what_it_had_not_read():
 
 def test_a_comparison_counts_what_is_missing_different_and_too_much():
     expected = [[message("a"), message("b"), message("c")], []]
-    written = [[message("b"), message("c", b"other")], [message("d")]]
-    found = compare(expected, written)
+    found = compare(expected, [[message("b"), message("c", b"other")], [message("d")]])
     assert found == Comparison(expected=3, identical=1, missing=1, different=1, unexpected=1)
     assert not found.exact
     assert compare(expected, expected).exact
     twice = compare([[message("a")]], [[message("a", b"other"), message("a")]])
     assert (twice.different, twice.exact) == (1, False)
     screen = io.StringIO()
-    Console(file=screen, width=120).print(verdict(found, found, 3, [RegionQuality("r", 7, 7, 0.9, 0.95)], 1.0))
+    Console(file=screen, width=120).print(
+        verdict({"assignments": found}, 3, [RegionQuality("r", 7, 7, 0.9, 0.95)], 1.0)
+    )
     assert "1 of 3 assignments are identical" in screen.getvalue()
     assert "1 missing, 1 different, 1 too many" in screen.getvalue()
 
@@ -143,14 +142,17 @@ def test_a_story_folds_events_and_tells_them(tmp_path):
     assert [line.kind for line in story.log] == ["emerged", "split", "absorbed", "incident"]
 
 
-def test_a_drift_is_told_although_no_event_says_it():
+def test_a_drift_event_is_in_the_log_and_in_the_table():
     story = Story(Telemetry(1000))
-    story.clusters[2] = {"p2/1/6": cluster("p2/1/6"), "p2/1/0": cluster("p2/1/0")}
-    names = {"reports": "p2/1/6", "login": "p2/1/0"}
-    story.assigned[2] = [names.get(kind) for kind in story.telemetry.truth[2].tolist()]
-    assert drifted(story, 2, 150).startswith(", p2/1/6 too: latency_ms 7")
-    del story.clusters[2]["p2/1/6"]
-    assert drifted(story, 2, 150) == ""
+    feature = {"feature": "latency_ms", "change": "moved", "before": 760.0, "after": 800.0, "shift": 1.6}
+    cause = {"id": None, "source": {"topic": "t", "partition": 2, "offset": 300}}
+    unit = {"cluster": "p2/1/6", "change": ["moved"], "features": [feature]}
+    story.drift(2, orjson.dumps({"kind": "drift", "stream": "p2", "units": [unit], "cause": cause}))
+    said = "p2/1/6 moved: latency_ms 760 -> 800 (+1.6 spreads), seen at 300"
+    assert [(line.kind, line.text) for line in story.log] == [("change", said)]
+    screen = io.StringIO()
+    Console(file=screen, width=200).print(outcome_table(story))
+    assert f"▲ {said}" in screen.getvalue()
 
 
 def test_sentences_and_progress_are_plain_lines_without_a_terminal():
@@ -185,8 +187,7 @@ def test_the_live_view_leaves_the_sentences_and_takes_its_panel_away():
     story.worker = "running, pid 7"
     console.print(panel(story))
     assert "running, pid 7" in screen.getvalue()
-    assert spark([0, 5, 10]) == "▁▅█"
-    assert spark([0, 0]) == "▁▁"
+    assert (spark([0, 5, 10]), spark([0, 0])) == ("▁▅█", "▁▁")
 
 
 def test_a_line_lives_from_its_first_event_to_its_last():
@@ -200,7 +201,6 @@ def test_a_line_lives_from_its_first_event_to_its_last():
     assert np.all((second.height >= 49) & (second.height <= 81))
 
 
-def test_a_picture_is_drawn_even_of_nothing(tmp_path: Path):
-    telemetry = Telemetry(50)
-    draw(tmp_path / "picture.png", telemetry, [[]] * 4, [[None] * 50] * 4)
+def test_a_picture_is_drawn_even_of_nothing(tmp_path):
+    draw(tmp_path / "picture.png", Telemetry(50), [[]] * 4, [[None] * 50] * 4)
     assert (tmp_path / "picture.png").stat().st_size > 10_000

@@ -9,9 +9,9 @@ KNOWN = orjson.loads(DIGESTS.read_bytes())
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_bytes_on_the_topics_are_those_of_before(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_the_bytes_on_the_topics_are_those_of_before(monkeypatch, name):
     assert digests(SCENARIOS[name](monkeypatch)) == KNOWN[name]
 
 
-def test_every_digest_has_its_scenario() -> None:
+def test_every_digest_has_its_scenario():
     assert set(KNOWN) == set(SCENARIOS)

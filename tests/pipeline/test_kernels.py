@@ -42,18 +42,18 @@ def test_a_folder_that_cannot_be_written_is_said(run, monkeypatch, tmp_path):
     assert messages == f"error: {tmp_path}: no kernels were kept there; let it be a folder that can be written\n"
 
 
-def test_a_long_compilation_is_told_until_it_ends(caplog):
-    told = threading.Event()
+def test_a_long_compilation_is_reported_until_it_ends(caplog):
+    text = threading.Event()
 
     class Told(logging.Handler):
         def emit(self, record):
-            told.set()
+            text.set()
 
     logger, handler = logging.getLogger(kernels.__name__), Told()
     logger.addHandler(handler)
     try:
         with caplog.at_level(logging.INFO, kernels.__name__), kernels.log_while_compiling("caea", 0.001):
-            assert told.wait(60.0)
+            assert text.wait(60.0)
     finally:
         logger.removeHandler(handler)
     assert caplog.messages[0].startswith("still compiling the kernels of caea, after ")

@@ -73,7 +73,7 @@ def test_a_librarys_errors_are_warnings(capsys):
         (logging.WARNING, "Timer %s is overlapping (interval=%r runtime=%r)", ("watchdog", 1.0, 2.8)),
     ],
 )
-def test_late_threads_are_told_as_a_busy_machine(capsys, level, message, values):
+def test_late_threads_are_reported_as_a_busy_machine(capsys, level, message, values):
     logs.configure("info", "json")
     logging.getLogger("mode.threads").log(level, message, *values)
     said = json.loads(capsys.readouterr().err)
@@ -92,7 +92,7 @@ def test_a_library_repeats_itself_once_in_a_while():
 
     assert [said("gone"), said("gone"), said("other"), said("gone")] == ["gone", None, "other", None]
     now[0] = 30.0
-    assert [said("gone"), said("gone")] == ["gone (and 2 times more since it was said last)", None]
+    assert [said("gone"), said("gone")] == ["gone (and 2 times more since the last)", None]
 
 
 def test_what_logs_in_is_shown_at_no_level(capsys):

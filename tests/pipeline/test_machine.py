@@ -19,8 +19,7 @@ def test_what_is_loaded_is_left_alone_and_collections_are_rare():
     collect_rarely()
     assert gc.get_freeze_count() > 1000
     collections = gc.get_stats()[0]["collections"]
-    kept = [(number,) for number in range(YOUNG // 2)]
-    assert len(kept) == YOUNG // 2
+    assert len([(number,) for number in range(YOUNG // 2)]) == YOUNG // 2
     assert gc.get_stats()[0]["collections"] <= collections + 1
 
 
@@ -29,6 +28,6 @@ def test_cycles_are_still_collected():
     collect_rarely()
     before = gc.get_stats()[0]["collected"]
     for _ in range(3 * YOUNG):
-        cycle: list = []
+        cycle = []
         cycle.append(cycle)
     assert gc.get_stats()[0]["collected"] > before

@@ -47,11 +47,13 @@ class ToyTask:
     def recovery_offset(self):
         return min((first for first, _ in self.since.values()), default=None)
 
-    def dirty(self):
-        return sorted(self.since, key=lambda stream: self.since[stream][0])
+    def pending(self, *, everything=False):
+        dirty = sorted(self.since, key=lambda stream: self.since[stream][0])
+        return [stream for stream in dirty if everything or self.since[stream][1] >= self.every]
 
-    def due(self):
-        return [stream for stream in self.dirty() if self.since[stream][1] >= self.every]
+    def changes(self, streams):
+        for stream in streams:
+            yield stream, self.snapshot(stream)
 
     def snapshot(self, stream):
         self.since.pop(stream, None)
@@ -62,9 +64,6 @@ class ToyTask:
         if snapshot.header != {"version": 1}:
             raise MismatchError(f"{snapshot.stream}: header {snapshot.header}")
         self.models[snapshot.stream] = orjson.loads(snapshot.body)
-
-    def dropped(self):
-        return []
 
     def partition_state(self):
         return b"state of %d" % self.partition

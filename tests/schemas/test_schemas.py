@@ -1,7 +1,7 @@
 """The JSON Schema files and the typed payloads say the same, and good payloads pass."""
 
 import types
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import orjson
 import pytest
@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from resonance.schemas import (
     SCHEMA_NAMES,
+    Alert,
     Assignment,
     CloudEvents,
     Cluster,
@@ -21,17 +22,18 @@ from resonance.schemas import (
     source_uri,
 )
 
-PAYLOADS: dict[str, Any] = {
+PAYLOADS = {
     "assignment": Assignment,
     "cluster_event": ClusterEvent,
     "cluster": Cluster,
     "drift_event": DriftEvent,
+    "alert": Alert,
     "dead_letter": DeadLetter,
 }
 PRIMITIVES = {str: {"string"}, int: {"integer"}, float: {"number"}, bool: {"boolean"}, type(None): {"null"}}
 
 
-def agree(annotation: Any, schema: dict[str, Any], document: dict[str, Any], where: str) -> None:
+def agree(annotation, schema, document, where):
     """Assert that an annotation and a (sub)schema allow the same."""
     if "$ref" in schema:
         schema = document["$defs"][schema["$ref"].removeprefix("#/$defs/")]
@@ -63,12 +65,12 @@ def agree(annotation: Any, schema: dict[str, Any], document: dict[str, Any], whe
         assert set(kinds) == expected, where
 
 
-def test_every_schema_has_a_payload() -> None:
+def test_every_schema_has_a_payload():
     assert set(SCHEMA_NAMES) == set(PAYLOADS)
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_file_and_code_agree(name: Any) -> None:
+def test_file_and_code_agree(name):
     document = load_schema(name)
     Draft202012Validator.check_schema(document)
     assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -77,126 +79,79 @@ def test_file_and_code_agree(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_every_member_is_described(name: Any) -> None:
+def test_every_member_is_described(name):
     document = load_schema(name)
-    parts = [document, *document.get("$defs", {}).values()]
-    for part in parts:
+    for part in [document, *document.get("$defs", {}).values()]:
         assert part["description"]
         for member in part["properties"].values():
             assert "$ref" in member or member["description"]
 
 
-SOURCE: Any = {"topic": "features", "partition": 3, "offset": 17}
-CLUSTER: Any = {"id": "p3/1/2", "size": 40, "centre": {"cpu": 0.5}, "spread": {"cpu": 0.1}, "nodes": 2}
+SOURCE = {"topic": "features", "partition": 3, "offset": 17}
+CLUSTER = {"id": "p3/1/2", "size": 40, "centre": {"cpu": 0.5}, "spread": {"cpu": 0.1}, "nodes": 2}
 TIME = "2026-01-02T03:04:05.678Z"
 
 
-def good(name: str) -> dict[str, Any]:
-    assignment: Assignment = {
-        "id": None,
-        "source": SOURCE,
-        "stream": "p3",
-        "version": 1,
-        "status": "assigned",
-        "cluster": "p3/1/2",
-        "clusters": ["p3/1/2", "p3/1/7.0"],
-        "score": 0.75,
-        "novel": False,
-        "path": [7, 1],
-        "time": TIME,
-    }
-    event: ClusterEvent = {
-        "kind": "split",
-        "stream": "p3",
-        "version": 1,
-        "level": 1,
-        "seq": 4,
-        "cluster": "p3/1/3",
-        "other": "p3/1/2",
-        "before": [CLUSTER],
-        "after": [CLUSTER, CLUSTER],
+GOOD = {
+    "assignment": {
+        **{"id": None, "source": SOURCE, "stream": "p3", "version": 1, "status": "assigned", "cluster": "p3/1/2"},
+        **{"clusters": ["p3/1/2", "p3/1/7.0"], "score": 0.75, "novel": False, "path": [7, 1], "time": TIME},
+    },
+    "cluster_event": {
+        **{"kind": "split", "stream": "p3", "version": 1, "level": 1, "seq": 4, "cluster": "p3/1/3"},
+        **{"other": "p3/1/2", "before": [CLUSTER], "after": [CLUSTER, CLUSTER]},
         "reason": {"criterion": "overlap", "value": 0.05, "threshold": 0.0, "further": {"volume_ratio": 0.9}},
-        "cause": {"id": "a", "source": SOURCE},
-        "time": TIME,
-    }
-    cluster: Cluster = {
-        "id": "p3/1/7.0",
-        "stream": "p3",
-        "version": 1,
-        "level": 2,
-        "parent": [7],
-        "size": 40,
-        "centre": {"cpu": 0.5},
-        "spread": {"cpu": 0.1},
-        "nodes": 2,
-        "since": TIME,
-        "seq": 4,
-        "time": TIME,
-        "ended": "absorbed",
-        "successors": ["p3/1/7.1"],
-    }
-    drift: DriftEvent = {
-        "kind": "drift",
-        "stream": "p3",
-        "version": 1,
-        "seq": 0,
-        "detector": "score",
-        "criterion": "mean",
-        "value": 1.5,
-        "threshold": 1.0,
-        "cause": {"id": 3, "source": SOURCE},
-        "time": TIME,
-    }
-    dead_letter: DeadLetter = {
-        "topic": "features",
-        "partition": "3",
-        "offset": "17",
-        "stage": "decode",
-        "class": "not_json",
-        "message": "no",
-        "topic_id": "b3pN9hJxQ9S0",
-        "version": "2",
-    }
-    payloads: dict[str, Any] = {"assignment": assignment, "cluster_event": event, "cluster": cluster}
-    return {**payloads, "drift_event": drift, "dead_letter": dead_letter}[name]
+        **{"cause": {"id": "a", "source": SOURCE}, "time": TIME},
+    },
+    "cluster": {
+        **{**CLUSTER, "id": "p3/1/7.0", "stream": "p3", "version": 1, "level": 2, "parent": [7]},
+        **{"since": TIME, "seq": 4, "time": TIME, "ended": "absorbed", "successors": ["p3/1/7.1"]},
+    },
+    "drift_event": {
+        **{"kind": "drift", "stream": "p3", "version": 1, "seq": 0, "detector": "score", "criterion": "mean"},
+        **{"value": 1.5, "threshold": 1.0, "cause": {"id": 3, "source": SOURCE}, "time": TIME},
+    },
+    "alert": {
+        **{"kind": "opened", "rule": "new_cluster", "key": "checkout/new_cluster/p3/p3/1/2/1/0", "severity": "info"},
+        **{"stream": "p3", "version": 1, "seq": 0, "cluster": "p3/1/2", "text": "p3/1/2 holds 12 % of the records"},
+        **{"evidence": {"records": 70.0, "share": 0.12}, "setting": "engine.valley", "since": TIME},
+        **{"cause": {"id": None, "source": SOURCE}, "time": TIME},
+    },
+    "dead_letter": {
+        **{"topic": "features", "partition": "3", "offset": "17", "stage": "decode", "class": "not_json"},
+        **{"message": "no", "topic_id": "b3pN9hJxQ9S0", "version": "2"},
+    },
+}
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_a_good_payload_passes(name: Any) -> None:
-    Draft202012Validator(load_schema(name)).validate(orjson.loads(orjson.dumps(good(name))))
+def test_a_good_payload_passes(name):
+    Draft202012Validator(load_schema(name)).validate(orjson.loads(orjson.dumps(GOOD[name])))
 
 
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("assignment", {"status": "unknown"}),
-        ("assignment", {"cluster": -1}),
-        ("assignment", {"score": 1.5}),
-        ("assignment", {"path": [-1]}),
-        ("assignment", {"time": "2026-01-02 03:04:05"}),
-        ("assignment", {"id": True}),
-        ("cluster_event", {"kind": "born"}),
-        ("cluster_event", {"seq": -1}),
-        ("cluster_event", {"before": [{"id": "p3/1/2"}]}),
-        ("cluster", {"ended": "split"}),
-        ("cluster", {"since": "yesterday"}),
-        ("dead_letter", {"stage": "somewhere"}),
-        ("dead_letter", {"offset": 17}),
-        ("dead_letter", {"topic_id": ""}),
-        ("dead_letter", {"version": "second"}),
+        *(("assignment", {"status": "unknown"}), ("assignment", {"cluster": -1}), ("assignment", {"score": 1.5})),
+        *(("assignment", {"path": [-1]}), ("assignment", {"time": "2026-01-02 03:04:05"})),
+        *(("assignment", {"id": True}), ("cluster_event", {"kind": "born"}), ("cluster_event", {"seq": -1})),
+        *(("cluster_event", {"before": [{"id": "p3/1/2"}]}), ("cluster", {"ended": "split"})),
+        *(("cluster", {"since": "yesterday"}), ("dead_letter", {"stage": "somewhere"})),
+        *(("dead_letter", {"offset": 17}), ("dead_letter", {"topic_id": ""}), ("dead_letter", {"version": "second"})),
         ("drift_event", {"value": None}),
+        ("alert", {"rule": "loud"}),
     ],
 )
-def test_a_bad_payload_does_not(name: Any, change: dict[str, Any]) -> None:
+def test_a_bad_payload_does_not(name, change):
     with pytest.raises(ValidationError):
-        Draft202012Validator(load_schema(name)).validate({**good(name), **change})
+        Draft202012Validator(load_schema(name)).validate({**GOOD[name], **change})
 
 
-def test_unknown_members_pass_because_later_versions_add_some() -> None:
-    Draft202012Validator(load_schema("assignment")).validate({**good("assignment"), "added_later": 1})
+def test_unknown_members_pass_because_later_versions_add_some():
+    Draft202012Validator(load_schema("assignment")).validate({**GOOD["assignment"], "added_later": 1})
 
 
-def test_cloudevents_headers_name_the_message() -> None:
+def test_cloudevents_headers_name_the_message():
     events = CloudEvents("assignment", source_uri("shop", "features", 3))
     assert dict(events.headers("features-3-17", TIME)) == {
         "ce_specversion": b"1.0",
@@ -208,10 +163,7 @@ def test_cloudevents_headers_name_the_message() -> None:
     }
 
 
-def test_dead_letter_headers_are_text_under_the_name_of_the_deployment() -> None:
-    dead_letter: Any = good("dead_letter")
-    headers = dict(dead_letter_headers("shop", dead_letter))
-    assert headers["shop.error.class"] == b"not_json"
-    assert headers["shop.error.offset"] == b"17"
-    assert headers["shop.error.topic_id"] == b"b3pN9hJxQ9S0"
-    assert len(headers) == 8
+def test_dead_letter_headers_are_text_under_the_name_of_the_deployment():
+    headers = dict(dead_letter_headers("shop", GOOD["dead_letter"]))
+    assert (headers["shop.error.class"], headers["shop.error.offset"]) == (b"not_json", b"17")
+    assert (headers["shop.error.topic_id"], len(headers)) == (b"b3pN9hJxQ9S0", 8)

@@ -52,8 +52,8 @@ def check_room(settings: Settings, features: Sequence[str], where: str) -> None:
     if needed > taken:
         raise ConfigurationError(
             f"{where}: with hierarchy = keyed a record of {len(features):,} features can have {needed:,} bytes on "
-            f"{settings.topic('routes')}, where the settings ask for {taken:,}; say in them what a record has "
-            f"(input.dimension = {len(features)}, or a list as input.features), and the start asks for a topic that "
+            f"{settings.topic('routes')}, where the settings allow {taken:,}; say in them what a record has "
+            f"(input.dimension = {len(features)}, or a list as input.features), and the start requires a topic that "
             "takes it; or use fewer features, or choose hierarchy = local. Where models have learned already, "
             "choose another name, too: they go on under the settings that they had alone"
         )

@@ -7,6 +7,7 @@ from resonance.pipeline.repartition.keyed.operation_writer import OperationWrite
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 
 
 class RootTask(PartitionTask):
@@ -18,8 +19,10 @@ class RootTask(PartitionTask):
         Number of partitions of the routes topic; 0 where nothing is sent there.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int, routes: int) -> None:
-        super().__init__(settings, topic, partition)
+    def __init__(
+        self, settings: Settings, topic: str, partition: int, routes: int, context: TaskContext = NO_CONTEXT
+    ) -> None:
+        super().__init__(settings, topic, partition, context)
         if routes:
             self._send_by(OperationWriter(settings, topic, partition, routes))
 

@@ -15,6 +15,7 @@ from resonance.pipeline.repartition.keyed.operation_records import Part, Subtree
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
+from resonance.pipeline.task.model.stream_drift import Marks
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 STATE_REVISION: Final = 1
@@ -61,7 +62,7 @@ class SubtreeModel(StreamModel):
         self._part, self.version, self.root_node = part, part.version, part.node
         self.ended = self.listing = self.last = None
         self.sent = {}
-        self.labels = None
+        self.labels = self.drift = self.alerts = None
         self.drifts = 0
         # Messages dropped since the model was made here: they had come before, or came before their predecessor.
         self.repeated = self.early = 0
@@ -85,10 +86,9 @@ class SubtreeModel(StreamModel):
     @property
     def dimension(self) -> int:
         """Numbers in a vector that is learned."""
-        preparation: Any = self.preparation
-        return int(preparation.dimension)
+        return self.preparation.dimension
 
-    def process(self, rows: Any, row_labels: Sequence[RowLabels] = ()) -> SubtreeResult:
+    def process(self, rows: Any, row_labels: Sequence[RowLabels] = (), marks: Marks | None = None) -> SubtreeResult:
         """Apply messages in order; only the last one may be a removal.
 
         A repeat is left out, and so is a message whose predecessor has not come: it comes again, because nothing of it

@@ -1,11 +1,10 @@
 """Second stage of a keyed hierarchy: the subtrees of one partition of the routes."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-import orjson
 from resonance.engine.errors import StateError
-from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
@@ -14,13 +13,13 @@ from resonance.pipeline.repartition.keyed.operation_batch import OperationBatch,
 from resonance.pipeline.repartition.keyed.operation_records import Reader, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel, SubtreeResult
 from resonance.pipeline.repartition.keyed.subtrees import Subtrees
-from resonance.pipeline.task.encode.assignments import Encoder
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.partition_task import FORMAT, PIECE, PartitionTask
+from resonance.pipeline.task.partition_task import PIECE
+from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class PartHealth(ModelHealth):
         super().learned(model, LearnResult(events=result.events), emitted=emitted)
 
 
-class SubtreeTask(PartitionTask):
+class SubtreeTask(StreamTask):
     """Task of the subtrees whose messages are in one partition of the routes.
 
     Assignments, events and clusters go to the partition number of the record that caused them, and name its place.
@@ -51,13 +50,16 @@ class SubtreeTask(PartitionTask):
         written.
     """
 
-    def __init__(self, settings: Settings, topic: str, partition: int, inputs: int = 0) -> None:
-        super().__init__(settings, topic, partition)
+    _streams: Subtrees
+
+    def __init__(
+        self, settings: Settings, topic: str, partition: int, inputs: int = 0, context: TaskContext = NO_CONTEXT
+    ) -> None:
+        super().__init__(settings, topic, partition, context, Subtrees)
         self.health = PartHealth()
-        self._subtrees = Subtrees(settings, topic, partition)
-        self._streams = self._subtrees
-        self._learner = Learner(settings, topic, partition, self._subtrees, self.health, to_source=True)
-        self._answering = Encoder(settings, topic, partition)
+        self._learner = Learner(
+            settings, topic, partition, self._streams, self.health, context.event_bytes, to_source=True
+        )
         self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
         self._inputs = inputs
@@ -120,7 +122,7 @@ class SubtreeTask(PartitionTask):
         part = batch.messages[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
         records = batch.records.take(rows)
-        answers = self._answering.assignments(texts, records, batch.step_of(rows))
+        answers = self._encoder.assignments(texts, records, batch.step_of(rows))
         # The rows are sorted by subtree.
         order = sorted(range(len(answers)), key=records.offsets.__getitem__)
         outputs.put("assignments", [records.offsets[i] for i in order], [answers[i] for i in order])
@@ -140,15 +142,15 @@ class SubtreeTask(PartitionTask):
 
     def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
         """Remove the subtrees of ended streams, with their snapshots, and return them."""
-        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        present = self._streams.subtrees()
         ended = [model for model in present if is_ended(model.stream)]
         for model in ended:
-            self._subtrees.remove(model)
+            self._streams.remove(model)
         return ended
 
     def forget(self, name: str) -> None:
         """Mark for deletion the snapshot of a subtree that is not here."""
-        self._subtrees.forget(name)
+        self._streams.forget(name)
 
     def _follow(self, batch: OperationBatch, run: range, outputs: Outputs | None) -> None:
         """Apply the messages of a subtree."""
@@ -171,12 +173,12 @@ class SubtreeTask(PartitionTask):
                         self._learner.encoder.tombstone(outputs, name, EventCause(own, len(fitting) - 1))
                 self._repeated += model.repeated
                 self._early += model.early
-                self._subtrees.remove(model)
+                self._streams.remove(model)
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
         """Return the model of a subtree, new if its first message is among the rows, and the rows that it lacks."""
         messages = batch.messages
-        model = self._subtrees.of(messages[rows[0]].part)
+        model = self._streams.of(messages[rows[0]].part)
         for number, row in enumerate(rows if model is None else ()):
             if messages[row].number == 0 and (model := self._begun_by(messages[row])) is not None:
                 # Messages before the first one belong to no subtree.
@@ -194,7 +196,7 @@ class SubtreeTask(PartitionTask):
     def _begun_by(self, message: SubtreeOperation) -> SubtreeModel | None:
         """Return the model of a new subtree, or None where no worker wrote its first message."""
         try:
-            model = self._subtrees.begin_below(message)
+            model = self._streams.begin_below(message)
         except StateError:
             self._leave_aside(1)
             return None
@@ -204,73 +206,26 @@ class SubtreeTask(PartitionTask):
     @property
     def numbers(self) -> dict[str, int]:
         """Number of messages that each subtree has applied."""
-        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        present = self._streams.subtrees()
         return {model.name: model.number for model in present}
 
     @property
     def repeats(self) -> int:
         """Messages that were dropped because they had come already, or will come again."""
-        present = [model for model in self._subtrees.models() if isinstance(model, SubtreeModel)]
+        present = self._streams.subtrees()
         return self._repeated + self._early + sum(model.repeated + model.early for model in present)
 
     @property
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
-        sizes = [model.snapshot_bytes for model in self._subtrees.models()]
-        return Counts(
-            self._records,
-            streams=len(sizes),
-            snapshot_bytes=sum(sizes),
-            foreign=self._strange,
-            repeated=self.repeats,
-        )
-
-    # Snapshots
-
-    def dropped(self) -> list[str]:
-        """Return the subtrees whose snapshots must be deleted, each once."""
-        return self._subtrees.dropped()
-
-    @property
-    def recovery_offset(self) -> int | None:
-        """Lowest offset of a message that no snapshot contains; None if there is none."""
-        return self._subtrees.recovery_offset
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the state of a subtree and mark it clean."""
-        return self._subtrees.snapshot_of(stream)
-
-    def states(self) -> Iterator[StreamSnapshot]:
-        """Yield the state of every subtree without marking it clean."""
-        return self._subtrees.all_states()
-
-    def is_consistent_at(self, position: int) -> bool:
-        """Return whether `states` hold exactly the effect of the messages below an offset."""
-        return all(model.next <= position for model in self._subtrees)
+        return replace(super().counts, foreign=self._strange, repeated=self.repeats)
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Restore a subtree from a snapshot.
 
         It raises `MismatchError`, which names the settings that differ, or says that the state cannot be read.
         """
-        self._subtrees.go_on(snapshot)
-        model = self._subtrees.named(snapshot.stream)
+        self._streams.restore(snapshot)
+        model = self._streams.named(snapshot.stream)
         self.health.restored(model)
         self._learner.check(model)
-
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its subtrees, as JSON."""
-        return orjson.dumps({"format": FORMAT, "first_version": self.first_version})
-
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`, before any subtree is restored.
-
-        It raises `MismatchError` if the state cannot be read or a newer release wrote it.
-        """
-        try:
-            content = orjson.loads(state)
-            if (found := int(content["format"])) > FORMAT:
-                raise mismatches.newer_format(self._where, found, FORMAT)
-            self.first_version = int(content["first_version"])
-        except (ValueError, KeyError, TypeError):
-            raise mismatches.unreadable(self._where, "the state of the partition") from None

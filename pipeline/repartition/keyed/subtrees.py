@@ -1,32 +1,35 @@
 """Subtrees of one partition of the routes: their models by name, and the bookkeeping of their snapshots."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.prepare import REVISION as PREPARE_REVISION
 from resonance.engine.prepare import Preparation
-from resonance.engine.prepare.sparse import AnyPreparation
+from resonance.engine.prepare.protocol import AnyPreparation
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.repartition.keyed.operation_records import Part, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
+from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
-from resonance.pipeline.task.streams import FORMAT, Streams, differences_of
+from resonance.pipeline.task.streams import Streams
 
 
 class Subtrees(Streams):
     """Subtrees of a partition, in the order in which they began; the key of a subtree is its name."""
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
-        super().__init__(settings, topic, partition)
+    def __init__(self, settings: Settings, topic: str, partition: int, features: FeatureDiscovery) -> None:
+        super().__init__(settings, topic, partition, features)
         self._gone: dict[str, None] = {}
 
     def of(self, part: Part) -> SubtreeModel | None:
         """Return the model of a subtree, or None where it is not here."""
         model = self._models.get(part.name.encode())
         return model if isinstance(model, SubtreeModel) else None
+
+    def subtrees(self) -> list[SubtreeModel]:
+        """Return the models, as `models` does."""
+        return [model for model in self.models() if isinstance(model, SubtreeModel)]
 
     def begin_below(self, first: SubtreeOperation) -> SubtreeModel:
         """Begin a subtree and return its model.
@@ -63,8 +66,7 @@ class Subtrees(Streams):
         """Remove a subtree whose root node was removed, and mark its snapshot for deletion."""
         name = model.name
         del self._models[name.encode()], self._names[name]
-        for book in (self._dirty, self._dirty_at, self._new_at):
-            book.pop(name, None)
+        self._note_clean(name)
         self._gone[name] = None
 
     def forget(self, name: str) -> None:
@@ -76,39 +78,12 @@ class Subtrees(Streams):
         gone, self._gone = list(self._gone), {}
         return gone
 
-    def snapshot_of(self, name: str) -> StreamSnapshot:
-        """Return the state of a subtree and mark it clean."""
-        model = self._names[name]
-        body = model.state()
-        self._note_clean(model, len(body))
-        return StreamSnapshot(name, model.next, self._header_of(model.version), body)
+    def _header(self, version: int) -> dict[str, Any]:
+        return {**self._settings_header(), "version": version}
 
-    def all_states(self) -> Iterator[StreamSnapshot]:
-        """Yield the state of every subtree as `snapshot_of` does, without marking it clean."""
-        for model in self._models.values():
-            yield StreamSnapshot(model.name, model.next, self._header_of(model.version), model.state())
-
-    def _header_of(self, version: int) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "format": FORMAT,
-            "pipeline": settings.name,
-            "topic": self._topic,
-            "engine": settings.engine.name,
-            "hierarchy": settings.hierarchy,
-            "revision": [settings.engine_class.revision, PREPARE_REVISION],
-            "parameters": settings.engine_parameters,
-            "prepare": settings.preparing,
-            "version": version,
-        }
-
-    def go_on(self, snapshot: StreamSnapshot) -> None:
-        """Restore a subtree from a snapshot; see `PartitionTask.restore`."""
-        where = f"{self._where}, subtree {snapshot.stream} at offset {snapshot.next}"
-        if snapshot.header.get("format", FORMAT) > FORMAT:
-            raise mismatches.newer_format(where, snapshot.header["format"], FORMAT)
-        if changed := differences_of(snapshot.header, self._header_of(0)):
-            raise mismatches.settings_differ(where, changed)
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Restore a subtree from a snapshot; a new version has subtrees of its own."""
+        where = self._check(snapshot, "subtree")
         try:
             model = SubtreeModel.from_bytes(snapshot.body)
         except StateError as error:

@@ -60,8 +60,8 @@ class LabelDecoding:
         ).place(records)
 
     def _row_labels(self, record: RoutedRecord) -> RowLabels:
-        said = self._messages.read(record)
-        return RowLabels(said.id, said.labels, record)
+        message = self._messages.read(record)
+        return RowLabels(message.id, message.labels, record)
 
 
 def own_times(batch: RecordBatch) -> tuple[list[int], list[str]]:

@@ -58,7 +58,7 @@ class RecordBatch:
         return len(self.times)
 
     def place(self, records: Sequence[SourceRecord]) -> Self:
-        """Take over what the records of the batch say beside their values."""
+        """Copy what the records of the batch have beside their values."""
         usable: Sequence[Any] = records if len(self.index) == len(records) else [records[i] for i in self.index]
         self.offsets = [record.offset for record in usable]
         self.keys = [record.key for record in usable]

@@ -284,6 +284,12 @@ def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> Cluste
     return emitted
 
 
+def present(model: StreamModel) -> list[ClusterSnapshot]:
+    """Return the clusters that a model has now as messages describe them."""
+    texts = StreamTexts(model.stream, model.version, model.engine.depth)
+    return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
+
+
 def _size(headers: Sequence[Header]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import orjson
-from resonance.engine.base import Cluster, FloatArray, IntArray
-from resonance.engine.prepare.sparse import AnyPreparation, SparsePreparation
+from resonance.engine.base import Cluster, FloatArray
+from resonance.engine.prepare.protocol import AnyPreparation
 from resonance.schemas import SalientFeature
 
 CENTRE_BYTES: Final = 200_000
@@ -34,20 +34,14 @@ class Described(NamedTuple):
 
 def describe_features(preparation: AnyPreparation, cluster: Cluster) -> Described:
     """Return the features of a cluster, which the engine has in prepared units, in the units of the input."""
-    omitted = 0
-    if isinstance(preparation, SparsePreparation):
-        features = np.empty(0, np.int64) if cluster.features is None else cluster.features
-        listed = preparation.names_of(features)
-        kept = _fitting(listed, cluster.centre)
-        omitted, names = len(features) - len(kept), [listed[place] for place in kept.tolist()]
-        centre, spread = preparation.to_input_units(names, cluster.centre[kept], cluster.spread[kept])
-    else:
-        names = list(preparation.columns)
-        centre, spread = preparation.to_input_units(cluster.centre, cluster.spread)
+    names, *values = preparation.describe(cluster)
+    centre, spread = (value.tolist() for value in values)
+    # The features that every record has fit into a message, or the stream had not begun.
+    kept = range(len(names)) if cluster.features is None else _fitting(names, cluster.centre)
     return Described(
-        dict(zip(names, centre.tolist(), strict=True)),
-        dict(zip(names, spread.tolist(), strict=True)),
-        omitted,
+        {names[place]: centre[place] for place in kept},
+        {names[place]: spread[place] for place in kept},
+        len(names) - len(kept),
         _salient(preparation, cluster),
     )
 
@@ -55,17 +49,13 @@ def describe_features(preparation: AnyPreparation, cluster: Cluster) -> Describe
 def _salient(preparation: AnyPreparation, cluster: Cluster) -> list[SalientFeature]:
     some = cluster.salient[:MAX_SALIENT]
     places = np.array([each.feature for each in some], np.int64)
-    if isinstance(preparation, SparsePreparation):
-        names: Sequence[str] = preparation.names_of(places)
-    else:
-        names = [preparation.columns[place] for place in places.tolist()]
     return [
         {"feature": name, "salience": each.salience, "weight": each.weight}
-        for name, each in zip(names, some, strict=True)
+        for name, each in zip(preparation.names_of(places), some, strict=True)
     ]
 
 
-def _fitting(names: Sequence[str], centre: FloatArray) -> IntArray:
+def _fitting(names: Sequence[str], centre: FloatArray) -> Sequence[int]:
     """Return the positions of the features, in order, that fit into `CENTRE_BYTES`.
 
     The features with the largest prepared means are kept: with ranges these are shares, which compare features of
@@ -73,10 +63,10 @@ def _fitting(names: Sequence[str], centre: FloatArray) -> IntArray:
     """
     fixed = 2 * (NUMBER_BYTES + 2)
     if 2 * len(orjson.dumps(names)) + fixed * len(names) <= CENTRE_BYTES:
-        return np.arange(len(names))
+        return range(len(names))
     order = np.lexsort((np.arange(len(names)), -centre))
     sizes = np.array([2 * len(orjson.dumps(name)) + fixed for name in names])
-    return np.sort(order[np.cumsum(sizes[order]) <= CENTRE_BYTES])
+    return sorted(order[np.cumsum(sizes[order]) <= CENTRE_BYTES].tolist())
 
 
 def salient_bytes(name_bytes: int) -> int:

@@ -5,21 +5,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from resonance.engine.base import Event, GroupChange
+from resonance.engine.base import Event
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
-from resonance.pipeline.task.model.learn_result import RangeChange
 from resonance.pipeline.task.model.stream_model import StreamModel
-from resonance.schemas import Cause as NamedCause
 from resonance.schemas import (
+    Alert,
     CloudEvents,
     ClusterEvent,
     ClusterSnapshot,
-    DriftEvent,
-    DriftEventKind,
     Header,
     SchemaName,
     Source,
@@ -27,6 +24,7 @@ from resonance.schemas import (
     describe_end,
     source_uri,
 )
+from resonance.schemas import Cause as NamedCause
 
 _MAX_PARTS: Final = 10**9
 """Upper bound on the parts of an event, to reserve room for their numbers."""
@@ -139,44 +137,30 @@ class EventEncoder:
         """Write the message that removes an ended cluster from the compacted topic."""
         outputs.put("clusters", (cause.offset,), (self._cluster_message(cluster, None, cause, "removed"),))
 
-    def regrouped(self, outputs: Outputs, model: StreamModel, change: GroupChange, cause: EventCause) -> None:
-        """Write the message that an engine divides the features into more or fewer groups."""
-        measure = model.engine.name, "attribute_groups", float(change.after), float(change.before)
-        self._drift_message(outputs, model, "regrouped", measure, cause, {})
-
-    def rescaled(self, outputs: Outputs, model: StreamModel, change: RangeChange, cause: EventCause) -> None:
-        """Write the message that a feature has another range."""
-        (low, high), (low_before, high_before) = change.after, change.before
-        measure = "prepare", "range_width", high - low, high_before - low_before
-        more: dict[str, Any] = {"range": [low, high], "range_before": [low_before, high_before]}
-        self._drift_message(outputs, model, "rescaled", measure, cause, {**more, "feature": change.feature})
-
-    def _drift_message(
-        self,
-        outputs: Outputs,
-        model: StreamModel,
-        kind: DriftEventKind,
-        measure: tuple[str, str, float, float],
-        cause: EventCause,
-        more: dict[str, Any],
+    def drift(
+        self, outputs: Outputs, model: StreamModel, kind: str, members: dict[str, Any], cause: EventCause
     ) -> None:
-        detector, criterion, value, threshold = measure
-        payload: DriftEvent = {
+        """Write a drift event, whose number is `model.drifts`; `members` are those that follow from its kind."""
+        payload = {
             "kind": kind,
             "stream": model.stream,
             "version": model.version,
             "seq": model.drifts,
-            "detector": detector,
-            "criterion": criterion,
-            "value": value,
-            "threshold": threshold,
-            **more,  # type: ignore[typeddict-item]
+            **members,
             "cause": cause.named(self._place),
             "time": cause.time,
         }
         headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
         message = self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
         outputs.put("drift_events", (cause.offset,), (message,))
+
+    def alert(self, outputs: Outputs, payload: Alert, cause: EventCause) -> None:
+        """Write the message that an alert opened or cleared; its key names the alert."""
+        payload["cause"] = cause.named(self._place)
+        payload["time"] = cause.time
+        headers = self._headers("alert", cause, f"alert/{payload['key']}/{payload['kind']}")
+        message = self._message(cause, payload["key"].encode(), orjson.dumps(payload), headers)
+        outputs.put("alerts", (cause.offset,), (message,))
 
     def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str) -> Message:
         payload["cause"] = cause.named(self._place)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import orjson
-from resonance.engine.prepare.sparse import NAME_BYTES, SparsePreparation
+from resonance.engine.prepare.sparse import NAME_BYTES
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.task.decode.faults import FaultError
@@ -72,9 +72,9 @@ def event_bytes(columns: Sequence[str]) -> int:
 
 def event_bytes_of(model: StreamModel) -> int:
     """Return the size of the largest event about clusters of a model."""
-    if isinstance(model.preparation, SparsePreparation):
-        return event_bytes(()) + DESCRIBED * (CENTRE_BYTES + salient_bytes(NAME_BYTES))
     columns = model.preparation.columns
+    if not columns:
+        return event_bytes(()) + DESCRIBED * (CENTRE_BYTES + salient_bytes(NAME_BYTES))
     # Only engines that weigh features name the most salient ones; all of these engines take sparse records.
     weighs = isinstance(model.engine, SparseEngine)
     longest = max(len(orjson.dumps(name)) for name in columns)
@@ -90,8 +90,8 @@ def check_events(model: StreamModel, topics: Sequence[str], taken: int, where: s
     if needed <= taken:
         return
     what, instead = "sparse features", ""
-    if not isinstance(model.preparation, SparsePreparation):
-        what = f"{len(model.preparation.columns):,} features"
+    if columns := model.preparation.columns:
+        what = f"{len(columns):,} features"
         instead = ", or use fewer features (input.features)"
     raise ConfigurationError(
         f"{where}: an event that describes clusters of {what} can have {needed:,} bytes, topics "

@@ -10,17 +10,19 @@ from dataclasses import replace
 import numpy as np
 from resonance.engine.base import FloatArray, LabelAnswers, Step
 from resonance.engine.labels import LabelEngine
-from resonance.engine.prepare import Preparation
+from resonance.engine.prepare.protocol import AnyPreparation
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
 from resonance.pipeline.task.decode.labels import Labels, RowLabels
 from resonance.pipeline.task.model.label_memory import LabelMemory, shown
 from resonance.pipeline.task.model.learn_result import LearnResult
+from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 
 
 def process(
     engine: LabelEngine,
-    preparation: Preparation,
+    preparation: AnyPreparation,
     memory: LabelMemory,
+    drift: StreamDrift | None,
     rows: FloatArray,
     row_labels: Sequence[RowLabels],
     result: LearnResult,
@@ -29,7 +31,7 @@ def process(
 
     `rows` are as `Layout.rows` returns them; the row of a message of labels has no meaning.
     """
-    work = _Work(engine, preparation, memory, row_labels, result)
+    work = _Work(engine, preparation, memory, drift, row_labels, result)
     position = 0
     while position < len(rows) and not preparation.ready:
         work.hold(position, rows[position : position + 1])
@@ -44,14 +46,16 @@ class _Work:
     def __init__(
         self,
         engine: LabelEngine,
-        preparation: Preparation,
+        preparation: AnyPreparation,
         memory: LabelMemory,
+        drift: StreamDrift | None,
         row_labels: Sequence[RowLabels],
         result: LearnResult,
     ) -> None:
         self._engine = engine
         self._preparation = preparation
         self._memory = memory
+        self._drift = drift
         self._row_labels = row_labels
         self._result = result
         self._warming: list[int] = []
@@ -73,6 +77,8 @@ class _Work:
             else:
                 self._preparation.hold(row)
                 self._warming.append(position)
+                if self._drift is not None and self._result.marks is not None:
+                    self._drift.hold(self._result.marks.take([position]))
                 if self._preparation.wanted == 0:
                     self._end_warm_up(position)
         self._overdue(position)
@@ -81,8 +87,13 @@ class _Work:
         """Learn the rows that were held back; the row at `position` counts as the cause of their events."""
         held = self._memory.release()
         prepared = self._preparation.freeze()
-        step = self._engine.learn(prepared, [labels for _, labels in held])
-        self._result.learned_one_by_one([position] * len(held), step, answered=False)
+        marks = release(self._drift, len(held), self._result.marks, position)
+        for part in parts_of(self._drift, len(held)):
+            sets = [labels for _, labels in held[part]]
+            step = self._engine.learn(prepared[part], sets)
+            places = [position] * len(sets)
+            self._result.learned_one_by_one(places, step, answered=False)
+            self._watch(prepared[part], sets, step, None if marks is None else marks.take(part), places)
         for features, (own, labels) in zip(prepared, held, strict=True):
             self._memory.keep(own, features if labels is None else None)
             self._memory.learned += labels is not None
@@ -126,11 +137,23 @@ class _Work:
         if not features:
             return
         memory.learned += sum(labels is not None for labels in sets)
-        step = self._engine.learn(np.array(features), sets)
+        learned = np.array(features)
+        step = self._engine.learn(learned, sets)
         result.learned_one_by_one(places, step, answered=True)
+        self._watch(learned, sets, step, None if result.marks is None else result.marks.take(places), places)
         result.learned = [places[i] for i in answered]
         if answered:
             result.step = step if len(answered) == len(places) else _part(step, answered)
+
+    def _watch(
+        self, X: FloatArray, sets: Sequence[Labels | None], step: Step, marks: Marks | None, places: Sequence[int]
+    ) -> None:
+        """Let the watch see the rows that were learned: those without labels were only predicted."""
+        if self._drift is None or marks is None:
+            return
+        own = [at for at, labels in enumerate(sets) if labels is not None]
+        changes = self._drift.learn(self._engine, X[own], step.cluster[own, 0], marks.take(own))
+        self._result.drift += [(places[own[at]], change) for at, change in changes]
 
     def _labels(self, position: int) -> Labels | None:
         """Return the labels of a record: its own, or those that have waited for it.

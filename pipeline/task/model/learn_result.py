@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from resonance.engine import Operations, RootStep
 from resonance.engine.base import Event, GroupChange, Step
+from resonance.engine.prepare.protocol import RangeChange
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,15 +20,6 @@ class ChildOperations:
     operations: Operations
     answered: bool
     """Whether the rows get their assignments now; those of a warm-up got theirs before."""
-
-
-@dataclass(frozen=True, slots=True)
-class RangeChange:
-    """A feature has another range than before; `before` and `after` are its ends, in the units of the input."""
-
-    feature: str
-    before: tuple[float, float]
-    after: tuple[float, float]
 
 
 @dataclass(slots=True, eq=False)
@@ -41,10 +34,11 @@ class LearnResult:
     """None when no row was learned at once."""
     events: list[tuple[int, Event]] = field(default_factory=list)
     """Events, each with the row that caused it."""
-    rescaled: list[RangeChange] = field(default_factory=list)
-    """Features that have another range from the first row on."""
-    groups: list[tuple[int, GroupChange]] = field(default_factory=list)
-    """Changes in the number of feature groups, each with the row that caused it."""
+    drift: list[tuple[int, RangeChange | GroupChange | WatchedChange]] = field(default_factory=list)
+    """Features that have another range, changes in the number of feature groups, and changes of the data, each with its
+    row."""
+    marks: Marks | None = None
+    """Where and when the rows stand in the log, where changes are watched."""
     faults: list[tuple[int, FaultError]] = field(default_factory=list)
     """Rows that cannot be prepared, and why."""
     dead_letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)
@@ -55,6 +49,6 @@ class LearnResult:
     def learned_one_by_one(self, places: Sequence[int], step: Step, *, answered: bool) -> None:
         """Add the events and operations of a step; `places` has the row of each record of the step."""
         self.events += [(places[event.index], event) for event in step.events]
-        self.groups += [(places[change.index], change) for change in step.groups]
+        self.drift += [(places[change.index], change) for change in step.groups]
         if isinstance(step, RootStep):
             self.child_operations.append(ChildOperations(places, step.operations, answered))

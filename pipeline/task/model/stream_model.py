@@ -1,7 +1,7 @@
 """The model of one stream: its preparation, its engine, and its position in the log."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,15 +11,18 @@ from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import LOOK, Preparation
-from resonance.engine.prepare.sparse import AnyPreparation, Problem, SparsePreparation
+from resonance.engine.prepare.protocol import AnyPreparation, RangeChange
+from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
 from resonance.pipeline.task.model.label_memory import LabelMemory
-from resonance.pipeline.task.model.learn_result import LearnResult, RangeChange
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
+from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 from resonance.schemas import ClusterSnapshot
 
 STATE_REVISION = 2
@@ -28,7 +31,7 @@ STATE_REVISION = 2
 KIND = "stream"
 """Kind of a stream's state."""
 
-PREPARATIONS: Final[dict[str, type[Preparation] | type[SparsePreparation]]] = {
+PREPARATIONS: Final[dict[str, type[Preparation | SparsePreparation]]] = {
     "prepare": Preparation,
     "sparse": SparsePreparation,
 }
@@ -68,6 +71,10 @@ class StreamModel:
         For a root whose children live elsewhere: number of messages sent to each child.
     drifts : int
         Number of the stream's next drift event.
+    drift : StreamDrift or None
+        Watches what the engine learns; None where that is not wanted.
+    alerts : StreamAlerts or None
+        Open alerts, and what the rules know; None where no rule is on.
     labels : LabelMemory or None
         Records that can still be labelled. None where the engine learns no labels, except for labels that waited when
         it took over: these are given up with its first record.
@@ -77,6 +84,8 @@ class StreamModel:
     """The root node whose subtree the model is; None for a model that has a root."""
 
     __slots__ = (
+        "alerts",
+        "drift",
         "drifts",
         "ended",
         "engine",
@@ -110,29 +119,40 @@ class StreamModel:
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
         self.sent: dict[int, int] = {}
+        self.drift: StreamDrift | None = None
+        self.watch_drift(settings)
+        self.alerts = StreamAlerts() if settings.raises_alerts else None
         self.labels: LabelMemory | None = None
         if settings.takes_labels:
             self.labels = LabelMemory()
             self.labels.bound(settings)
+
+    def watch_drift(self, settings: Settings) -> None:
+        """Watch what is learned as the settings want it; the watch goes on where it was made with the same ones."""
+        wanted = settings.drift_parameters
+        if wanted is None:
+            self.drift = None
+        elif self.drift is None or self.drift.parameters != wanted:
+            self.drift = StreamDrift(wanted)
 
     @property
     def stream(self) -> str:
         """Name of the stream as messages have it."""
         return self.name
 
-    def process(self, rows: Any, row_labels: Sequence[RowLabels] = ()) -> LearnResult:
+    def process(self, rows: Any, row_labels: Sequence[RowLabels] = (), marks: Marks | None = None) -> LearnResult:
         """Hold back or learn rows from `Layout.rows` or `SparseLayout.rows`, in order.
 
-        `row_labels` has the id and the labels of each row where the engine learns labels.
+        `row_labels` has the id and the labels of each row where the engine learns labels, `marks` where and when they
+        stand in the log where changes are watched.
         """
-        preparation: Any = self.preparation
-        rescaled = self._rescale() if self.room == 0 else []
+        result = LearnResult(drift=[(0, change) for change in self._rescale()])
+        if self.drift is not None:
+            result.marks = Marks.numbered(len(rows)) if marks is None else marks
         if self.labels is not None and isinstance(self.engine, LabelEngine):
-            result = LearnResult(rescaled=rescaled)
-            label_learning.process(self.engine, preparation, self.labels, rows, row_labels, result)
+            label_learning.process(self.engine, self.preparation, self.labels, self.drift, rows, row_labels, result)
             return result
-        result = self._process(rows)
-        result.rescaled = rescaled
+        self._process(rows, result)
         if self.labels is not None:
             lost = self.labels.give_up()
             result.dead_letters += [(0, label_learning.not_learned(own), record) for own, record in lost]
@@ -145,42 +165,49 @@ class StreamModel:
         return self.preparation.room
 
     def portion(self, rows: int) -> int:
-        """Return how many of `rows` to take at once: events are described in the units that their rows had."""
-        room = self.room
-        return rows if room is None else min(rows, self.preparation.wanted + (room or LOOK))
+        """Return how many of `rows` to take at once.
+
+        Events are described in the units that their rows had, and the watch looks at clusters between two portions.
+        """
+        room, wanted = self.room, self.preparation.wanted
+        if self.drift is not None:
+            rows = min(rows, wanted or self.drift.room)
+        return rows if room is None else min(rows, wanted + (room or LOOK))
 
     def _rescale(self) -> list[RangeChange]:
         """Freeze the scale of columns anew that their values have left, and convert the engine to the new units."""
-        preparation: Any = self.preparation
-        before = _ranges(preparation)
-        if (change := preparation.rescale()) is None:
+        if (change := self.preparation.rescale()) is None:
             return []
-        self.engine.rescale(*change)
-        ranges = zip(preparation.columns, before, _ranges(preparation), *change, strict=True)
-        changes = [
-            RangeChange(name, old, new) for name, old, new, factor, shift in ranges if (factor, shift) != (1.0, 0.0)
-        ]
-        _log.info("stream %s: the scale of %s is frozen anew", self.name, ", ".join(each.feature for each in changes))
-        return changes
+        self.engine.rescale(change.factor, change.shift)
+        if self.drift is not None:
+            self.drift.rescale(change.factor, change.shift)
+        names = ", ".join(each.feature for each in change.changes)
+        _log.info("stream %s: the scale of %s is frozen anew", self.name, names)
+        return change.changes
 
-    def _process(self, rows: Any) -> LearnResult:
-        if self.preparation.ready:
-            try:
-                step = self._learn(rows)
-            except RecordError:
-                return self._rest(rows, 0, LearnResult())
-            result = LearnResult((), range(len(rows)), step)
-            result.learned_one_by_one(result.learned, step, answered=True)
-            return result
-        return self._warm_up(rows)
+    def _process(self, rows: Any, result: LearnResult) -> None:
+        if not self.preparation.ready:
+            self._warm_up(rows, result)
+            return
+        result.learned = range(len(rows))
+        try:
+            result.step = self._learn(self.preparation.apply(rows), result.learned, result.marks, result)
+        except RecordError:
+            self._rest(rows, 0, result)
 
-    def _learn(self, rows: Any) -> Step:
-        batch: Any = self.preparation.apply(rows)
-        return self.engine.learn(batch)
+    def _learn(
+        self, prepared: Any, places: Sequence[int], marks: Marks | None, result: LearnResult, *, answered: bool = True
+    ) -> Step:
+        """Let the engine learn, and the watch see, prepared rows with their places among the rows of a call."""
+        step = self.engine.learn(prepared)
+        result.learned_one_by_one(places, step, answered=answered)
+        if self.drift is not None and marks is not None:
+            changes = self.drift.learn(self.engine, prepared, step.cluster[:, 0], marks)
+            result.drift += [(places[at], change) for at, change in changes]
+        return step
 
-    def _warm_up(self, rows: FloatArray) -> LearnResult:
-        preparation: Any = self.preparation
-        result = LearnResult()
+    def _warm_up(self, rows: FloatArray, result: LearnResult) -> None:
+        preparation = self.preparation
         warming: list[int] = []
         position = 0
         while position < len(rows) and not preparation.ready:
@@ -189,24 +216,30 @@ class StreamModel:
             taken = self._usable(rows, taken, result)
             preparation.hold(rows[taken])
             warming += taken.tolist()
+            if self.drift is not None and result.marks is not None:
+                self.drift.hold(result.marks.take(taken))
             if preparation.wanted == 0:
-                step = self.engine.learn(preparation.freeze())
+                prepared = preparation.freeze()
+                marks = release(self.drift, len(prepared), result.marks, warming[-1])
                 # The record that ended the warm-up counts as the cause of all events of the held records.
-                result.learned_one_by_one([warming[-1]] * len(step.novel), step, answered=False)
+                places = [warming[-1]] * len(prepared)
+                for part in parts_of(self.drift, len(prepared)):
+                    own = None if marks is None else marks.take(part)
+                    self._learn(prepared[part], places[part], own, result, answered=False)
         result.warming = warming
-        return self._rest(rows, position, result) if position < len(rows) else result
+        if position < len(rows):
+            self._rest(rows, position, result)
 
-    def _rest(self, rows: Any, position: int, result: LearnResult) -> LearnResult:
+    def _rest(self, rows: Any, position: int, result: LearnResult) -> None:
         """Learn the rows from `position` on, except those that cannot be prepared."""
         learned = self._usable(rows, np.arange(position, len(rows)), result)
         result.learned = learned.tolist()
         if len(learned):
-            result.step = self._learn(rows[learned])
-            result.learned_one_by_one(result.learned, result.step, answered=True)
-        return result
+            marks = None if result.marks is None else result.marks.take(learned)
+            result.step = self._learn(self.preparation.apply(rows[learned]), result.learned, marks, result)
 
     def _usable(self, rows: Any, positions: Any, result: LearnResult) -> Any:
-        problems: Mapping[int, Problem | str] = self.preparation.check(rows[positions])
+        problems = self.preparation.check(rows[positions])
         if not problems:
             return positions
         for i, problem in problems.items():
@@ -229,10 +262,14 @@ class StreamModel:
             header["sent"] = sorted(self.sent.items())
         if self.drifts:
             header["drifts"] = self.drifts
+        if self.alerts is not None:
+            header["alerts"] = self.alerts.state()
         kind = next(name for name, made in PREPARATIONS.items() if isinstance(self.preparation, made))
         parts = {kind: self.preparation.state(), "engine": self.engine.state()}
         if self.labels is not None:
             parts["labels"] = self.labels.state(self.preparation.dimension)
+        if self.drift is not None:
+            parts["drift"] = self.drift.state()
         return pack(KIND, STATE_REVISION, header, {name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     @classmethod
@@ -247,7 +284,8 @@ class StreamModel:
         classes: dict[str, Any] = {**ENGINES, **PARTS}
         kind = "sparse" if "sparse" in arrays else "prepare"
         parts = {kind, "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
-        if arrays.keys() not in (parts, parts | {"labels"}):
+        model.drift = StreamDrift.from_state(arrays["drift"].tobytes()) if "drift" in arrays else None
+        if arrays.keys() - {"drift"} not in (parts, parts | {"labels"}):
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )
@@ -258,9 +296,7 @@ class StreamModel:
             held = 0
             learned: tuple[Label, ...] = ()
             if isinstance(model.engine, LabelEngine):
-                learned = model.engine.labels
-                if isinstance(model.preparation, Preparation) and not model.preparation.ready:
-                    held = model.preparation.warmup_records - model.preparation.wanted
+                learned, held = model.engine.labels, model.preparation.held
             columns = model.preparation.dimension
             model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
@@ -274,11 +310,7 @@ class StreamModel:
     def _check_engine(self, state: bytes) -> None:
         """Raise `StateError` if the engine, read from `state`, differs from its preparation in features or bounds."""
         preparation, engine = self.preparation, self.engine
-        if isinstance(preparation, SparsePreparation):
-            preparation.check_engine(engine, state)
-        elif engine.dimension not in (0, preparation.dimension):
-            columns = preparation.dimension
-            raise StateError(f"an engine of dimension {engine.dimension} behind a preparation of {columns} columns")
+        preparation.check_engine(engine, state)
         if preparation.clip != engine.unit_interval:
             raise StateError(f"{engine.name} behind a preparation with clip = {preparation.clip}")
 
@@ -290,6 +322,8 @@ class StreamModel:
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
         model.lifetimes = self.lifetimes
+        if model.alerts is not None and self.alerts is not None:
+            model.alerts = self.alerts.next_version()
         model.lifetimes.forget_others({cluster["id"] for cluster in ended})
         if self.labels is not None and (model.labels is not None or self.labels.waiting):
             model.labels = LabelMemory()
@@ -306,16 +340,9 @@ class StreamModel:
             self.lifetimes = Lifetimes.from_state(header["lifetimes"])
             self.drifts = int(header.get("drifts", 0))
             self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
+            self.alerts = StreamAlerts.from_state(header["alerts"]) if "alerts" in header else None
             if self.version < 1 or self.next < 0 or self.seq < 0 or self.drifts < 0:
                 raise ValueError(f"version {self.version}, next {self.next}, seq {self.seq}")
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of stream {self.name} cannot be read: {error!r}") from error
         self.snapshot_bytes = 0
-
-
-def _ranges(preparation: Preparation) -> list[tuple[float, float]]:
-    """Return the input values that each column maps to 0 and to 1."""
-    none = np.zeros(preparation.dimension)
-    low, _ = preparation.to_input_units(none, none)
-    high, _ = preparation.to_input_units(none + 1.0, none)
-    return list(zip(low.tolist(), high.tolist(), strict=True))

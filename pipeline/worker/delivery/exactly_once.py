@@ -3,16 +3,21 @@
 Faust's consumer holds the group's membership, confluent-kafka's producer the transactions. They meet in the group
 metadata (`group_metadata`): with it the broker refuses the offsets of a worker that no longer owns its partitions, and
 with them the whole transaction.
+
+A request that was repeated because its answer did not come may reach the broker a second time, after the transaction
+that it belongs to: a late EndTxn would end the next one in its middle. A producer with such a request in its past is
+therefore closed, and a new one fences whatever its requests still bring (KIP-890 describes the fault).
 """
 
 import logging
-import struct
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import (
@@ -27,49 +32,50 @@ from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transact
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
+from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.transport.chunk import Membership
+from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
 RETRY_SECONDS = 0.1
+
+GRACE_SECONDS = 5.0
+"""Time behind the end of a transaction's time after which a call that has not returned hangs."""
+
+OFFSETS_SECONDS = 10.0
+"""Time for the offsets of a transaction before all of it is sent again. The client waits for a coordinator that moves
+or loads within this call alone; after a broken connection the call may never return (librdkafka 5456, 5511)."""
+
+KEPT_BYTES = 64_000_000
+"""Outputs of an open transaction that are kept to be sent again; one that is larger fails instead."""
+
+STEPS = {
+    "init_transactions": "the producer",
+    "begin_transaction": "the beginning",
+    "send_offsets_to_transaction": "the offsets",
+    "commit_transaction": "the commit",
+}
+"""The calls of a transaction's producer, as messages name them."""
 
 RETRY = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 200}
 """While the broker completes a transaction it refuses the next one's first requests for a moment. librdkafka retries
 after 100 ms by default: successive commits took 105 ms each, not 10 (measured)."""
 
+PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._DESTROY_BROKER,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""Errors that pass once brokers and coordinators are where they should be."""
+
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 _log = logging.getLogger(__name__)
-
-
-def group_metadata(group: str, generation: int, member_id: str) -> bytes:
-    """Return a group membership as confluent-kafka's `send_offsets_to_transaction` takes it.
-
-    This is librdkafka's own, undocumented serialisation (version 2; the last byte means no static membership);
-    `check_group_metadata` compares it with the installed library.
-    """
-    return b"".join((b"CGMDv2:", struct.pack("<i", generation), group.encode(), b"\0", member_id.encode(), b"\0\1"))
-
-
-def check_group_metadata(metadata: Callable[[str], bytes] | None = None) -> None:
-    """Compare `group_metadata` with what the installed confluent-kafka makes.
-
-    Raises `ConfigurationError` where they differ: fencing cannot be relied on.
-    """
-    group = "resonance-check"
-    theirs = (metadata or _library_metadata)(group)
-    if theirs != group_metadata(group, -1, ""):
-        raise ConfigurationError(
-            "the installed confluent-kafka writes group metadata in a way that this version does not know, so that "
-            "transactions could not be fenced; install the version of requirements/lock.txt"
-        )
-
-
-def _library_metadata(group: str) -> bytes:
-    # Never connects: the metadata of a consumer that has not joined come from its configuration alone.
-    consumer = Consumer({"group.id": group, "bootstrap.servers": "127.0.0.1:9", "log_level": 0})
-    try:
-        return bytes(consumer.consumer_group_metadata())
-    finally:
-        consumer.close()
 
 
 class ExactlyOnce:
@@ -104,10 +110,18 @@ class ExactlyOnce:
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
-        self._outlet = Outlet({**RETRY, **settings, **own}, timeout, reports=False)
+        # Lost connections are known from the log alone.
+        self._settings = {**RETRY, **settings, **own, "log_level": 6, "log.connection.close": True}
+        self._outlet = Outlet(self._settings, timeout, reports=False)
+        self._calls = Watchdog()
+        self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
         self._metadata = b""
         self._began = 0.0
+        self._hung = False
         self._topics: set[tuple[str, str]] = set()
+        # What the open transaction has sent, until it is too much to keep.
+        self._sent: list[Batch] = []
+        self._bytes = 0
         self.notes: Mapping[TP, str] = {}
         self.open = False
 
@@ -118,11 +132,13 @@ class ExactlyOnce:
         the cluster refuses the log-in or a right.
         """
         check_group_metadata()
+        self._deadline.start()
         end = time.monotonic() + self._start_timeout
         while True:
             try:
                 left = max(end - time.monotonic(), RETRY_SECONDS)
-                self._outlet.producer.init_transactions(min(left, LOOK_SECONDS))
+                with self._watched("init_transactions", left):
+                    self._outlet.producer.init_transactions(min(left, LOOK_SECONDS))
             except KafkaException as error:
                 problem = error.args[0]
                 if denied := self._denied(problem):
@@ -161,11 +177,24 @@ class ExactlyOnce:
         """
         self._begin()
         self._topics.add((batch.topic, "Write"))
+        self._keep(batch)
+        self._put(batch)
+        reach("after-produce")
+
+    def _put(self, batch: Batch) -> None:
         try:
             self._outlet.send(batch)
         except KafkaException as error:
             raise self._failed("an output", error.args[0]) from error
-        reach("after-produce")
+
+    def _keep(self, batch: Batch) -> None:
+        """Keep what is sent, to send it again; not an archive, whose messages exist one after the other."""
+        if isinstance(batch.messages, Sequence) and self._bytes <= KEPT_BYTES:
+            self._bytes += sum(len(message.value or b"") for message in batch.messages)
+            self._sent.append(batch)
+        else:
+            self._bytes = KEPT_BYTES + 1
+            self._sent.clear()
 
     def settle(self) -> None:
         """Do nothing: everything in a transaction counts together or not at all."""
@@ -176,30 +205,80 @@ class ExactlyOnce:
         Raises `DeliveryError` or `FencedError` where it was not committed, or where that is unknown.
         """
         self._begin()
-        producer = self._outlet.producer
         self._topics |= {(tp.topic, "Read") for tp in offsets}
         positions = [
             TopicPartition(tp.topic, tp.partition, offset, self.notes.get(tp, "")) for tp, offset in offsets.items()
         ]
-        self._repeat("the offsets", lambda left: producer.send_offsets_to_transaction(positions, self._metadata, left))
+        self._repeat(
+            "send_offsets_to_transaction",
+            lambda left: self._offsets(positions, left),
+            OFFSETS_SECONDS,
+            self._send_again,
+        )
         reach("after-offsets")
+        producer = self._outlet.producer
         if armed("during-commit"):
             # Long enough for the request to be sent, too short for its answer to be seen.
             producer.flush(self._timeout)
             with suppress(KafkaException):
                 producer.commit_transaction(0.001)
         reach("during-commit")
-        self._repeat("the commit", producer.commit_transaction)
+        self._repeat("commit_transaction", producer.commit_transaction)
+        self._close_transaction()
+
+    def _close_transaction(self) -> None:
         self.open = False
+        self._sent.clear()
+        self._bytes = 0
+
+    def _offsets(self, positions: list[TopicPartition], seconds: float) -> None:
+        """Add the offsets, in a thread of their own: the call may never return."""
+        outlet, ended = self._outlet, Future[None]()
+
+        def call() -> None:
+            try:
+                outlet.producer.send_offsets_to_transaction(positions, self._metadata, seconds)
+                ended.set_result(None)
+            except BaseException as error:
+                ended.set_exception(error)
+
+        threading.Thread(target=call, name="offsets", daemon=True).start()
+        end = time.monotonic() + seconds + RETRY_SECONDS
+        while time.monotonic() < end:
+            with suppress(TimeoutError):
+                return ended.result(min(LOOK_SECONDS, seconds))
+            if denied := outlet.denied():
+                raise denied
+        # No other call is possible on this producer; its thread closes it should it ever return.
+        self._hung = True
+        ended.add_done_callback(lambda _: outlet.producer.close())
+        raise KafkaException(
+            KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.0f} s", txn_requires_abort=True)
+        )
+
+    def _send_again(self) -> bool:
+        """Send the open transaction again over a new producer, whose beginning aborts it; return whether it was kept.
+
+        Only before the first request of its end: until then it cannot have been committed.
+        """
+        if self._bytes > KEPT_BYTES:
+            return False
+        self._replace_producer()
+        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
+        for batch in self._sent:
+            self._put(batch)
+        return True
 
     def abort(self) -> None:
         """Abort the open transaction if the broker still allows it."""
         if not self.open:
             return
-        self.open = False
+        self._close_transaction()
         try:
-            self._outlet.producer.abort_transaction(ABORT_SECONDS)
+            with self._watched("abort_transaction", ABORT_SECONDS):
+                self._outlet.producer.abort_transaction(ABORT_SECONDS)
         except KafkaException as error:
+            self._outlet.doubtful = True
             _log.debug("not aborted: %s", reason_of(error))
 
     def _begin(self) -> None:
@@ -208,25 +287,52 @@ class ExactlyOnce:
         if not self._metadata:
             raise DeliveryError(f"group {self._group}: nothing can be written before partitions are assigned")
         self._began = time.monotonic()
-        self._repeat("the beginning", lambda _: self._outlet.producer.begin_transaction())
+        self._outlet.look()
+        if self._outlet.doubtful:
+            self._replace_producer()
+        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
         self.open = True
         reach("after-begin")
 
-    def _repeat(self, what: str, call: Callable[[float], object]) -> None:
-        """Repeat a call until it succeeds, fails for good, or the broker has given the transaction up.
+    def _replace_producer(self) -> None:
+        """Continue with a new producer, whose epoch fences every request of the one before it."""
+        _log.debug("transactional id %s: a new producer fences what may still be on its way", self._id)
+        if not self._hung:
+            # In a thread of its own: where a transaction is open, it waits for brokers without end.
+            threading.Thread(target=self._outlet.producer.close, name="close", daemon=True).start()
+        self._hung = False
+        self._outlet = Outlet(self._settings, self._timeout, reports=False)
+        self._repeat("init_transactions", self._outlet.producer.init_transactions)
 
-        A call that timed out may have succeeded; repeating it is librdkafka's way to find out.
+    def _watched(self, call: str, seconds: float) -> AbstractContextManager[None]:
+        """Return the deadline of a call that gives up by itself after `seconds`."""
+        return self._calls.around(f"{call} has not returned", seconds + GRACE_SECONDS)
+
+    def _repeat(
+        self,
+        call: str,
+        do: Callable[[float], object],
+        at_most: float = LOOK_SECONDS,
+        start_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Repeat a call of `at_most` seconds until it succeeds, fails for good, or the broker gives the transaction up.
+
+        A call that timed out may have succeeded; repeating it is librdkafka's way to find out. `start_over` may save a
+        transaction that can only be aborted.
         """
-        end = self._began + self._timeout
+        what, end = STEPS[call], self._began + self._timeout
         while True:
+            left = max(end - time.monotonic(), RETRY_SECONDS)
             try:
-                call(min(max(end - time.monotonic(), RETRY_SECONDS), LOOK_SECONDS))
+                with self._watched(call, left):
+                    do(min(left, at_most))
             except KafkaException as error:
+                self._outlet.doubtful = True
                 problem = error.args[0]
                 if denied := self._denied(problem):
                     raise denied from error
-                passing = problem.retriable() or problem.code() == KafkaError._TIMED_OUT
-                if passing and not problem.txn_requires_abort() and time.monotonic() < end:
+                passing = (problem.retriable() or problem.code() in PASSING) and time.monotonic() < end
+                if passing and (not problem.txn_requires_abort() or start_over()):
                     _log.warning("%s of the transaction: %s; trying again", what, problem.str())
                     time.sleep(RETRY_SECONDS)
                     continue

@@ -1,6 +1,6 @@
 """What ``/metrics`` shows: every name once, and the collector that reads the worker's values at each scrape.
 
-Nothing is counted for Prometheus on a record's path. Labels are topic, partition, kind, stage and class, never a
+Nothing is counted for Prometheus on a record's path. Labels are topic, partition, kind, rule, stage and class, never a
 cluster, a stream or a record: their number would grow with the data.
 """
 
@@ -28,16 +28,18 @@ class Description(NamedTuple):
 DESCRIPTIONS: Final = (
     Description("resonance_build_info", "gauge", ("version", "engine"), "Always 1; what runs."),
     Description("resonance_ready", "gauge", (), "1 while the worker is ready, as /readyz says."),
-    Description("resonance_poll_age_seconds", "gauge", (), "Seconds since the fetch loop last went round."),
-    Description("resonance_assigned_partitions", "gauge", (), "Input partitions of this worker."),
+    Description("resonance_poll_age_seconds", "gauge", (), "Seconds since the fetch loop last completed an iteration."),
+    Description(
+        "resonance_assigned_partitions", "gauge", (), "Partitions of this worker: of input, labels and routes."
+    ),
     Description("resonance_rebalances_total", "counter", (), "Times that partitions were given up for a rebalance."),
     Description("resonance_recovery_seconds", "gauge", (), "Seconds that the last restore took."),
     Description("resonance_recovery_records", "gauge", (), "Records that the last restore learned again."),
     Description("resonance_batch_seconds", "histogram", (), "Seconds that a batch of records took to be learned."),
     Description("resonance_transaction_seconds", "histogram", (), "Seconds from a first output to its commit's end."),
     Description("resonance_commits_total", "counter", (), "Commits."),
-    Description("resonance_outputs_total", "counter", (), "Messages written, snapshots left out."),
-    Description("resonance_records_total", "counter", PARTITION, "Records processed, whatever became of them."),
+    Description("resonance_outputs_total", "counter", (), "Messages written, without routes and snapshots."),
+    Description("resonance_records_total", "counter", PARTITION, "Records processed, dead letters included."),
     Description("resonance_skipped_nulls_total", "counter", PARTITION, "Records without a value, which are skipped."),
     Description(
         "resonance_dead_letters_total", "counter", (*PARTITION, "stage", "class"), "Records that became dead letters."
@@ -48,24 +50,26 @@ DESCRIPTIONS: Final = (
         PARTITION,
         "Messages among the routes that no worker wrote.",
     ),
-    Description(
-        "resonance_repeated_routes_total", "counter", PARTITION, "Routes that had come before, or come again, left out."
-    ),
+    Description("resonance_repeated_routes_total", "counter", PARTITION, "Duplicate or out-of-order routes dropped."),
     Description("resonance_events_total", "counter", (*PARTITION, "kind"), "Events of clusters, by kind."),
+    Description("resonance_drift_events_total", "counter", (*PARTITION, "kind"), "Drift events, by kind."),
+    Description("resonance_alerts_total", "counter", (*PARTITION, "rule"), "Alerts that opened, by rule."),
+    Description("resonance_open_alerts", "gauge", (*PARTITION, "rule"), "Alerts that are open, by rule."),
     Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the next record and the log's end."),
     Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
     Description("resonance_labelled_records_total", "counter", PARTITION, "Records that were learned with labels."),
     Description("resonance_labels_waiting", "gauge", PARTITION, "Labels that wait for a record that has not come."),
     Description("resonance_label_buffer_records", "gauge", PARTITION, "Records that late labels can still reach."),
     Description("resonance_clusters", "gauge", PARTITION, "Present clusters of all streams and levels."),
+    Description("resonance_open_drifts", "gauge", PARTITION, "Streams whose data are changing now."),
     Description("resonance_paused", "gauge", PARTITION, "1 while too many dead letters pause the partition."),
     Description("resonance_stuck", "gauge", PARTITION, "1 while all that comes are dead letters of one kind."),
     Description("resonance_snapshot_age_seconds", "gauge", PARTITION, "Seconds since the last snapshot or restore."),
     Description("resonance_snapshot_bytes", "gauge", PARTITION, "Bytes of the newest snapshots of all streams."),
     Description("resonance_replay_from_lag_records", "gauge", PARTITION, "Offsets that a restart would learn again."),
     Description("resonance_last_record_age_seconds", "gauge", PARTITION, "Seconds since the last record came."),
-    Description("resonance_window_records", "gauge", PARTITION, "Answers that the following figures look at."),
-    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of them that were unlike what was known."),
+    Description("resonance_window_records", "gauge", PARTITION, "Assignments in the window of the following figures."),
+    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of records marked novel."),
     Description("resonance_largest_cluster_ratio", "gauge", PARTITION, "Share of the largest cluster of a stream."),
     Description("resonance_score_mean", "gauge", PARTITION, "Mean score; 1 is typical."),
     Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),

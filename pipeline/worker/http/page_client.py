@@ -19,8 +19,8 @@ def resume(worker: str, partition: str | None = None) -> list[str]:
     Raises `ConfigurationError` where `worker` is no address such as ``http://127.0.0.1:6066``, and `WorkerPageError`
     where no worker answers or the partition is not paused there.
     """
-    asked = {} if partition is None else {"partition": partition}
-    answer = _post(worker, RESUME_PATH, asked)
+    body = {} if partition is None else {"partition": partition}
+    answer = _post(worker, RESUME_PATH, body)
     resumed = answer.get("resumed")
     if not isinstance(resumed, list):
         raise WorkerPageError(f"{worker}{RESUME_PATH} gave no answer of a worker: is it one, and of this release?")

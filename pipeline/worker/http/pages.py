@@ -76,8 +76,8 @@ class Pages:
         if request.content_type != "application/json":
             return _json({"error": "send JSON, with Content-Type: application/json"}, 415)
         try:
-            asked = orjson.loads(await request.read() or b"{}")
-            partition = asked.get("partition")
+            body = orjson.loads(await request.read() or b"{}")
+            partition = body.get("partition")
             if partition is not None and not isinstance(partition, str):
                 raise ValueError("partition is text, such as features[0]")
         except (ValueError, AttributeError) as error:

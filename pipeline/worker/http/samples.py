@@ -68,6 +68,7 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
         "resonance_labels_waiting": seen.labels_waiting if seen.learns_labels else None,
         "resonance_label_buffer_records": seen.label_buffer if seen.learns_labels else None,
         "resonance_clusters": task.health.clusters,
+        "resonance_open_drifts": seen.open_drifts if seen.watches_drift else None,
         "resonance_snapshot_age_seconds": now - partition.last_snapshot,
         "resonance_snapshot_bytes": seen.snapshot_bytes,
         "resonance_replay_from_lag_records": None if recovery_offset is None else partition.position - recovery_offset,
@@ -86,8 +87,15 @@ def _labelled(partition: AssignedPartition) -> dict[str, Values]:
     dead_letters = task.counts.dead_letters_by_stage - before.dead_letters_by_stage
     return {
         "resonance_dead_letters_total": sorted(dead_letters.items()),
-        "resonance_events_total": [((kind,), count) for kind, count in sorted(task.health.events.copy().items())],
+        "resonance_events_total": _by_kind(task.health.events),
+        "resonance_drift_events_total": _by_kind(task.health.drifts),
+        "resonance_alerts_total": _by_kind(task.health.alerts),
+        "resonance_open_alerts": _by_kind(task.health.open_alerts),
     }
+
+
+def _by_kind(counts: dict[str, int]) -> Values:
+    return [((kind,), count) for kind, count in sorted(counts.copy().items())]
 
 
 def _before(partition: AssignedPartition) -> Counts:

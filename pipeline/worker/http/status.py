@@ -85,6 +85,8 @@ class WorkerStatus:
             return [_WAITS["joining"]]
         if self.consumer is not None and not self.consumer.has_coordinator:
             return ["the group's coordinator is not known, as long as no broker answers; look at the brokers"]
+        if overdue := self.processor.overdue():
+            return [overdue]
         pauses = self.processor.pauses
         stuck = {tp: why for tp, why in pauses.stuck.copy().items() if tp not in pauses.paused}
         return [*sorted(pauses.paused.copy().values()), *sorted(stuck.values())]

@@ -20,7 +20,7 @@ class Limits(NamedTuple):
     em_tol: float = 1e-5
 
 
-def start(z: Array, components: int) -> tuple[Array, Array, Array] | None:
+def start(z, components):
     """Cut the segment whose sum of squares falls most, again and again; shares, means and variances of the parts."""
     segments = [z]
     while len(segments) < components:
@@ -41,7 +41,7 @@ def start(z: Array, components: int) -> tuple[Array, Array, Array] | None:
     return share, mean, np.maximum([segment.var() for segment in segments], 1e-5)
 
 
-def fitted(z: Array, components: int, limits: Limits) -> tuple[float, Array, Array, Array] | None:
+def fitted(z, components, limits):
     """Fit a mixture by EM; None where it fails."""
     begun = start(z, components)
     if begun is None:
@@ -67,7 +67,7 @@ def fitted(z: Array, components: int, limits: Limits) -> tuple[float, Array, Arr
     return None
 
 
-def cut_between(m1: float, v1: float, p1: float, m2: float, v2: float, p2: float) -> float:
+def cut_between(m1, v1, p1, m2, v2, p2):
     """Return where two weighted normal densities cross between their means."""
     odds = math.log(p1 / p2)
     if abs(v1 - v2) < 1e-9 * (v1 + v2):
@@ -82,7 +82,7 @@ def cut_between(m1: float, v1: float, p1: float, m2: float, v2: float, p2: float
     return (m1 * math.sqrt(v2) + m2 * math.sqrt(v1)) / (math.sqrt(v1) + math.sqrt(v2))
 
 
-def score(p: Array, limits: Limits) -> tuple[float, float, int, float]:
+def score(p, limits):
     """Return separation, cut, components and BIC gain of a sorted sample; zeros where it is not split."""
     b, centre, sd = len(p), p.mean(), p.std()
     nothing = (0.0, 0.0, 0, 0.0)

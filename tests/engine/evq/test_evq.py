@@ -61,8 +61,7 @@ def test_reading_consolidated_clusters_changes_nothing():
     events = model.consolidate()
     assert {e.index for e in events} == {-1}
     assert [(c.id, c.size) for c in model.clusters()] == seen
-    assert model.consolidate() == []
-    assert EVQ().consolidate() == []
+    assert (model.consolidate(), EVQ().consolidate()) == ([], [])
 
 
 def test_consolidation_comes_at_its_record_whatever_the_batch():
@@ -127,10 +126,7 @@ def with_votes(model, votes):
     return EVQ.from_state(pack("evq", EVQ.revision, header, {**arrays, "votes": np.array([votes])}))
 
 
-@pytest.mark.parametrize(
-    "votes",
-    [None, [0, 0, 0], [49, 0, 0], [0, 49, 0], [0, 0, 49], [7, 11, 13], [1, 1, 1]],
-)
+@pytest.mark.parametrize("votes", [None, [0, 0, 0], [49, 0, 0], [0, 49, 0], [0, 0, 49], [7, 11, 13], [1, 1, 1]])
 @pytest.mark.parametrize("labels", ["own", "shuffled", "few", "drifted"])
 def test_a_split_shares_the_votes_as_its_buffer_says_and_loses_none(votes, labels):
     X, own = two_blobs(50, gap=0.5)

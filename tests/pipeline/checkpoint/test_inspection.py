@@ -1,8 +1,5 @@
 """What an engine's state knows of its clusters, and what `resonance inspect` shows; without a broker."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import orjson
 import pytest
@@ -20,12 +17,7 @@ from tests.pipeline.streams import payloads, points
 OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-TOLD: list[tuple[str, int, dict[str, Any]]] = [
+TOLD = [
     ("modal", 1, {"landmarks": 64, "memory": 100, "expire_records": 100, "min_cluster_records": 5}),
     ("caea", 1, {"lambda": 20, "min_cluster_records": 5}),
     ("hcaea", 2, {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30}),
@@ -34,14 +26,13 @@ TOLD: list[tuple[str, int, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("engine", "depth", "given"), TOLD)
-def test_the_engine_tells_since_when_clusters_are_there(engine: str, depth: int, given: dict[str, Any]) -> None:
+def test_the_engine_tells_since_when_clusters_are_there(engine, depth, given):
     model = make_engine(engine, given)
     assert model.models() == {}
-    began: dict[tuple[Any, int], int] = {}
+    began = {}
     rows = points(3_000) / np.array([1.0, 400.0, 8.0])
     for start in range(0, 3_000, 50):
-        step = model.learn(rows[start : start + 50])
-        for event in step.events:
+        for event in model.learn(rows[start : start + 50]).events:
             if event.kind in ("emerged", "split") and not event.path:
                 began[event.path, event.cluster] = start + event.index + 1
     models = model.models()
@@ -59,7 +50,7 @@ def test_the_engine_tells_since_when_clusters_are_there(engine: str, depth: int,
             assert parent_of(models, cluster.path) is None
 
 
-def test_a_child_lies_below_the_cluster_of_its_node() -> None:
+def test_a_child_lies_below_the_cluster_of_its_node():
     model = make_engine("hcaea", {"lambda": 20, "min_cluster_records": 5, "min_child_records": 30})
     model.learn(points(3_000) / np.array([1.0, 400.0, 8.0]))
     models = model.models()
@@ -69,7 +60,7 @@ def test_a_child_lies_below_the_cluster_of_its_node() -> None:
     assert any(parent_of(models, cluster.path) in roots for cluster in children)
 
 
-def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch):
     deployment = MemoryDeployment(monkeypatch)
     events = payloads(deployment.work(600, everything=True).cluster_events)
     (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
@@ -80,24 +71,13 @@ def test_a_stream_is_shown_as_its_snapshot_has_it(monkeypatch: pytest.MonkeyPatc
         table.apply(event)
     assert {cluster.id for cluster in found.clusters} == set(table.clusters("p0:a"))
     for cluster in found.clusters:
-        assert cluster.level == 1
-        assert cluster.parent is None
+        assert (cluster.level, cluster.parent) == (1, None)
         assert cluster.emerged
         assert cluster.records is not None
         assert 0 <= cluster.records <= found.records
 
 
-def test_snapshots_of_other_settings_are_read_under_those(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployment = MemoryDeployment(monkeypatch)
-    deployment.work(600, everything=True)
-    other = MemoryDeployment(monkeypatch, engine__memory=330)
-    other.logs = deployment.logs
-    assert len(inspect(other.given, other, read_states(other.source, other))) == 2
-
-
-def test_the_table_names_clusters_and_features(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_names_clusters_and_features(monkeypatch, capsys):
     MemoryDeployment(monkeypatch).work(600, everything=True)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
     out = capsys.readouterr().out
@@ -108,11 +88,11 @@ def test_the_table_names_clusters_and_features(
     assert "p0:a/1/0" in out or "p0:a/1/1" in out
 
 
-def test_a_spread_of_rounding_alone_is_none() -> None:
+def test_a_spread_of_rounding_alone_is_none():
     assert [place(8.0, 9.437e-16), place(8.0, 0.25), place(0.0, 1e-9)] == ["8 ± 0", "8 ± 0.25", "0 ± 1e-09"]
 
 
-def test_machines_get_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machines_get_everything(monkeypatch, capsys):
     MemoryDeployment(monkeypatch).work(600, everything=True)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--json") == 0
     shown = orjson.loads(capsys.readouterr().out)
@@ -125,11 +105,11 @@ def test_machines_get_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert [line["stream"] for line in orjson.loads(capsys.readouterr().out)] == ["p0:a", "p0:b"]
 
 
-def test_several_streams_are_an_overview(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_streams_are_an_overview(monkeypatch, capsys):
     deployment = MemoryDeployment(monkeypatch, partitions=2)
     assert run(monkeypatch, *OPTIONS) == 0
-    told = capsys.readouterr().err
-    assert told.startswith(
+    text = capsys.readouterr().err
+    assert text.startswith(
         "no snapshot of deployment resonance yet: a worker writes a stream's first after 500 records"
     )
     assert run(monkeypatch, *OPTIONS, "--stream", "p1:a") == 2
@@ -143,29 +123,21 @@ def test_several_streams_are_an_overview(monkeypatch: pytest.MonkeyPatch, capsys
     assert [line.split()[0] for line in lines[1:]] == ["p0:a", "p0:b", "p1:a", "p1:b"]
 
 
-def test_a_wrong_name_is_answered_with_the_nearest(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    MemoryDeployment(monkeypatch).work(600, everything=True)
-    assert run(monkeypatch, *OPTIONS, "--stream", "p0:A") == 2
-    assert "--stream p0:A: deployment resonance has no such stream, it has 2 (did you mean" in capsys.readouterr().err
-
-
-def test_a_tree_is_shown_below_its_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tree_is_shown_below_its_roots(monkeypatch, capsys):
     deployment = MemoryDeployment(
         monkeypatch, records=3_000, stream="partition", engine__name="hcaea", engine__min_child_records=30
     )
     deployment.work(3_000, everything=True)
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(monkeypatch, *OPTIONS, "--json") == 0
     clusters = orjson.loads(capsys.readouterr().out)["clusters"]
     assert {cluster["level"] for cluster in clusters} >= {1, 2}
-    shown: dict[int, str] = {}
+    shown = {}
     for cluster in clusters:
         shown[cluster["level"]] = cluster["id"]
         if cluster["level"] > 1 and cluster["parent"]:
             assert shown[cluster["level"] - 1] == cluster["parent"]
     assert run(monkeypatch, *OPTIONS) == 0
-    lines = capsys.readouterr().out.splitlines()[4:]
+    shown_lines = capsys.readouterr().out.splitlines()
+    lines = shown_lines[next(i for i, line in enumerate(shown_lines) if line.startswith("cluster ")) + 1 :]
     assert [line.split()[0] for line in lines] == [cluster["id"] for cluster in clusters]
     assert [(len(line) - len(line.lstrip())) // 2 + 1 for line in lines] == [cluster["level"] for cluster in clusters]

@@ -3,12 +3,11 @@
 import base64
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
 import pytest
-from resonance.engine import CAEA, Engine, Modal
+from resonance.engine import CAEA, Modal
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.changelog_records import manifest_key
 from resonance.pipeline.checkpoint.export_file import read_file, write_file
@@ -23,29 +22,23 @@ from tests.pipeline.streams import TOPIC
 AT = (TOPIC, 0)
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 class Desk:
     """A deployment and the commands."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, output: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, patch, output):
         self._patch, self._output = patch, output
         self.deployment = MemoryDeployment(patch)
-        patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.deployment.given)
 
-    def run(self, *arguments: str, code: int = 0) -> str:
+    def run(self, *arguments, code=0):
         """Run a command; return its output, of an error its message."""
         assert run(self._patch, "snapshots", *arguments) == code
-        told = self._output.readouterr()
-        return told.out if code in (0, DIFFERS) else told.err
+        text = self._output.readouterr()
+        return text.out if code in (0, DIFFERS) else text.err
 
-    def json(self, *arguments: str, code: int = 0) -> Any:
+    def json(self, *arguments, code=0):
         return orjson.loads(self.run(*arguments, "--json", code=code))
 
-    def become(self, **changes: Any) -> None:
+    def become(self, **changes):
         """Give the deployment other settings over the same topics."""
         logs, offsets = self.deployment.logs, self.deployment.offsets
         self.deployment = MemoryDeployment(self._patch, **changes)
@@ -53,11 +46,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
+def desk(monkeypatch, capsys):
     return Desk(monkeypatch, capsys)
 
 
-def test_the_list_has_every_stream(desk: Desk) -> None:
+def test_the_list_has_every_stream(desk):
     assert desk.json("list") == []
     desk.deployment.work(300, everything=True)
     desk.deployment.offsets[AT] = 320
@@ -72,7 +65,7 @@ def test_the_list_has_every_stream(desk: Desk) -> None:
     assert lines[1].split()[:3] == ["p0:a", "1", "300"]
 
 
-def test_what_was_exported_comes_back_and_gives_the_same_answers(desk: Desk) -> None:
+def test_what_was_exported_comes_back_and_gives_the_same_answers(desk):
     desk.deployment.work(100, everything=True)
     # What follows is in no snapshot: it is learned again.
     desk.deployment.work(200)
@@ -89,7 +82,7 @@ def test_what_was_exported_comes_back_and_gives_the_same_answers(desk: Desk) -> 
     assert desk.deployment.work(600).assignments == rest.assignments
 
 
-def test_two_files_say_what_became_of_each_stream(desk: Desk) -> None:
+def test_two_files_say_what_became_of_each_stream(desk):
     desk.deployment.work(150, everything=True)
     desk.run("export", "a")
     desk.deployment.work(600, everything=True)
@@ -105,14 +98,13 @@ def test_two_files_say_what_became_of_each_stream(desk: Desk) -> None:
     assert desk.json("diff", "b", "a", code=DIFFERS)["different"][0]["gone"] == line["appeared"]
 
 
-def test_one_stream_is_put_beside_the_others(desk: Desk) -> None:
+def test_one_stream_is_put_beside_the_others(desk):
     desk.deployment.work(200, everything=True)
     assert desk.json("export", "b", "--stream", "p0:b") == {
         **{"file": "b", "partitions": 1, "streams": 1, "bytes": Path("b").stat().st_size}
     }
     desk.deployment.work(300, everything=True)
-    whole = desk.deployment.task(*AT)
-    expected = whole.process(desk.deployment.logs[AT])
+    expected = desk.deployment.task(*AT).process(desk.deployment.logs[AT])
     log = desk.deployment.logs[desk.deployment.source.snapshots, 0]
     # Lost as far as anybody can see: the manifest names chunks that are not there.
     for i, record in enumerate(log):
@@ -129,27 +121,27 @@ def test_one_stream_is_put_beside_the_others(desk: Desk) -> None:
     assert desk.json("diff", "b")["identical"] == 1
 
 
-def test_what_was_told_since_must_come_out_the_same(desk: Desk) -> None:
-    # Nothing has to be learned again for the snapshots; but 300 records are told a second time.
+def test_what_was_emitted_since_must_come_out_the_same(desk):
+    # Nothing has to be learned again for the snapshots; but 300 records are answered a second time.
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
     desk.deployment.work(500, everything=True)
     desk.become(limits__record_bytes=60)
-    told = desk.run("import", "file", "--yes", code=65)
-    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in told
+    text = desk.run("import", "file", "--yes", code=65)
+    assert "offsets 200 to 499 must be learned again and would now give other models: limits.record_bytes was" in text
     desk.deployment.offsets[AT] = 200
     assert desk.json("import", "file")["partitions"][0]["to"] == 200
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "text"),
     [
         ({"name": "other"}, "belongs to pipeline resonance, this one is other"),
         ({"engine__memory": 300}, "engine.memory was 100, is 300; set settings and release back"),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(desk: Desk, changes: dict[str, Any], told: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(desk, changes, text):
     desk.deployment.work(200)
     desk.run("export", "file")
     desk.become(**changes)
@@ -158,20 +150,20 @@ def test_what_does_not_fit_is_refused_by_name(desk: Desk, changes: dict[str, Any
             desk.deployment.logs[topic.replace("resonance.", f"{desk.deployment.given.name}."), partition] = []
     message = desk.run("import", "file", "--yes", code=65)
     assert message.startswith("error: file cannot be imported: ")
-    assert told in message
+    assert text in message
     assert "resonance worker" not in message
     assert desk.deployment.written == []
 
 
-def test_a_file_is_never_written_over(desk: Desk) -> None:
+def test_a_file_is_never_written_over(desk):
     desk.deployment.work(200)
     Path("mine").write_text("precious")
     assert "mine: there is such a file" in desk.run("export", "mine", code=2)
     assert Path("mine").read_text() == "precious"
 
 
-def test_half_a_file_is_in_nobodys_way(tmp_path: Path) -> None:
-    def broken() -> Any:
+def test_half_a_file_is_in_no_ones_way(tmp_path):
+    def broken():
         yield from ()
         raise OSError(28, "No space left on device")
 
@@ -181,14 +173,8 @@ def test_half_a_file_is_in_nobodys_way(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_wrong_stream_is_answered_with_the_nearest(desk: Desk) -> None:
-    desk.deployment.work(200, everything=True)
-    assert "did you mean p0:b or p0:a?" in desk.run("export", "f", "--stream", "p0:", code=2)
-    assert not Path("f").exists()
-
-
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "shown"),
     [
         (lambda text: text[:-20], "is no file that"),
         (lambda text: text[: text.rindex(b'{"end"')], "is cut off: its last line is missing"),
@@ -201,16 +187,16 @@ def test_a_wrong_stream_is_answered_with_the_nearest(desk: Desk) -> None:
         (lambda _: b"", "is cut off"),
     ],
 )
-def test_a_file_that_is_not_whole_is_refused(desk: Desk, harm: Any, told: str) -> None:
+def test_a_file_that_is_not_whole_is_refused(desk, harm, shown):
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
     Path("file").write_bytes(harm(Path("file").read_bytes()))
-    with pytest.raises(InputFileError, match=told):
+    with pytest.raises(InputFileError, match=shown):
         read_file(Path("file"))
     assert desk.run("import", "file", code=66).startswith("error: file")
 
 
-def test_a_file_knows_what_a_snapshot_lacks_that_stands_in_for_a_damaged_one(desk: Desk) -> None:
+def test_a_file_knows_what_a_snapshot_lacks_that_stands_in_for_a_damaged_one(desk):
     deployment = desk.deployment
     expected = deployment.task(*AT).process(deployment.logs[AT])
     for until in (100, 200, 300):
@@ -224,35 +210,28 @@ def test_a_file_knows_what_a_snapshot_lacks_that_stands_in_for_a_damaged_one(des
     assert deployment.work(600).assignments == expected.assignments[300:]
 
 
-def seal(path: Path, lines: list[Any]) -> None:
+def seal(path, lines):
     """Write a file whose checksums fit, whatever stands in it."""
     text = b"".join(orjson.dumps(line) + b"\n" for line in lines)
     path.write_bytes(text + orjson.dumps({"end": hashlib.sha256(text).hexdigest()}) + b"\n")
 
 
 @pytest.mark.parametrize(
-    ("line", "members", "value", "told"),
+    ("line", "members", "value", "shown"),
     [
-        (1, ("partition",), -1, "features[-1] is no input partition"),
-        (1, ("topic",), "other", "is no file that"),
-        (1, ("record", "topic"), 7, "is no file that"),
-        (1, ("record", "inputs"), [7], "is no file that"),
+        *((1, ("partition",), -1, "features[-1] is no input partition"), (1, ("topic",), "other", "is no file that")),
+        *((1, ("record", "topic"), 7, "is no file that"), (1, ("record", "inputs"), [7], "is no file that")),
         (1, ("record", "replay_from"), "1", "is no file that"),
-        (1, ("record", "position"), None, "is no file that"),
-        (1, ("record", "settings"), [], "is no file that"),
+        *((1, ("record", "position"), None, "is no file that"), (1, ("record", "settings"), [], "is no file that")),
         (1, ("record", "state"), "", "the state of the partition cannot be read"),
-        (2, ("next",), 1e300, "is no file that"),
-        (2, ("next",), 2**63, "the state of stream p0:a is not"),
-        (2, ("stream",), "p1:a", "stream p1:a is none of this partition"),
-        (2, ("header",), {}, "stream p0:a"),
-        (2, ("header", "version"), "one", "the state of stream p0:a is not"),
+        *((2, ("next",), 1e300, "is no file that"), (2, ("next",), 2**63, "the state of stream p0:a contradicts")),
+        *((2, ("stream",), "p1:a", "stream p1:a is none of this partition"), (2, ("header",), {}, "stream p0:a")),
+        (2, ("header", "version"), "one", "the state of stream p0:a contradicts"),
         (2, ("header", "format"), "one", "the state of stream p0:a cannot be loaded"),
     ],
 )
 @pytest.mark.parametrize("only", [(), ("--stream", "p0:a")])
-def test_what_a_file_says_is_not_believed(
-    desk: Desk, line: int, members: tuple[str, ...], value: Any, told: str, only: tuple[str, ...]
-) -> None:
+def test_what_a_file_says_is_not_believed(desk, line, members, value, shown, only):
     desk.deployment.work(200, everything=True)
     desk.run("export", "file", *only)
     lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
@@ -264,18 +243,8 @@ def test_what_a_file_says_is_not_believed(
     if only and members == ("record", "state"):
         # It does not count where the others stay.
         return
-    code = 66 if "no file" in told else 65
-    assert told in desk.run("import", "file", "--yes", code=code)
-    assert desk.deployment.written == []
-
-
-def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there(desk: Desk) -> None:
-    desk.deployment.work(200, everything=True)
-    desk.run("export", "file")
-    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
-    lines[2] |= {"body": base64.b64encode(b"nothing").decode(), "sha256": hashlib.sha256(b"nothing").hexdigest()}
-    seal(Path("file"), lines)
-    assert "stream p0:a at offset 199: the state (" in desk.run("import", "file", "--yes", code=65)
+    code = 66 if "no file" in shown else 65
+    assert shown in desk.run("import", "file", "--yes", code=code)
     assert desk.deployment.written == []
 
 
@@ -283,9 +252,7 @@ def test_a_state_that_cannot_be_loaded_is_refused_while_the_present_one_is_there
     ("engine", "members"),
     [(Modal, {"dimension": 10**15}), (CAEA, {"dimension": 10**15}), (CAEA, {"parameters": {"lambda": 10**9}})],
 )
-def test_a_state_makes_no_room_for_more_than_it_holds(
-    desk: Desk, engine: type[Engine], members: dict[str, Any]
-) -> None:
+def test_a_state_makes_no_room_for_more_than_it_holds(desk, engine, members):
     desk.become(engine__name=engine.name)
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
@@ -299,7 +266,7 @@ def test_a_state_makes_no_room_for_more_than_it_holds(
     assert "the state of stream p0:a cannot be loaded (ValueError(" in desk.run("import", "file", "--yes", code=65)
 
 
-def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk: Desk) -> None:
+def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk):
     deployment = desk.deployment
     deployment.work(200, everything=True)
     desk.run("export", "file")
@@ -309,5 +276,5 @@ def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk: Des
     assert "has begun version 2 since" in desk.run("import", "file", "--yes", code=65)
 
 
-def test_a_missing_file_is_one_line(desk: Desk) -> None:
+def test_a_missing_file_is_one_line(desk):
     assert desk.run("diff", "nowhere", code=66) == "error: nowhere cannot be read: No such file or directory\n"

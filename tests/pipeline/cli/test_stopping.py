@@ -1,4 +1,4 @@
-"""Whoever stops a command is told in which state that leaves things."""
+"""A command that is stopped says in which state that leaves things."""
 
 import importlib
 import sys
@@ -10,6 +10,9 @@ from resonance.pipeline.cli import dlq, main, plans, reset, topics
 from resonance.pipeline.recovery import entry, import_checkpoint, rewrite
 
 UNCHANGED = "stopped; nothing was changed"
+PART = f"{UNCHANGED}, but"
+WRITTEN = "stopped while it was being written: it may be done"
+TOPICS, DEAD_LETTERS = "replay.replaying.replay_topics", "dead_letters.records.read_dead_letters"
 SOURCE, STATES = "recovery.entry.open_source", "checkpoint.export_file.read_file"
 SURVEY, START = "topics.topics.survey", "topics.start_check.check_start"
 WRITE = "recovery.rewrite.write"
@@ -22,38 +25,21 @@ def interrupt(*_, **__):
 @pytest.mark.parametrize(
     ("command", "where", "said"),
     [
-        ("topics plan", SURVEY, UNCHANGED),
-        ("topics check", START, UNCHANGED),
+        *(("topics plan", SURVEY, UNCHANGED), ("topics check", START, UNCHANGED)),
         ("topics create", SURVEY, "stopped; some topics may have been made"),
         ("bootstrap", "replay.bootstrapping.bootstrap", "stopped; what is learned is written at the very end"),
-        ("replay", "replay.replaying.replay_topics", UNCHANGED),
-        (
-            "replay -o out",
-            "replay.replaying.replay_topics",
-            f"{UNCHANGED}, but out may hold a part of the outputs",
-        ),
-        (
-            "replay --to-name new",
-            "replay.replaying.replay_topics",
-            f"{UNCHANGED}, but the topics of new may hold a part of the outputs",
-        ),
-        ("verify", "verify.verify.verify", UNCHANGED),
-        ("inspect", SOURCE, UNCHANGED),
-        ("snapshots list", SOURCE, UNCHANGED),
-        ("snapshots export file", SOURCE, UNCHANGED),
-        ("snapshots diff file", STATES, UNCHANGED),
-        ("snapshots import file", STATES, UNCHANGED),
-        ("snapshots import file --yes", WRITE, "stopped while it was being written: it may be done"),
-        ("reset", SOURCE, UNCHANGED),
-        ("reset --stream p0 --yes", SOURCE, UNCHANGED),
-        ("reset --stream p0 --yes", WRITE, "stopped while it was being written: it may be done"),
-        ("reset --yes", "cli.reset.carry_out_reset", "stopped while it was being written: it may be done"),
-        ("dlq list", "dead_letters.records.read_dead_letters", UNCHANGED),
-        (
-            "dlq list --export out",
-            "dead_letters.records.read_dead_letters",
-            f"{UNCHANGED}, but out may hold a part of the dead letters",
-        ),
+        ("replay", TOPICS, UNCHANGED),
+        ("replay -o out", "replay.replaying.replay_topics", f"{UNCHANGED}, but out may hold a part of the outputs"),
+        ("replay --to-name new", TOPICS, f"{PART} the topics of new may hold a part of the outputs"),
+        *(("verify", "verify.verify.verify", UNCHANGED), ("inspect", SOURCE, UNCHANGED)),
+        *(("snapshots list", SOURCE, UNCHANGED), ("snapshots export file", SOURCE, UNCHANGED)),
+        *(("snapshots diff file", STATES, UNCHANGED), ("snapshots import file", STATES, UNCHANGED)),
+        ("snapshots import file --yes", WRITE, WRITTEN),
+        *(("reset", SOURCE, UNCHANGED), ("reset --stream p0 --yes", SOURCE, UNCHANGED)),
+        ("reset --stream p0 --yes", WRITE, WRITTEN),
+        ("reset --yes", "cli.reset.carry_out_reset", WRITTEN),
+        ("dlq list", DEAD_LETTERS, UNCHANGED),
+        ("dlq list --export out", DEAD_LETTERS, f"{PART} out may hold a part of the dead letters"),
         ("dlq replay", "dead_letters.replay.plan", UNCHANGED),
         ("dlq replay --yes", "dead_letters.replay.replay", "stopped; what was replayed so far counts"),
         ("dlq resume", "worker.http.page_client.resume", "stopped before the worker answered"),
@@ -63,7 +49,7 @@ def interrupt(*_, **__):
 def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, where, said):
     # What comes before the place where it is stopped needs no broker here.
     names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
-    source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0))
+    source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0, counts={}), task_context=None)
     monkeypatch.setattr(entry, "open_source", lambda _: source)
     monkeypatch.setattr(export_file, "read_file", lambda _: [])
     monkeypatch.setattr(import_checkpoint, "plan_import", lambda *_: [])
@@ -76,7 +62,6 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, 
     monkeypatch.setattr("resonance.pipeline.kafka.positions.ranges_from", lambda *_: {})
     module, name = f"resonance.pipeline.{where}".rsplit(".", 1)
     monkeypatch.setattr(importlib.import_module(module), name, interrupt)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RESONANCE_INPUT__TOPICS", "t")
     monkeypatch.setenv("RESONANCE_STREAM", "partition")
     monkeypatch.setenv("RESONANCE_NAME", "n")
@@ -84,9 +69,9 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, 
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == 130
-    told = capsys.readouterr().err
-    assert told.startswith(said)
-    assert told.count("\n") == 1
+    text = capsys.readouterr().err
+    assert text.startswith(said)
+    assert text.count("\n") == 1
 
 
 def test_an_export_that_is_stopped_leaves_no_half_file_behind(monkeypatch, tmp_path):

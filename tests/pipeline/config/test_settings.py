@@ -1,8 +1,6 @@
 """Settings: four sources, one wording of errors, nothing unknown, no secret shown."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from resonance.pipeline.cli.options import given
@@ -10,29 +8,18 @@ from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 
-MINIMAL: dict[str, Any] = {"input.topics": ["features"]}
-TAUGHT = {"engine.name": "mlca", "labels.topic": "l"}
+MINIMAL = {"input.topics": ["features"]}
+LABELLED = {"engine.name": "mlca", "labels.topic": "l"}
+SPARSE = {"input.sparse": "s", "engine.name": "sa_art"}
 
 
-@pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import os
-
-    for name in list(os.environ):
-        if name.startswith("RESONANCE_"):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-
-def refusal(values: dict[str, Any]) -> str:
+def refusal(values):
     with pytest.raises(ConfigurationError) as caught:
         Settings.of({**MINIMAL, **values})
     return str(caught.value)
 
 
-def test_flags_win_over_the_environment_over_the_file_over_the_defaults(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_flags_win_over_the_environment_over_the_file_over_the_defaults(monkeypatch, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text(
         'name = "file"\n[input]\ntopics = ["file"]\n[limits]\nstreams = 1\nkey_bytes = 1\n[worker]\nweb_port = 1\n'
@@ -41,21 +28,18 @@ def test_flags_win_over_the_environment_over_the_file_over_the_defaults(
     monkeypatch.setenv("RESONANCE_LIMITS__STREAMS", "2")
     monkeypatch.setenv("RESONANCE_NAME", "env")
     settings = Settings.load(file, {"limits.streams": "3", "worker": {"id": "w1"}, "output.envelope": None})
-    assert settings.limits.streams == 3
-    assert settings.limits.key_bytes == 1
-    assert settings.limits.record_bytes == 1_000_000
+    assert (settings.limits.streams, settings.limits.key_bytes, settings.limits.record_bytes) == (3, 1, 1_000_000)
     assert settings.input.topics == ("env-a", "env-b")
     assert settings.name == settings.group == "env"
-    assert settings.worker.web_port == 1
-    assert settings.worker_id == "w1"
+    assert (settings.worker.web_port, settings.worker_id) == (1, "w1")
 
 
-def test_the_file_of_the_working_folder_is_read(tmp_path: Path) -> None:
+def test_the_file_of_the_working_folder_is_read(tmp_path):
     (tmp_path / "resonance.toml").write_text('[input]\ntopics = ["here"]\n')
     assert Settings.load().input.topics == ("here",)
 
 
-def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"absent\.toml: the settings cannot be read \(No such file"):
         Settings.load(tmp_path / "absent.toml")
     (tmp_path / "broken.toml").write_text("name = \n")
@@ -63,13 +47,7 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
         Settings.load(tmp_path / "broken.toml")
 
 
-def test_values_are_frozen() -> None:
-    settings = Settings.of(MINIMAL)
-    with pytest.raises(Exception, match="frozen"):
-        settings.limits.streams = 4  # type: ignore[misc]
-
-
-def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch):
     for name, value in {
         "INPUT__TOPICS": '["a"]',
         "INPUT__FEATURES": "latency_ms,geo.lat,country",
@@ -85,19 +63,18 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch:
     settings = Settings.load()
     assert settings.features == ("latency_ms", "geo.lat", "country")
     assert settings.prepare.ranges == {"latency_ms": (0.0, 500.0), "geo.lat": (-90.0, 90.0)}
-    assert settings.prepare.categories == {"country": ("DE", "FR")}
-    assert settings.prepare.missing == 1.5
-    assert settings.input.dimension is None
-    assert settings.engine_parameters["landmarks"] == 400
+    assert (settings.prepare.categories, settings.prepare.missing) == ({"country": ("DE", "FR")}, 1.5)
+    assert (settings.input.dimension, settings.engine_parameters["landmarks"]) == (None, 400)
     assert settings.topics.create is False
 
 
-def test_topics_group_and_ids_derive_from_the_name() -> None:
+def test_topics_group_and_ids_derive_from_the_name():
     settings = Settings.of({**MINIMAL, "name": "shop", "topics.clusters": "shop-now", "worker.web_port": 7001})
     assert [settings.topic(kind) for kind in TopicsSection.KINDS] == [
         "shop.assignments",
         "shop.cluster-events",
         "shop.drift-events",
+        "shop.alerts",
         "shop.dead-letters",
         "shop-now",
         "shop.snapshots",
@@ -109,7 +86,7 @@ def test_topics_group_and_ids_derive_from_the_name() -> None:
     assert settings.transactional_id == f"shop-{settings.worker_id}"
 
 
-def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> None:
+def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text('name = "shop"\n')
     for named, reason in ((None, "there is no resonance.toml in this folder"), (file, f"{file} does not have it")):
@@ -124,10 +101,7 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (
-            {"limts": {"streams": 3}},
-            r"^limts: there is no such setting \(did you mean limits\?\); the settings can have",
-        ),
+        ({"limts": {"streams": 3}}, r"^limts: there is no such setting \(did you mean limits\?\); the settings can"),
         ({"nme": "x"}, r"did you mean name\?"),
         ({"limits.steams": 3}, r"^limits\.steams: there is no such setting \(did you mean streams\?\); the section"),
         ({"engine.landmark": 3}, r"^engine\.landmark = 3: .*did you mean landmarks\?\)$"),
@@ -135,24 +109,13 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"engine.landmarks": "many"}, r"^engine\.landmarks = 'many': must be an integer of at least 64"),
         (
             {"engine.tau": 0.2},
-            r"^engine\.tau = 0\.2: must be one of the parameters landmarks, .*; modal, the default, has no tau, "
-            r"caea, hcaea have it: set engine\.name to that engine, or leave engine\.tau out$",
+            r"^engine\.tau = 0\.2: .*, has no tau, caea, hcaea have it: set engine\.name to that engine",
         ),
-        (
-            {"engine.name": "modal", "engine.orphans": "drop"},
-            r"^engine\.orphans = 'drop': .*; modal has no orphans, hcaea has it: set engine\.name to that engine, or ",
-        ),
+        ({"engine.name": "modal", "engine.orphans": "drop"}, r"^engine\.orphans = 'drop': .*; modal has no orphans"),
         ({"engine.name": "caea", "engine.lamda": 3}, r"^engine\.lamda = 3: .*did you mean lambda\?\)$"),
         ({"engine.name": "cea"}, r"^engine\.name = 'cea': must be one of .*did you mean caea\?"),
-        (
-            {"engine.name": "caea", "engine.preset": "papr"},
-            r"^engine\.preset = 'papr': must be one of paper \(did you mean paper\?\)",
-        ),
-        (
-            {"engine.preset": "paper"},
-            r"^engine\.preset = 'paper': modal has no presets; modal, the default, has no preset paper, caea, .* have "
-            r"it: set engine\.name to that engine, or leave engine\.preset out$",
-        ),
+        ({"engine.name": "caea", "engine.preset": "papr"}, "must be one of paper .did you mean paper"),
+        ({"engine.preset": "paper"}, "modal has no presets; modal, the default, has no preset paper, caea, .* have it"),
         ({"limits.streams": 0}, r"^limits\.streams = 0: must be at least 1"),
         ({"limits.streams": "many"}, r"^limits\.streams = 'many': must be an integer"),
         ({"limits.streams": True}, r"^limits\.streams = True: must be a number, not true or false"),
@@ -169,67 +132,29 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"input.dimension": 0}, r"^input\.dimension = 0: must be at least 1"),
         (
             {"input.sparse": "s"},
-            r"^input\.sparse = 's': is for the engines that take sparse records, and engine\.name is modal; choose "
-            r"fuzzy_art or sa_art, or use input\.features$",
+            "engines that take sparse records, and engine.name is modal; choose fuzzy_art or sa_art",
         ),
+        (SPARSE | {"input.features": "features"}, r"^input\.sparse = 's': does not go together with input\.features"),
+        (SPARSE | {"input.dimension": 5}, r"^input\.sparse = 's': does not go together with input\.dimension"),
+        (SPARSE | {"prepare.scale": "warmup"}, r"^prepare\.scale = 'warmup': with input\.sparse must be none or given"),
+        (SPARSE | {"prepare.missing": 0}, r"^prepare\.missing = 0\.0: has no meaning with input\.sparse"),
+        (SPARSE | {"prepare.categories": {"a": ["x"]}}, r"^prepare\.categories = .*: has no meaning with input"),
+        (SPARSE | {"prepare.scale": "given", "prepare.ranges": {"a": [0, 1]}}, "must be a table with"),
+        (SPARSE | {"prepare.scale": "given", "prepare.ranges": {"*": [1, 5]}}, "must be 0 and what"),
+        (SPARSE | {"prepare.ranges": {"*": [0, 5]}}, r"^prepare\.ranges = \['\*'\]: with input\.sparse must be absent"),
+        ({"input.label_path": "s"}, r"^input\.label_path = 's': is for engines .* \(mlca, .* modal does not; leave it"),
+        ({"labels.topic": "l"}, r"^labels\.topic = 'l': is for engines .* \(mlca, .* modal does not; leave it out"),
+        (LABELLED, r"^labels\.topic = 'l': needs stream = topic or field:<path>.* stream is not set; choose"),
+        ({**LABELLED, "stream": "key"}, r"^labels\.topic = 'l': needs stream = topic .* stream is key; choose topic"),
+        ({**LABELLED, "stream": "topic"}, r"^labels\.topic = 'l': needs input\.id_path"),
+        ({**LABELLED, "stream": "topic", "input.id_path": "id"}, r"needs features that .*\(input\.dimension"),
+        ({**LABELLED, "stream": "topic", "labels.topic": "features"}, r"^labels\.topic = 'features': must differ from"),
         (
-            {"input.sparse": "s", "input.features": "features", "engine.name": "sa_art"},
-            r"^input\.sparse = 's': does not go together with input\.features; choose one of them$",
-        ),
-        (
-            {"input.sparse": "s", "input.dimension": 5, "engine.name": "sa_art"},
-            r"^input\.sparse = 's': does not go together with input\.dimension",
-        ),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.scale": "warmup"},
-            r"^prepare\.scale = 'warmup': with input\.sparse must be none or given",
-        ),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.missing": 0},
-            r"^prepare\.missing = 0\.0: has no meaning with input\.sparse",
-        ),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.categories": {"a": ["x"]}},
-            r"^prepare\.categories = .*: has no meaning with input\.sparse",
-        ),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.scale": "given", "prepare.ranges": {"a": [0, 1]}},
-            r"^prepare\.ranges = \['a'\]: with input\.sparse must be a table with \"\*\"",
-        ),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.scale": "given", "prepare.ranges": {"*": [1, 5]}},
-            r"^prepare\.ranges\.\* = \(1\.0, 5\.0\): with input\.sparse must be 0 and what becomes 1",
-        ),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.ranges": {"*": [0, 5]}},
-            r"^prepare\.ranges = \['\*'\]: with input\.sparse must be absent with scale = none",
-        ),
-        (
-            {"input.label_path": "s"},
-            r"^input\.label_path = 's': is for engines .* \(mlca, .* modal is not; leave it out",
-        ),
-        ({"labels.topic": "l"}, r"^labels\.topic = 'l': is for engines .* \(mlca, .* modal is not; leave it out"),
-        (TAUGHT, r"^labels\.topic = 'l': needs stream = topic or field:<path>.* stream is not set; choose"),
-        ({**TAUGHT, "stream": "key"}, r"^labels\.topic = 'l': needs stream = topic .* stream is key; choose topic"),
-        ({**TAUGHT, "stream": "topic"}, r"^labels\.topic = 'l': needs input\.id_path"),
-        (
-            {**TAUGHT, "stream": "topic", "input.id_path": "id"},
-            r"^labels\.topic = 'l': needs features that .* list them \(input\.features\), or .* \(input\.dimension\)",
-        ),
-        (
-            {**TAUGHT, "stream": "topic", "labels.topic": "features"},
-            r"^labels\.topic = 'features': must differ from input\.topics",
-        ),
-        (
-            {**TAUGHT, "stream": "topic", "input.id_path": "id", "input.dimension": 2, "topics.routes": "l"},
+            {**LABELLED, "stream": "topic", "input.id_path": "id", "input.dimension": 2, "topics.routes": "l"},
             r"^topics\.routes = 'l': must differ from labels\.topic",
         ),
-        (
-            {"engine.name": "mlca", "engine.max_labels": 1001},
-            r"^engine\.max_labels = '?1001'?.*: must be an integer of at most 1,000: every assignment names all labels",
-        ),
+        ({"engine.name": "mlca", "engine.max_labels": 1001}, "must be an integer of at most 1,000: every"),
         ({"labels.topic": "a b"}, r"^labels\.topic = 'a b': 'a b' is no topic name"),
-        ({"output.events": "debug"}, r"^output\.events = 'debug': events of single nodes are not available in this"),
         ({"name": "a/b"}, r"^name = 'a/b': must consist of"),
         ({"topics.assignments": "features"}, r"^topics\.assignments = 'features': must differ from input\.topics"),
         ({"topics.routes": "resonance.clusters"}, r"^topics\.routes = .*: must differ from topics\.clusters"),
@@ -238,20 +163,13 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"prepare.project": True}, r"^prepare\.project = True: must be auto, or an integer"),
         ({"prepare.project": 2.5}, r"^prepare\.project = 2\.5: must be auto, or an integer"),
         ({"prepare.project": 65}, r"^prepare\.project = 65: must be auto, or an integer from 0 to 64"),
-        (
-            {"input.features": ["cpu", "load"], "prepare.project": 3},
-            r"^prepare\.project = 3: must be auto, or at most 2",
-        ),
+        ({"input.features": ["cpu", "load"], "prepare.project": 3}, r"^prepare\.project = 3: must be auto, or at most"),
         ({"input.dimension": 4, "prepare.project": 5}, r"^prepare\.project = 5: must be auto, or at most 4"),
         ({"engine.name": "sa_art", "prepare.project": 2}, r"^prepare\.project = 2: .* is defined on \[0, 1\] alone"),
-        (
-            {"input.sparse": "s", "engine.name": "sa_art", "prepare.project": 2},
-            r"^prepare\.project = 2: is for dense records; leave it out",
-        ),
+        (SPARSE | {"prepare.project": 2}, r"^prepare\.project = 2: is for dense records; leave it out"),
         (
             {"engine.name": "evq", "input.dimension": 257, "prepare.project": 0},
-            r"^prepare\.project = 0: must be from 1 to 64 principal axes, because a record has 257 features and evq "
-            r"takes at most 256; or choose another engine\.name, or leave features out$",
+            "has 257 features and evq takes at most 256",
         ),
         (
             {"engine.name": "ildn", "input.features": [f"x{number}" for number in range(300)], "prepare.scale": "none"},
@@ -266,25 +184,13 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
             },
             r"^prepare\.project = 0: must be .* because a record has 257 features",
         ),
-        (
-            {"engine.name": "sa_art", "engine.max_features": 200, "input.dimension": 201},
-            r"^engine\.max_features = 200: must be at least 201, the features of a record$",
-        ),
+        ({"engine.name": "sa_art", "engine.max_features": 200, "input.dimension": 201}, "must be at least 201"),
         ({"prepare.rescale": "often"}, r"^prepare\.rescale = 'often': must be auto, true or false"),
-        (
-            {"prepare.rescale": True, "prepare.scale": "none"},
-            r"^prepare\.rescale = True: must be false or auto, because",
-        ),
-        (
-            {"prepare.rescale": True, "engine.name": "caea"},
-            r"^prepare\.rescale = True: must be false or auto, because caea cannot go on in other units$",
-        ),
+        ({"prepare.rescale": True, "prepare.scale": "none"}, r"^prepare\.rescale = True: must be false or auto"),
+        ({"prepare.rescale": True, "engine.name": "caea"}, r"^prepare\.rescale = True: must be false or auto, because"),
         ({"prepare.warmup_records": 0}, r"^prepare\.warmup_records = 0: must be at least 1"),
         ({"prepare.scale": "given"}, r"^prepare\.scale = 'given': needs prepare\.ranges"),
-        (
-            {"input.features": ["cpu", "load"], "prepare.log1p": ["laod"]},
-            r"^prepare\.log1p = 'laod': must be one of the features cpu, load \(did you mean load\?\)",
-        ),
+        ({"input.features": ["cpu", "load"], "prepare.log1p": ["laod"]}, r"prepare\.log1p = 'laod'.*mean load\?"),
         (
             {"input.features": ["cpu", "load"], "prepare.scale": "given", "prepare.ranges": {"cpu": [0, 1]}},
             r"^prepare\.ranges = .*load has none",
@@ -294,14 +200,11 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path: Path) -> Non
         ({"prepare.ranges": {"a": [1]}}, r"^prepare\.ranges = .*a has \[1\]: must be \[value that becomes 0, value"),
         ({"prepare.ranges": '{"a": 1}'}, r"^prepare\.ranges = .*a has 1: must be \[value that becomes 0, value"),
         ({"input.features": ["cpu"], "prepare.categories": {"cpu": [1.5]}}, r"^prepare\.categories = .*a category's"),
-        (
-            {"broker.security_protocol": "SASL_SSL", "broker.sasl_username": "me"},
-            r"^broker\.security_protocol = 'SASL_SSL': needs a log-in; broker\.sasl_mechanism and .*password",
-        ),
+        ({"broker.security_protocol": "SASL_SSL", "broker.sasl_username": "me"}, "needs a log-in; broker.sasl_mech"),
         ({"broker.security_protocol": "TLS"}, r"must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ],
 )
-def test_what_cannot_be_used_is_named_with_what_can(values: dict[str, Any], expected: str) -> None:
+def test_what_cannot_be_used_is_named_with_what_can(values, expected):
     assert re.search(expected, refusal(values)), refusal(values)
 
 
@@ -316,19 +219,18 @@ def test_what_cannot_be_used_is_named_with_what_can(values: dict[str, Any], expe
         {"engine.name": "sa_art", "engine.max_features": 200, "input.sparse": "counts"},
     ],
 )
-def test_an_engine_is_given_no_more_features_than_it_takes(values: dict[str, Any]) -> None:
+def test_an_engine_is_given_no_more_features_than_it_takes(values):
     given = Settings.of({**MINIMAL, **values})
     if (count := given.input.dimension) is not None:
         most = given.engine_class.most_features
         assert most is None or given.preparation([f"f{number}" for number in range(count)]).dimension <= most
 
 
-def test_every_fault_is_told_at_once() -> None:
-    text = refusal({"limits.streams": 0, "worker.web_port": 0})
-    assert len(text.splitlines()) == 2
+def test_every_fault_is_reported_at_once():
+    assert len(refusal({"limits.streams": 0, "worker.web_port": 0}).splitlines()) == 2
 
 
-def test_the_origin_of_a_value_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_origin_of_a_value_is_reported(monkeypatch, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text('[input]\ntopics = ["a"]\n[limits]\nstreams = 0\n[engine]\nlambda = 1\n')
     with pytest.raises(ConfigurationError, match=r"limits\.streams = 0 \(in .*shop\.toml\): must be at least 1"):
@@ -345,23 +247,18 @@ def test_the_origin_of_a_value_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("RESONANCE_SERVICE_HOST", "10.0.0.1"),
-        ("RESONANCE_SERVICE_PORT_HTTP", "6066"),
-        ("RESONANCE_PORT", "tcp://10.0.0.1:6066"),
-        ("RESONANCE_PORT_6066_TCP_ADDR", "10.0.0.1"),
-        ("RESONANCE_WORKER_PORT_6066_TCP", "tcp://10.0.0.1:6066"),
-        ("RESONANCE_FAULT_POINT", "after-begin"),
+        *(("RESONANCE_SERVICE_HOST", "10.0.0.1"), ("RESONANCE_SERVICE_PORT_HTTP", "6066")),
+        *(("RESONANCE_PORT", "tcp://10.0.0.1:6066"), ("RESONANCE_PORT_6066_TCP_ADDR", "10.0.0.1")),
+        *(("RESONANCE_WORKER_PORT_6066_TCP", "tcp://10.0.0.1:6066"), ("RESONANCE_FAULT_POINT", "after-begin")),
     ],
 )
-def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(name, value, monkeypatch):
     monkeypatch.setenv(name, value)
     Settings.load(flags=MINIMAL)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "text"),
     [
         ("RESONANCE_INPTU__TOPICS", r"there is no such setting \(did you mean RESONANCE_INPUT__TOPICS\?\)"),
         ("RESONANCE_STRAEM", r"did you mean RESONANCE_STREAM\?"),
@@ -371,20 +268,20 @@ def test_variables_of_a_kubernetes_service_and_of_the_tests_are_none_of_ours(
         ("RESONANCE_XYZZY", r"there is no such setting; name, stream, .*two underscores \(RESONANCE_INPUT__TOPICS\)"),
     ],
 )
-def test_every_other_variable_with_the_prefix_is_refused(name: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_other_variable_with_the_prefix_is_refused(name, text, monkeypatch):
     monkeypatch.setenv(name, "7077")
-    with pytest.raises(ConfigurationError, match=f"^{name}: .*{told}"):
+    with pytest.raises(ConfigurationError, match=f"^{name}: .*{text}"):
         Settings.load(flags=MINIMAL)
 
 
-def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypatch):
     monkeypatch.setenv("RESONANCE_INPUT__FEATRUES", "a")
     with pytest.raises(ConfigurationError, match=r"input\.featrues \(from RESONANCE_INPUT__FEATRUES\).*features\?"):
         Settings.load(flags=MINIMAL)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         (b'[input]\ntopics = "a\n', r"shop\.toml:2: not TOML: illegal character .*, at column 12; correct it"),
         (b"name = 'a'\n[input\n", r"shop\.toml:2: not TOML: expected ']' .*, at column 7"),
@@ -392,14 +289,14 @@ def test_an_unknown_name_in_a_section_is_refused_wherever_it_was_given(monkeypat
         (b"[input]\ntopics = [", r"shop\.toml: not TOML: .*\(at end of document\)"),
     ],
 )
-def test_a_file_that_is_not_toml_names_the_line(text: bytes, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_names_the_line(text, shown, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_bytes(text)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=shown):
         Settings.load(file)
 
 
-def test_secrets_are_never_shown() -> None:
+def test_secrets_are_never_shown():
     settings = Settings.of({**MINIMAL, "broker.sasl_password": "hunter2", "broker.ssl_key_password": "hunter2"})
     assert settings.broker.sasl_password is not None
     assert settings.broker.sasl_password.get_secret_value() == "hunter2"
@@ -410,7 +307,7 @@ def test_secrets_are_never_shown() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"sasl_password": "hunter2"}', "hunter2"])
-def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch, text):
     monkeypatch.setenv("RESONANCE_BROKER", text)
     with pytest.raises(ConfigurationError) as caught:
         Settings.load(flags={**MINIMAL, "broker.bootstrap": "broker:9092"})
@@ -420,21 +317,20 @@ def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "pairs",
-    [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]],
+    "pairs", [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]]
 )
-def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs: list[str]) -> None:
+def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs):
     with pytest.raises(ConfigurationError, match=r"^--set broker\.sasl_password: ") as caught:
         given(pairs, {})
     assert "hunter2" not in str(caught.value)
 
 
-def test_one_partition_needs_no_decision_about_streams() -> None:
+def test_one_partition_needs_no_decision_about_streams():
     assert Settings.of(MINIMAL).check_stream(1) == "partition"
     assert Settings.of({**MINIMAL, "stream": "key"}).check_stream(4) == "key"
 
 
-def test_several_partitions_need_one_with_a_sentence_for_each_choice() -> None:
+def test_several_partitions_need_one_with_a_sentence_for_each_choice():
     with pytest.raises(ConfigurationError) as caught:
         Settings.of(MINIMAL).check_stream(4)
     text = str(caught.value)
@@ -444,7 +340,7 @@ def test_several_partitions_need_one_with_a_sentence_for_each_choice() -> None:
 
 
 @pytest.mark.parametrize(("choice", "path"), [("topic", None), ("field:geo.country", ("geo", "country"))])
-def test_streams_across_partitions_are_rekeyed(choice: str, path: tuple[str, ...] | None) -> None:
+def test_streams_across_partitions_are_rekeyed(choice, path):
     settings = Settings.of({"input.topics": "a,b", "stream": choice})
     assert (settings.is_rekeyed, settings.stream_field) == (True, path)
     assert settings.logs == ("a", "b", "resonance.routes")
@@ -452,40 +348,32 @@ def test_streams_across_partitions_are_rekeyed(choice: str, path: tuple[str, ...
 
 
 @pytest.mark.parametrize("choice", ["field:", "field:a..b", "field"])
-def test_a_field_needs_a_path(choice: str) -> None:
+def test_a_field_needs_a_path(choice):
     assert f"stream = '{choice}'" in refusal({"stream": choice})
 
 
-def test_an_unknown_stream_shows_the_choices() -> None:
+def test_an_unknown_stream_shows_the_choices():
     assert "the records of each key share one model" in refusal({"stream": "user"})
 
 
-def test_a_preset_gives_way_to_what_is_given() -> None:
+def test_a_preset_gives_way_to_what_is_given():
     settings = Settings.of({**MINIMAL, "engine.name": "caea", "engine.preset": "paper", "engine.tau": 0.2})
-    assert settings.engine_parameters["lambda"] == 28
-    assert settings.engine_parameters["grace"] == 0
+    assert (settings.engine_parameters["lambda"], settings.engine_parameters["grace"]) == (28, 0)
     assert settings.engine_parameters["tau"] == 0.2
 
 
 @pytest.mark.parametrize(
     ("values", "axes", "records"),
     [
-        ({}, 16, 500),
-        ({"prepare.project": "auto", "prepare.warmup_records": 60}, 16, 60),
-        ({"prepare.project": "8", "prepare.warmup_records": "none"}, 8, 500),
-        ({"prepare.project": 0}, 40, 200),
-        ({"prepare.scale": "none"}, 40, 0),
-        ({"prepare.scale": "none", "prepare.project": 30}, 30, 500),
-        ({"engine.name": "evq"}, 16, 500),
-        ({"engine.name": "hcaea", "hierarchy": "keyed"}, 16, 500),
-        ({"engine.name": "mlca"}, 40, 200),
-        ({"engine.name": "mlca", "prepare.project": 4}, 4, 500),
+        *(({}, 16, 500), ({"prepare.project": "auto", "prepare.warmup_records": 60}, 16, 60)),
+        *(({"prepare.project": "8", "prepare.warmup_records": "none"}, 8, 500), ({"prepare.project": 0}, 40, 200)),
+        *(({"prepare.scale": "none"}, 40, 0), ({"prepare.scale": "none", "prepare.project": 30}, 30, 500)),
+        *(({"engine.name": "evq"}, 16, 500), ({"engine.name": "hcaea", "hierarchy": "keyed"}, 16, 500)),
+        *(({"engine.name": "mlca"}, 40, 200), ({"engine.name": "mlca", "prepare.project": 4}, 4, 500)),
         ({"engine.name": "sa_art"}, 40, 200),
     ],
 )
-def test_records_of_many_features_are_projected_unless_something_speaks_against_it(
-    values: dict[str, Any], axes: int, records: int
-) -> None:
+def test_records_of_many_features_are_projected_unless_something_speaks_against_it(values, axes, records):
     settings = Settings.of({**MINIMAL, "input.dimension": 40, **values})
     preparation = settings.preparation([f"f{number}" for number in range(40)])
     assert (preparation.dimension, preparation.wanted) == (axes, records)
@@ -494,7 +382,7 @@ def test_records_of_many_features_are_projected_unless_something_speaks_against_
     assert few is None or not few.projects
 
 
-def test_axes_have_no_given_ranges() -> None:
+def test_axes_have_no_given_ranges():
     ranges = {f"x{number}": [0, 1] for number in range(20)}
     given = {**MINIMAL, "engine.name": "evq", "prepare.scale": "given", "prepare.ranges": ranges}
     assert Settings.of(given).engine_parameters["low"] == 0.0

@@ -10,18 +10,13 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
 from resonance.pipeline.files.rows import BATCH, FileRecord
-from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.partitioner import partition_of
 
 from tests.pipeline.commands import run as run_command
+from tests.pipeline.fake_cluster import FakeCluster
 
 DAY = 86_400_000
-
-
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -44,34 +39,6 @@ def stored(broker, topic):
         found += reader.consume(expected - len(found), 5)
     reader.close()
     return sorted((message.partition(), message.offset(), message.key(), message.value()) for message in found)
-
-
-class Cluster:
-    """A cluster with some topics, and what it was asked to make."""
-
-    servers = "kafka:9092"
-    embedded = False
-
-    def __init__(self, topics=(), config=()):
-        self.topics, self.config, self.made = dict(topics), dict(config), []
-
-    def partition_counts(self):
-        return self.topics
-
-    def describe(self, topics):
-        return {name: FoundTopic("", self.topics[name], config=self.config) for name in topics if name in self.topics}
-
-    def create(self, topic, partitions, config, command):
-        self.made.append((topic, partitions, config))
-
-    def wait_for_leaders(self, topics):
-        pass
-
-    def command(self, topic, partitions, config=None):
-        return f"make {topic} {partitions}"
-
-    def configure(self, topic, settings):
-        return f"set {topic} {dict(settings)}"
 
 
 def test_each_record_goes_to_the_partition_of_its_key(monkeypatch, capsys, tmp_path, broker):
@@ -172,7 +139,7 @@ def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_p
         ("host,x\na\n", [], 66, "in.csv, line 2: 1 cells where the header has 2"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_before_anything_is_produced(
+def test_what_is_wrong_with_a_file_is_reported_before_anything_is_produced(
     monkeypatch, capsys, tmp_path, content, options, code, said
 ):
     (tmp_path / "in.csv").write_text(content)
@@ -181,32 +148,26 @@ def test_what_is_wrong_with_a_file_is_told_before_anything_is_produced(
 
 
 def test_a_missing_topic_is_offered_the_nearest_and_the_way_to_make_it():
-    cluster = Cluster({"flows": 3})
-    with pytest.raises(BrokerError, match=r"did you mean flows\?\); add --create-partitions N .*make flow <n>"):
+    cluster = FakeCluster({"flows": (3, {})})
+    with pytest.raises(BrokerError, match=r"did you mean flows\?\); add --create-partitions N .*--topic flow --part"):
         find_target(cluster, "flow")
     assert find_target(cluster, "flow", 6) == Target("flow", 6, created=True)
     assert find_target(cluster, "other", 2, own_times=True).created
-    assert cluster.made == [("flow", 6, {}), ("other", 2, {"retention.ms": "-1"})]
+    assert (cluster.topics["flow"], cluster.topics["other"]) == ((6, {}), (2, {"retention.ms": "-1"}))
 
 
 def test_records_that_would_be_deleted_at_once_are_refused():
-    config = {
-        "retention.ms": str(7 * DAY),
-        "cleanup.policy": "delete",
-        "message.timestamp.type": "CreateTime",
-        "max.message.bytes": "2000000",
-    }
-    cluster = Cluster({"flows": 3}, config)
+    config = {"message.timestamp.type": "CreateTime", "max.message.bytes": "2000000"}
+    cluster = FakeCluster({"flows": (3, config)})
     target = find_target(cluster, "flows")
     assert target == Target("flows", 3, 2_000_000, 7 * DAY)
     records = [FileRecord(None, b"{}", None), FileRecord(None, b"{}", 30 * DAY)]
     check_times(target, records, cluster, now_ms=36 * DAY)
-    with pytest.raises(
-        ConfigurationError, match=r"30 days old and flows keeps records for 7\.0 days.*set flows .*retention"
-    ):
+    with pytest.raises(ConfigurationError, match=r"30 days old and flows keeps records for 7\.0 days.*name flows "):
         check_times(target, records, cluster, now_ms=60 * DAY)
     for harmless in ({"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}):
-        check_times(find_target(Cluster({"flows": 3}, config | harmless), "flows"), records, cluster, now_ms=60 * DAY)
+        harmless_target = find_target(FakeCluster({"flows": (3, config | harmless)}), "flows")
+        check_times(harmless_target, records, cluster, now_ms=60 * DAY)
 
 
 def test_a_record_that_the_topic_does_not_take_is_named(broker):
@@ -217,7 +178,7 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
         produce(broker.client_settings(), target, [records])
 
 
-def test_a_bad_line_in_the_middle_is_told_with_what_is_stored_by_then(monkeypatch, capsys, tmp_path, broker):
+def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkeypatch, capsys, tmp_path, broker):
     rows = ["1"] * BATCH + ["1,2"] + ["1"] * 5
     (tmp_path / "in.csv").write_text("\n".join(["x", *rows]) + "\n")
     assert run(monkeypatch, "in.csv", "-t", "half", "--broker", broker.bootstrap) == 66
@@ -238,7 +199,7 @@ def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, ca
 
 @pytest.fixture
 def _interruptible():
-    # A shell that runs tests in the background has told them to ignore it.
+    # A shell that runs tests in the background lets them ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -246,7 +207,7 @@ def _interruptible():
 
 @pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_who_stops_it_is_told_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
+def test_who_stops_it_is_reported_what_is_stored(monkeypatch, capsys, tmp_path, broker, number, code):
     (tmp_path / "in.csv").write_text("x\n" + "1\n" * 10)
 
     def stop(*_):

@@ -1,4 +1,4 @@
-"""Settings are guessed from records that nobody described."""
+"""Settings are guessed from records without a description."""
 
 import tomllib
 
@@ -26,8 +26,7 @@ def flows(count=60):
 
 def test_numbers_are_features_and_names_are_not():
     found = suggest(FileSurvey(flows()))
-    assert found.features == ["response_time", "geo.lat", "geo.lon"]
-    assert (found.id_path, found.time_path) == ("id", "ts")
+    assert (found.features, found.id_path, found.time_path) == (["response_time", "geo.lat", "geo.lon"], "id", "ts")
     assert found.gaps
     assert found.categories == {"country": ["DE", "FR"]}
     assert not found.remarks
@@ -57,9 +56,7 @@ def test_many_names_of_which_a_record_has_few_are_sparse(most):
 @pytest.mark.parametrize(
     ("time", "path", "feature"),
     [
-        (1767600000123, "time", False),
-        (1767600000, None, False),
-        ("2026-01-05 08:00:00", None, False),
+        *((1767600000123, "time", False), (1767600000, None, False), ("2026-01-05 08:00:00", None, False)),
         (0.25, None, True),
     ],
 )
@@ -78,18 +75,16 @@ def test_an_id_that_comes_twice_is_no_id():
     assert suggest(FileSurvey([{"id": 1, "x": 1}, {"id": 1, "x": 2}])).id_path is None
 
 
-def test_records_without_numbers_are_told():
+def test_records_without_numbers_are_reported():
     found = suggest(FileSurvey([{"x": "a"}]))
     assert found.remarks == ["No column holds numbers: name those to use as input.features"]
     assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
 
 
-def test_a_few_texts_among_numbers_are_told():
+def test_a_few_texts_among_numbers_are_reported():
     found = suggest(FileSurvey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
     assert found.features == ["x"]
-    assert found.remarks == [
-        "x is no number in 1 of 40 records, such as 'n/a': these would be dead letters",
-    ]
+    assert found.remarks == ["x is no number in 1 of 40 records, such as 'n/a': these would be dead letters"]
 
 
 def test_what_comes_late_is_in_the_suggestion_too():
@@ -106,7 +101,7 @@ def test_what_comes_late_is_in_the_suggestion_too():
     assert found.id_path is None, "they came again"
     assert found.gaps
     assert found.remarks == [
-        "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters",
+        "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters"
     ]
 
 

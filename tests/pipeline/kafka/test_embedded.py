@@ -8,7 +8,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.embedded import BUDGET, PARTITIONS, BudgetError, EmbeddedBroker, is_embedded
 
 
-def consumer(broker: EmbeddedBroker) -> Consumer:
+def consumer(broker):
     return Consumer(broker.client_settings() | {"group.id": "test", "enable.auto.commit": False})
 
 
@@ -43,8 +43,7 @@ def test_records_come_back_with_key_headers_and_order():
             messages += reader.consume(100, 5)
         reader.close()
     assert [int(message.value()) for message in messages] == list(range(100))
-    assert messages[0].key() == b"key"
-    assert messages[0].headers() == [("name", b"text")]
+    assert (messages[0].key(), messages[0].headers()) == (b"key", [("name", b"text")])
 
 
 @pytest.mark.parametrize("size", [1, 300, 300_000])
@@ -82,7 +81,7 @@ def test_single_record_batches_fit_the_budget_too():
         reader.close()
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_reported():
     broker = EmbeddedBroker()
     with pytest.raises(BrokerError, match="inside its `with` block"):
         broker.append("a", 0, b"")

@@ -10,7 +10,7 @@ AT = ("answers", 0)
 
 
 @pytest.fixture
-def log() -> MemoryReader:
+def log():
     """Records whose values are 0, 2, 4, ..., some of which say nothing, with gaps."""
     reader = MemoryReader()
     for n in range(200):
@@ -19,29 +19,29 @@ def log() -> MemoryReader:
     return reader
 
 
-def search(reader: MemoryReader, wanted: int) -> int:
+def search(reader, wanted):
     return first_offset(reader, AT, lambda record: None if record.value == b"?" else int(record.value or b"") >= wanted)
 
 
-def test_it_is_the_first_record_for_which_it_holds(log: MemoryReader) -> None:
-    told = [record for record in log.logs[AT] if record.value != b"?"]
+def test_it_is_the_first_record_for_which_it_holds(log):
+    text = [record for record in log.logs[AT] if record.value != b"?"]
     for wanted in range(-1, 402):
-        expected = next((r.offset for r in told if int(r.value or b"") >= wanted), log.bounds([AT])[AT][1])
+        expected = next((r.offset for r in text if int(r.value or b"") >= wanted), log.bounds([AT])[AT][1])
         assert search(log, wanted) == expected
 
 
-def test_few_records_are_read(log: MemoryReader) -> None:
+def test_few_records_are_read(log):
     search(log, 123)
     assert len(log.seen) < 20
 
 
-def test_a_log_whose_beginning_is_deleted_is_searched_from_there(log: MemoryReader) -> None:
+def test_a_log_whose_beginning_is_deleted_is_searched_from_there(log):
     log.firsts[AT] = log.logs[AT][100].offset
     assert search(log, 0) == log.firsts[AT]
     assert search(log, 302) == next(r.offset for r in log.logs[AT] if r.value == b"302")
 
 
-def test_in_an_empty_log_it_is_the_end() -> None:
+def test_in_an_empty_log_it_is_the_end():
     reader = MemoryReader()
     reader.logs[AT] = []
     assert search(reader, 1) == 0

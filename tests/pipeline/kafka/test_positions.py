@@ -1,4 +1,4 @@
-"""Where a reading begins is said in words, and what is not there is told with the nearest name."""
+"""Where a reading begins is said in words, and what is not there is named with what is nearest."""
 
 import time
 
@@ -29,14 +29,9 @@ class Log:
 @pytest.mark.parametrize(
     ("text", "position"),
     [
-        ("earliest", EARLIEST),
-        ("latest", LATEST),
-        ("-10m", Position(time=400_000)),
-        ("-1.5s", Position(time=998_500)),
-        ("-250ms", Position(time=999_750)),
-        ("-99999d", Position(time=0)),
-        ("81920", Position(offset=81_920)),
-        ("2026-01-05T08:00:00Z", Position(time=1767600000000)),
+        *(("earliest", EARLIEST), ("latest", LATEST), ("-10m", Position(time=400_000))),
+        *(("-1.5s", Position(time=998_500)), ("-250ms", Position(time=999_750)), ("-99999d", Position(time=0))),
+        *(("81920", Position(offset=81_920)), ("2026-01-05T08:00:00Z", Position(time=1767600000000))),
         (" 2026-01-05 ", Position(time=1767571200000)),
     ],
 )
@@ -54,11 +49,8 @@ def test_other_words_are_refused_with_what_is_allowed(text):
 @pytest.mark.parametrize(
     ("start", "ranges"),
     [
-        (EARLIEST, [(5, 90), (0, 7)]),
-        (LATEST, [(90, 90), (7, 7)]),
-        (Position(time=40), [(40, 90), (7, 7)]),
-        (Position(time=2), [(5, 90), (7, 7)]),
-        (Position(offset=6), [(6, 90), (6, 7)]),
+        *((EARLIEST, [(5, 90), (0, 7)]), (LATEST, [(90, 90), (7, 7)]), (Position(time=40), [(40, 90), (7, 7)])),
+        *((Position(time=2), [(5, 90), (7, 7)]), (Position(offset=6), [(6, 90), (6, 7)])),
     ],
 )
 def test_a_reading_goes_from_its_start_to_the_present_end(start, ranges):

@@ -1,20 +1,17 @@
 """A topic of records and one of labels that come later, through both hops."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.records import Record
+from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.repartition.two_hops import ROUTES, Hops
 from tests.pipeline.streams import STAMP, TOPIC, restore
 
 LABELS = "labels"
 
-TAUGHT: dict[str, Any] = {
+TAUGHT = {
     "input__topics": [TOPIC],
     "engine__name": "mlca",
     "engine__lambda": 10,
@@ -25,48 +22,47 @@ TAUGHT: dict[str, Any] = {
 }
 
 
-def taught(**changes: Any) -> Settings:
-    """Settings of an engine that is taught by labels; those that are None are left out."""
+def labelled(**changes):
+    """Settings of an engine that is labelled by labels; those that are None are left out."""
     given = {**TAUGHT, **changes}
     return Settings.of({name.replace("__", "."): value for name, value in given.items() if value is not None})
 
 
-def late(stream: str = "topic", **changes: Any) -> Settings:
+def late(stream="topic", **changes):
     """Settings with a topic of labels."""
-    return taught(**{"stream": stream, "labels__topic": LABELS, **changes})
+    return labelled(**{"stream": stream, "labels__topic": LABELS, **changes})
 
 
-def rows(count: int, seed: int = 0) -> list[list[float]]:
-    found: list[list[float]] = np.random.default_rng(seed).random((count, 2)).tolist()
-    return found
+def rows(count, seed=0):
+    return np.random.default_rng(seed).random((count, 2)).tolist()
 
 
-def labels_of(row: Sequence[float]) -> list[str | int]:
+def labels_of(row):
     """What is said of a point: on the right, above, both or neither."""
     return [label for label, high in zip(("right", 7), row, strict=True) if high > 0.5]
 
 
-def feature(offset: int, row: Sequence[float], **members: Any) -> Record:
+def feature(offset, row, **members):
     value = orjson.dumps({"id": f"r{offset}", "x": list(row), **members})
     return Record(TOPIC, 0, offset, STAMP + 1_000 * offset, b"k", value)
 
 
-def label(offset: int, own: Any, labels: Any, partition: int = 0, **members: Any) -> Record:
+def label(offset, own, labels, partition=0, **members):
     value = orjson.dumps({"id": own, "labels": labels, **members})
     return Record(LABELS, partition, offset, STAMP + 1_000_000 + offset, b"l", value, (("traceparent", b"00-9"),))
 
 
-def feedback(count: int, seed: int = 0) -> list[Record]:
+def feedback(count, seed=0):
     """Records and labels in the order of their routes: early, late, too late, said twice, and never said."""
     rng = np.random.default_rng(seed)
     points = rows(count, seed)
-    coming: list[tuple[float, int, Any, Any]] = []
+    coming = []
     for i, row in enumerate(points):
         coming.append((float(i), 0, i, row))
         for _ in range(int(rng.choice([0, 1, 1, 1, 2]))):
             coming.append((i + float(rng.choice([-30.5, -4.5, 0.5, 8.5, 60.5])), 1, f"r{i}", labels_of(row)))
     coming.append((count / 2, 1, "nobody", ["right"]))
-    log: list[Record] = []
+    log = []
     said = 0
     for _, kind, own, what in sorted(coming, key=lambda entry: entry[:2]):
         if kind:
@@ -77,7 +73,7 @@ def feedback(count: int, seed: int = 0) -> list[Record]:
     return log
 
 
-def routed(given: Settings, log: Iterable[Record], routes: int = 1) -> Hops:
+def routed(given, log, routes=1):
     """Both hops with some records on their way, in that order."""
     hops = Hops(given, routes)
     for record in log:
@@ -85,21 +81,21 @@ def routed(given: Settings, log: Iterable[Record], routes: int = 1) -> Hops:
     return hops
 
 
-def learned(given: Settings, log: Iterable[Record]) -> Outputs:
+def learned(given, log):
     """What the second hop says of some records."""
     hops = routed(given, log)
     hops.learn()
     return said(hops)
 
 
-def said(hops: Hops) -> Outputs:
+def said(hops):
     """What the second hop has said, where all of it is learned in one place."""
     (outputs,) = hops.second.values()
     return outputs
 
 
-def restarted(given: Settings, task: Task) -> Task:
+def restarted(given, task):
     """A task that goes on from the snapshots of another."""
     fresh = make_task(given, ROUTES, task.partition, 1)
-    restore(fresh, task.partition_state(), [task.snapshot(stream) for stream in task.dirty()])
+    restore(fresh, task.partition_state(), [task.snapshot(stream) for stream in task.pending(everything=True)])
     return fresh

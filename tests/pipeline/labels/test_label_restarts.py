@@ -1,7 +1,7 @@
 """Both hops with labels after crashes and repeats, replayed and verified: as if nothing had happened."""
 
 from collections import Counter
-from typing import Any
+from functools import partial
 
 import numpy as np
 import orjson
@@ -10,23 +10,22 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import listing
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.replay import replaying
-from resonance.pipeline.tasks import task_maker
+from resonance.pipeline.tasks import make_task
 from resonance.pipeline.verify import verify
 from resonance.pipeline.verify.digests import dead_letter_ref
 from resonance.schemas import dead_letter_headers
 
-from tests.pipeline.labels.feedback import LABELS, labels_of, rows, taught
-from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
+from tests.pipeline.labels.feedback import LABELS, labelled, labels_of, rows
+from tests.pipeline.memory_deployment import rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, settings
 from tests.pipeline.streams import STAMP, TOPIC, errors
 
-SMALL: dict[str, Any] = {
+SMALL = {
     "engine__name": "mlca_c",
     "engine__lambda": 10,
     "engine__min_cluster_records": None,
@@ -38,13 +37,13 @@ SMALL: dict[str, Any] = {
 }
 
 
-def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
+def deployed(patch, **changed):
     """Three streams, and labels for most of their records in more partitions than the records have."""
     made = rekeyed(patch, labels=4, **SMALL, **changed)
     rng = np.random.default_rng(0)
     rows = sorted((record for p in range(2) for record in made.logs[TOPIC, p]), key=lambda record: record.timestamp)
     for i, record in enumerate(rows):
-        said = orjson.loads(record.value or b"")
+        said = orjson.loads(record.value)
         if rng.random() < 0.8:
             labels = ["busy"] * (said["cpu"] > 0.5) + ["slow"] * (said["latency_ms"] > 200)
             value = orjson.dumps({"id": said["id"], "labels": labels, "stream": said["country"]})
@@ -53,12 +52,12 @@ def deployed(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
     return made
 
 
-def dead_letters(deployment: MemoryDeployment) -> list[Record]:
+def dead_letters(deployment):
     return [record for p in range(4) for record in deployment.logs["resonance.dead-letters", p]]
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def broken(monkeypatch):
     """What workers left that were killed at least once in each hop, with archives."""
     made = deployed(monkeypatch)
     made.turn(0.2, archive=True, everything=True)
@@ -80,10 +79,10 @@ def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same
     assert set(models) == {"DE", "FR", "IT"}
     for partition in range(3):
         task = broken.task(ROUTES, partition)
-        told = task.process(broken.logs[ROUTES, partition])
+        outputs = task.process(broken.logs[ROUTES, partition])
         for name in task.streams:
             assert task.model(name).state() == models[name]
-        assert [message.value for message in told.drift_events] == [
+        assert [message.value for message in outputs.drift_events] == [
             record.value for record in broken.logs["resonance.drift-events", partition]
         ]
 
@@ -112,8 +111,7 @@ def test_a_lost_dead_letter_about_labels_that_had_waited_is_found(broken, monkey
 
 
 def test_inspect_tells_what_is_known_of_labels(broken):
-    states = listing.read_states(broken.source, broken)
-    found = inspect(broken.given, broken, states, "DE")
+    found = inspect(broken.given, broken, listing.read_states(broken.source, broken), "DE")
     labels = found[0].labels
     assert labels is not None
     assert sorted(labels.known) == ["busy", "slow"]
@@ -124,8 +122,8 @@ def test_inspect_tells_what_is_known_of_labels(broken):
 
 def test_a_reset_sends_labels_through_the_hop_again(broken):
     before = {partition: len(broken.logs[ROUTES, partition]) for partition in range(3)}
-    told = len(dead_letters(broken))
-    reset.reset(broken.source, task_maker(broken.given, 3))
+    known = len(dead_letters(broken))
+    reset.reset(broken.source, partial(make_task, broken.given, routes=3))
     assert {at for at in broken.offsets if at[0] == LABELS} == {(LABELS, p) for p in range(4)}
     said = broken.turn()
     again = [record.value for partition, count in before.items() for record in broken.logs[ROUTES, partition][count:]]
@@ -137,14 +135,13 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     assert {model.version for model in models} == {2}
     # Each label is learned once, waits, or is one dead letter.
     done = sum(model.labels.learned + len(model.labels.waiting) for model in models)
-    held = sum(labels is not None for model in models for _, labels in model.labels.held)
-    assert held == 0
-    assert done + len(dead_letters(broken)) - told == sum(len(broken.logs[LABELS, p]) for p in range(4))
+    assert sum(labels is not None for model in models for _, labels in model.labels.held) == 0
+    assert done + len(dead_letters(broken)) - known == sum(len(broken.logs[LABELS, p]) for p in range(4))
     assert sum(model.labels.learned for model in models) > 100
     assert sum(len(outputs.assignments) for outputs in said.values()) == 900
 
 
-def settings_of_both(deployment: MemoryDeployment) -> tuple[Settings, Settings]:
+def settings_of_both(deployment):
     """Settings of an engine that labels teach, and of one that they do not."""
     own = {"prepare__warmup_records": 20, "snapshots__records": 100}
     return deployment.given, settings("field:country", input__id_path="id", **own)
@@ -160,7 +157,7 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
     made.turn(0.7, kept=False)
     places = [at for at in made.source.logs if at[0] == ROUTES]
 
-    def models() -> dict[str, Any]:
+    def models():
         parts = restore_partitions(made.source, places, made.task).values()
         return {name: (part.task.model(name), part.task.clusters(name)) for part in parts for name in part.task.streams}
 
@@ -187,14 +184,14 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
 
 
 def test_a_dead_letter_that_failed_again_is_said_with_its_own_record():
-    told = dead_letter_ref("n")
+    text = dead_letter_ref("n")
     first = {"topic": "labels", "partition": "1", "offset": "5", "class": "too_late", "version": "1"}
     headers = dead_letter_headers("n", {**first, "decided_by": "songs-0-40"})
-    assert told(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
+    assert text(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
     again = dead_letter_headers("n", {**first, "offset": "9", "class": "wrong_type"})
-    assert told(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1)
-    assert told(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
-    assert told(Message(None, b"{}", [])) is None
+    assert text(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1)
+    assert text(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0)
+    assert text(Message(None, b"{}", [])) is None
 
 
 @pytest.mark.parametrize("stream", ["partition", "topic"])
@@ -203,10 +200,10 @@ def test_a_file_with_labels_is_replayed(tmp_path, stream):
     file = tmp_path / "rows.jsonl"
     lines = [{"id": i, "x": row, "is": labels_of(row) if i % 2 else None} for i, row in enumerate(points)]
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    given = taught(stream=stream, input__label_path="is")
+    given = labelled(stream=stream, input__label_path="is")
     summary = replaying.replay_file(given, file, Columns(), replaying.ReplayOutput(tmp_path / "out"))
     assert (summary.records, sum(part.assignments for part in summary.parts)) == (80, 80)
-    told = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
-    assert set(told[-1]["labels"]) == {"right", "7"}
-    assert [bool(answer["path"]) for answer in told[20:]] == [i % 2 == 1 for i in range(20, 80)]
+    found = [orjson.loads(line)["value"] for line in (tmp_path / "out/assignments.jsonl").read_bytes().splitlines()]
+    assert set(found[-1]["labels"]) == {"right", "7"}
+    assert [bool(answer["path"]) for answer in found[20:]] == [i % 2 == 1 for i in range(20, 80)]
     assert not (tmp_path / "out/drift-events.jsonl").exists()

@@ -1,7 +1,5 @@
 """The first hop of labels: to the stream of the record, or a dead letter that says what a message must be."""
 
-from typing import Any
-
 import orjson
 import pytest
 from resonance.pipeline.kafka.partitioner import partition_of
@@ -17,8 +15,7 @@ from tests.pipeline.streams import STAMP, TOPIC, errors, payloads
 
 
 def test_a_message_goes_where_the_stream_of_its_record_is_learned():
-    given = late("field:x.country")
-    hops = routed(given, [], routes=5)
+    hops = routed(late("field:x.country"), [], routes=5)
     message = label(3, "r1", ["a"], partition=7, stream="D%2FE")
     assert isinstance(hops.task(LABELS, 7), LabelRouterTask)
     (route,) = hops.send([message]).routes
@@ -37,7 +34,7 @@ def test_the_stream_may_be_left_out_where_there_is_one():
     assert [record.key for record in hops.routes[0]] == [b"features"] * 3
 
 
-def value(**members: Any) -> bytes:
+def value(**members):
     return orjson.dumps({"id": "r1", "labels": ["a"], **members})
 
 
@@ -69,8 +66,7 @@ def test_what_is_no_message_of_labels_is_a_dead_letter(content, stage, kind, tex
     assert (said["stage"], said["class"]) == (stage, kind)
     assert text in said["message"]
     assert (said["topic"], said["partition"], said["offset"]) == (LABELS, "2", "5")
-    assert dead_letter.value == content
-    assert dead_letter.partition is None
+    assert (dead_letter.value, dead_letter.partition) == (content, None)
     assert kind in load_schema("dead_letter")["properties"]["class"]["enum"]
 
 
@@ -84,9 +80,9 @@ def test_labels_that_the_second_hop_cannot_use_any_more_are_dead_letters_there()
     hops = routed(given, [label(0, "r1", ["a"], stream="DE"), feature(0, [0.1, 0.2], country="DE")])
     (log,) = hops.routes.values()
     broken = log[0]._replace(value=b'{"id": "r1"}')
-    told = hops.task(ROUTES, log[0].partition).process([broken, log[1]])
-    assert errors(told.dead_letters[0])["message"].startswith("labels are missing")
-    assert [answer["stream"] for answer in payloads(told.assignments)] == ["DE"]
+    outputs = hops.task(ROUTES, log[0].partition).process([broken, log[1]])
+    assert errors(outputs.dead_letters[0])["message"].startswith("labels are missing")
+    assert [answer["stream"] for answer in payloads(outputs.assignments)] == ["DE"]
 
 
 def test_one_label_is_written_in_several_ways():
@@ -96,8 +92,7 @@ def test_one_label_is_written_in_several_ways():
     hops.learn()
     model = hops.task(ROUTES, 0).model(TOPIC)
     assert model.engine.labels == ("7", "true", "false")
-    assert model.engine.statistics["records"].tolist() == [3, 2, 1]
-    assert model.labels.learned == 4
+    assert (model.engine.statistics["records"].tolist(), model.labels.learned) == ([3, 2, 1], 4)
 
 
 @pytest.mark.parametrize(("more", "dead_letters"), [(0, 0), (1, 1)])
@@ -114,26 +109,21 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     hops = routed(late(), [*log[:10], label(0, "r0", ["a"]), label(3, "r1", ["a"], partition=7), *log[10:]])
     read = hops.routes[0]
     whole, cut = (make_task(late(labels__topic="other"), ROUTES, 0, 1, inputs=1, labels=2) for _ in range(2))
-    told = whole.process(read)
-    assert len(told.assignments) == 30
-    assert whole.counts.foreign == 0
-    assert [(errors(each)["partition"], each.partition) for each in told.dead_letters] == [
-        ("0", 0),
-        ("7", 1),
-    ]
-    assert {(errors(each)["topic"], errors(each)["class"]) for each in told.dead_letters} == {
+    outputs = whole.process(read)
+    assert (len(outputs.assignments), whole.counts.foreign) == (30, 0)
+    assert [(errors(each)["partition"], each.partition) for each in outputs.dead_letters] == [("0", 0), ("7", 1)]
+    assert {(errors(each)["topic"], errors(each)["class"]) for each in outputs.dead_letters} == {
         (LABELS, "missing_feature")
     }
     done = Outputs()
     for start in range(0, len(read), 5):
         done.add(cut.process(read[start : start + 5]))
-    assert done == told
-    assert cut.model(TOPIC).state() == whole.model(TOPIC).state()
+    assert (done, cut.model(TOPIC).state()) == (outputs, whole.model(TOPIC).state())
 
 
 def test_a_record_of_a_topic_that_is_no_input_any_more_is_answered_where_there_is_a_place():
     (record,) = routed(late(), [feature(0, [0.1, 0.2])._replace(topic="features", partition=5)]).routes[0]
     (name, source), *others = record.headers
     moved = record._replace(headers=[(name, (source or b"").replace(b'"features"', b'"old"')), *others])
-    told = make_task(late(), ROUTES, 0, 1, inputs=3, labels=8).process([moved])
-    assert [message.partition for message in told.assignments] == [2]
+    outputs = make_task(late(), ROUTES, 0, 1, inputs=3, labels=8).process([moved])
+    assert [message.partition for message in outputs.assignments] == [2]

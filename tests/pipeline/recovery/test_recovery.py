@@ -1,13 +1,11 @@
-"""What a reset may not use again: the ids of clusters that were told before; without a broker."""
-
-from collections.abc import Callable
+"""What a reset may not use again: the ids of clusters that were emitted before; without a broker."""
 
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -18,51 +16,51 @@ AT = (TOPIC, 0)
 
 
 @pytest.fixture
-def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def bus(monkeypatch):
     """A log of records that become clusters soon."""
     made = MemoryDeployment(monkeypatch, records=0)
     made.logs[AT] = records(points(600).tolist(), keys=(b"a",))
     return made
 
 
-def snapshots(bus: MemoryDeployment) -> list[Record]:
+def snapshots(bus):
     return bus.logs[bus.source.snapshots, 0]
 
 
-def damage(bus: MemoryDeployment, key: bytes, value: bytes = b"?") -> None:
+def damage(bus, key, value=b"?"):
     """Write another value under a key of the snapshots."""
     bus.append((bus.source.snapshots, 0), Message(key, value, []))
 
 
-def ids(outputs: Outputs) -> set[str]:
+def ids(outputs):
     return {event["cluster"] for event in payloads(outputs.cluster_events) if event["cluster"]}
 
 
-def lose_the_snapshots(bus: MemoryDeployment) -> None:
+def lose_the_snapshots(bus):
     snapshots(bus).clear()
 
 
-def damage_the_record(bus: MemoryDeployment) -> None:
+def damage_the_record(bus):
     damage(bus, partition_key(TOPIC))
 
 
-def delete_records(bus: MemoryDeployment) -> None:
+def delete_records(bus):
     bus.expire(TOPIC, 7)
 
 
-def lose_records(bus: MemoryDeployment) -> None:
+def lose_records(bus):
     bus.logs[AT] = [record for record in bus.logs[AT] if record.offset < 300]
 
 
-def make_the_topic_again(bus: MemoryDeployment) -> None:
+def make_the_topic_again(bus):
     bus.source = DeploymentContext.of(bus.given, {}, Deployment(1, {TOPIC: "id-2"}))
 
 
-def change_the_settings(bus: MemoryDeployment) -> None:
+def change_the_settings(bus):
     bus.take_settings(settings(stream="key", engine__memory=101))
 
 
-def change_a_limit_on_the_way(bus: MemoryDeployment) -> None:
+def change_a_limit_on_the_way(bus):
     whole = bus.given
     bus.take_settings(settings(stream="key", limits__streams=9))
     bus.work(410, everything=True)
@@ -73,18 +71,11 @@ def change_a_limit_on_the_way(bus: MemoryDeployment) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lose_the_snapshots,
-        damage_the_record,
-        delete_records,
-        lose_records,
-        make_the_topic_again,
-        change_the_settings,
-        change_a_limit_on_the_way,
+        *(lose_the_snapshots, damage_the_record, delete_records, lose_records, make_the_topic_again),
+        *(change_the_settings, change_a_limit_on_the_way),
     ],
 )
-def test_ids_are_never_used_again_after_a_reset(
-    bus: MemoryDeployment, change: Callable[[MemoryDeployment], None]
-) -> None:
+def test_ids_are_never_used_again_after_a_reset(bus, change):
     first = bus.work(400, everything=True)
     change(bus)
     assert recovery.reset(bus.source, bus.task) == 1
@@ -97,7 +88,7 @@ def test_ids_are_never_used_again_after_a_reset(
     assert not ids(first) & ids(second)
 
 
-def test_where_nothing_changed_a_reset_tells_everything_again_with_the_same_bytes(bus: MemoryDeployment) -> None:
+def test_where_nothing_changed_a_reset_emits_everything_again_with_the_same_bytes(bus):
     first = [bus.work(until, everything=True) for until in (200, 400)]
     damage(bus, manifest_key("p0:a"))
     recovery.reset(bus.source, bus.task)
@@ -110,9 +101,7 @@ def test_where_nothing_changed_a_reset_tells_everything_again_with_the_same_byte
     assert payloads(second.assignments)[0]["version"] == 2
 
 
-def test_models_that_began_on_the_way_are_not_told_again(
-    bus: MemoryDeployment, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_models_that_began_on_the_way_are_not_emitted_again(bus, caplog):
     bus.work(400, everything=True)
     change_the_settings(bus)
     caplog.set_level("INFO", "resonance.pipeline.recovery.new_version")
@@ -125,10 +114,10 @@ def test_models_that_began_on_the_way_are_not_told_again(
     assert payloads(bus.work(400, everything=True).assignments)[0]["version"] == 3
 
 
-def test_a_reset_goes_beyond_every_version_that_stands_there(bus: MemoryDeployment) -> None:
+def test_a_reset_goes_beyond_every_version_that_stands_there(bus):
     bus.work(100, everything=True)
     entry = next(record for record in reversed(snapshots(bus)) if record.key == manifest_key("p0:a"))
-    manifest = orjson.loads(entry.value or b"")
+    manifest = orjson.loads(entry.value)
     manifest["current"]["header"]["version"] = 7
     damage(bus, manifest_key("p0:a"), orjson.dumps(manifest))
     delete_records(bus)
@@ -136,6 +125,6 @@ def test_a_reset_goes_beyond_every_version_that_stands_there(bus: MemoryDeployme
     assert {payload["version"] for payload in payloads(bus.work(100, everything=True).assignments)} == {8}
 
 
-def test_a_reset_of_nothing_begins_with_the_first_version(bus: MemoryDeployment) -> None:
+def test_a_reset_of_nothing_begins_with_the_first_version(bus):
     recovery.reset(bus.source, bus.task)
     assert {payload["version"] for payload in payloads(bus.work(100, everything=True).assignments)} == {1}

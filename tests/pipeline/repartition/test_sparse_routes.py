@@ -1,7 +1,6 @@
 """Sparse records over the routes: what a stream learns is what a partition of its own would teach it."""
 
 from collections import defaultdict
-from typing import Any
 
 import orjson
 import pytest
@@ -9,13 +8,13 @@ from resonance.pipeline.records import Message, Record
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.model.stream_model import StreamModel
 
-from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
+from tests.pipeline.memory_deployment import rekeyed
 from tests.pipeline.repartition.test_restarts import by_stream
 from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.sparse_streams import by_index, by_name, entries, sparse_settings
 from tests.pipeline.streams import STAMP, TOPIC, run, task
 
-SPARSE: dict[str, Any] = {
+SPARSE = {
     "input__features": None,
     "input__sparse": "words",
     "prepare__warmup_records": None,
@@ -27,7 +26,7 @@ SPARSE: dict[str, Any] = {
 }
 
 
-def deployment(patch: pytest.MonkeyPatch, stream: str) -> MemoryDeployment:
+def deployment(patch, stream):
     """A deployment with 300 sparse records of three countries, those of France by index where it is a stream."""
     made = rekeyed(patch, records=0, stream=stream, **SPARSE)
     for partition in made.partitions:
@@ -41,22 +40,18 @@ def deployment(patch: pytest.MonkeyPatch, stream: str) -> MemoryDeployment:
 
 
 @pytest.mark.parametrize(("stream", "streams"), [("topic", 1), ("field:country", 3)])
-def test_routed_sparse_records_are_learned_as_those_of_a_partition(
-    monkeypatch: pytest.MonkeyPatch, stream: str, streams: int
-) -> None:
+def test_routed_sparse_records_are_learned_as_those_of_a_partition(monkeypatch, stream, streams):
     calm, broken = deployment(monkeypatch, stream), deployment(monkeypatch, stream)
     calm.turn()
     broken.turn(only=TOPIC)
     for share in (0.4, 0.0, 0.5, 1.0):
         broken.turn(share, only=ROUTES)
     found = calm.models()
-    assert broken.models() == found
-    assert by_stream(broken) == by_stream(calm)
-    assert len(found) == streams
-    values: dict[bytes, list[bytes | None]] = defaultdict(list)
+    assert (broken.models(), by_stream(broken), len(found)) == (found, by_stream(calm), streams)
+    values = defaultdict(list)
     for partition in range(3):
         for route in calm.logs[ROUTES, partition]:
-            record: Any = read_route(route)
+            record = read_route(route)
             values[record.record.stream].append(record.record.value)
     learned = set()
     for some in values.values():
@@ -67,5 +62,5 @@ def test_routed_sparse_records_are_learned_as_those_of_a_partition(
     assert {parts(StreamModel.from_state("sa_art", name, state)) for name, state in found.items()} == learned
 
 
-def parts(model: StreamModel) -> tuple[bytes, bytes]:
+def parts(model):
     return model.preparation.state(), model.engine.state()

@@ -1,58 +1,51 @@
 """Recorded data learned silently: what follows is what a run over everything says from there on."""
 
 import pickle
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.records import Message
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.bootstrapping import FromFile, bootstrap
 from resonance.pipeline.timestamps import TimeTexts
 
-from tests.pipeline.commands import run as run_command
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC, points, value_of
 
 HALF = 300
 
 
-def told(outputs: Outputs, first: int = 0) -> list[Message]:
+def outputs_from(outputs, first=0):
     """Assignments and events that go back to records from an offset on."""
     kept = []
     for message in (*outputs.assignments, *outputs.cluster_events):
-        content = orjson.loads(message.value or b"")
+        content = orjson.loads(message.value)
         if content.get("cause", content)["source"]["offset"] >= first:
             kept.append(message)
     return kept
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def deployment(monkeypatch):
     return MemoryDeployment(monkeypatch)
 
 
-def test_first_half_learned_and_second_live_is_one_run_over_both(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_half_learned_and_second_live_is_one_run_over_both(deployment, monkeypatch):
     (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     assert (part.records, part.offset, part.streams, part.archived) == (HALF, HALF, 2, True)
     live = deployment.work(600)
     silent_first = MemoryDeployment(monkeypatch, emit_from=TimeTexts()[STAMP + 1_000 * HALF]).work(600)
-    assert told(live) == told(silent_first)
+    assert outputs_from(live) == outputs_from(silent_first)
     whole = MemoryDeployment(monkeypatch).work(600)
-    assert live.assignments == [message for message in told(whole, HALF) if message in whole.assignments]
+    assert live.assignments == [message for message in outputs_from(whole, HALF) if message in whole.assignments]
 
 
-def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(deployment: MemoryDeployment) -> None:
+def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(deployment):
     bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     deployment.work(600)
     (part,) = deployment.verify().parts
@@ -63,7 +56,7 @@ def test_what_follows_can_be_verified_from_the_beginning_and_from_the_archive(de
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Path:
+def history(tmp_path):
     """The records before those of the topic."""
     path = tmp_path / "history.jsonl"
     rows = enumerate(points(HALF, seed=7).tolist())
@@ -71,40 +64,37 @@ def history(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_learned_as_if_it_stood_before_the_log(
-    deployment: MemoryDeployment, history: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_learned_as_if_it_stood_before_the_log(deployment, history, monkeypatch):
     (part,) = bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
     assert (part.records, part.offset, part.archived) == (HALF, 0, True)
     live = deployment.work(600)
     both = MemoryDeployment(monkeypatch, records=0)
-    lines = history.read_bytes().splitlines()
-    for i, record in enumerate([*lines, *deployment.logs[TOPIC, 0]]):
+    for i, record in enumerate([*history.read_bytes().splitlines(), *deployment.logs[TOPIC, 0]]):
         if isinstance(record, bytes):
             both.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], record, []))
         else:
             both.append((TOPIC, 0), Message(record.key, record.value, []), timestamp=record.timestamp)
     whole = both.work(2_000).assignments[HALF:]
     shifted = [_moved(message, HALF) for message in live.assignments]
-    assert shifted == [orjson.loads(message.value or b"") for message in whole]
+    assert shifted == [orjson.loads(message.value) for message in whole]
     assert deployment.verify().identical
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch, history: Path, processes: int) -> None:
+def test_a_file_is_read_once_for_all_partitions(monkeypatch, history, processes):
     opened = []
 
-    def open_file(path: Path, *columns: Any, **how: Any) -> RecordFile:
+    def open_file(path, *columns, **how):
         opened.append(path)
         return RecordFile(path, *columns, **how)
 
-    def counted(given: Settings, jobs: list[Any], frames: Any, told: Any) -> Any:
+    def counted(given, jobs, frames, report):
         """Do in this process what others would; what they are sent is the same."""
-        sent: list[list[bytes]] = [[] for _ in jobs]
+        sent = [[] for _ in jobs]
         for number, frame in frames:
             sent[number].append(frame)
         pairs = zip(jobs, sent, strict=True)
-        return [pickle.loads(pickle.dumps(job))(iter(own), told) for job, own in pairs], 0.0  # noqa: S301
+        return [pickle.loads(pickle.dumps(job))(iter(own), report) for job, own in pairs], 0.0  # noqa: S301
 
     monkeypatch.setattr(file_partitions, "RecordFile", open_file)
     monkeypatch.setattr(file_partitions, "run_with_frames", counted)
@@ -121,13 +111,13 @@ def test_a_file_is_read_once_for_all_partitions(monkeypatch: pytest.MonkeyPatch,
     assert all(snapshots) and all(archives)
 
 
-def _moved(message: Message, by: int) -> Any:
-    content = orjson.loads(message.value or b"")
+def _moved(message, by):
+    content = orjson.loads(message.value)
     content["source"]["offset"] += by
     return content
 
 
-def test_a_file_needs_its_archive_to_be_replayed(deployment: MemoryDeployment, history: Path) -> None:
+def test_a_file_needs_its_archive_to_be_replayed(deployment, history):
     bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
     deployment.work(600)
     deployment.logs[deployment.source.archive, 0] = []
@@ -136,9 +126,7 @@ def test_a_file_needs_its_archive_to_be_replayed(deployment: MemoryDeployment, h
 
 
 @pytest.mark.parametrize("worked", [False, True])
-def test_a_lost_snapshots_topic_is_not_made_up_for_without_the_file(
-    deployment: MemoryDeployment, history: Path, worked: bool
-) -> None:
+def test_a_lost_snapshots_topic_is_not_made_up_for_without_the_file(deployment, history, worked):
     bootstrap(deployment.given, FromFile(history, Columns(key="key")), Span())
     if worked:
         deployment.work(400)
@@ -147,39 +135,31 @@ def test_a_lost_snapshots_topic_is_not_made_up_for_without_the_file(
         deployment.work(600)
 
 
-def test_what_a_topic_gave_is_learned_again_from_it(deployment: MemoryDeployment) -> None:
+def test_what_a_topic_gave_is_learned_again_from_it(deployment):
     bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     deployment.work(400)
     deployment.logs[deployment.source.snapshots, 0] = []
     assert orjson.loads(deployment.work(600).assignments[0].value or b"")["source"]["offset"] == 400
 
 
-def test_a_deployment_that_has_learned_is_left_alone(deployment: MemoryDeployment) -> None:
+def test_a_deployment_that_has_learned_is_left_alone(deployment):
     deployment.work(200)
     with pytest.raises(MismatchError, match=r"has learned from features\[0\] already, up to offset 200; .*--reset"):
         bootstrap(deployment.given, [TOPIC], Span())
     assert deployment.written == []
 
 
-@pytest.fixture
-def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """The command, on the deployment."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
-    return partial(run_command, monkeypatch, "bootstrap")
-
-
-def test_the_command_says_what_was_done(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--to", "450") == 0
-    told_ = capsys.readouterr()
-    assert told_.out.split()[-7:] == ["features", "0", "450", "2", told_.out.split()[-3], "0", "450"]
-    assert "learned 450 records silently; `resonance worker` goes on as group resonance" in told_.err
-    assert run() == 65
+def test_the_command_says_what_was_done(deployment, command, capsys):
+    assert command("bootstrap", "--to", "450") == 0
+    shown = capsys.readouterr()
+    assert shown.out.split()[-7:] == ["features", "0", "450", "2", shown.out.split()[-3], "0", "450"]
+    assert "learned 450 records silently; `resonance worker` goes on as group resonance" in shown.err
+    assert command("bootstrap") == 65
     assert "a bootstrap is for a deployment that begins" in capsys.readouterr().err
 
 
-def test_the_command_writes_json(run: Any, history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(str(history), "--key", "key", "--json") == 0
+def test_the_command_writes_json(deployment, command, history, capsys):
+    assert command("bootstrap", str(history), "--key", "key", "--json") == 0
     found = orjson.loads(capsys.readouterr().out)
     assert (found["group"], found["records"], found["partitions"][0]["offset"]) == ("resonance", HALF, 0)
 
@@ -192,20 +172,17 @@ def test_the_command_writes_json(run: Any, history: Path, capsys: pytest.Capture
         (["history.jsonl", "--to", "3"], 2, "--to is for topics"),
     ],
 )
-def test_the_command_says_what_is_wrong(
-    run: Any, history: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
-) -> None:
-    assert run(*arguments) == code
+def test_the_command_says_what_is_wrong(deployment, command, history, capsys, arguments, code, message):
+    assert command("bootstrap", *arguments) == code
     assert message in capsys.readouterr().err
 
 
-def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment: MemoryDeployment) -> None:
+def test_after_a_reset_it_begins_with_the_version_that_the_reset_chose(deployment):
     deployment.work(200)
     deployment.expire(TOPIC, 100)
     reset(deployment.source, deployment.task)
     (part,) = bootstrap(deployment.given, [TOPIC], Span.parse(end=str(HALF)))
     assert (part.records, part.offset) == (HALF - 100, HALF)
-    live = deployment.work(600)
-    assert {orjson.loads(message.value or b"")["version"] for message in live.assignments} == {2}
+    assert {orjson.loads(message.value)["version"] for message in deployment.work(600).assignments} == {2}
     (part,) = deployment.verify(begin=str(HALF)).parts
     assert part.difference is None

@@ -1,7 +1,5 @@
 """Records of a file on their way to the partitions they would be produced to."""
 
-from pathlib import Path
-
 import pytest
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.records import Record
@@ -11,14 +9,12 @@ from resonance.pipeline.replay.file_partitions import Routed, gather, pack, rout
 @pytest.mark.parametrize(
     ("keys", "timestamps"),
     [
-        ([b"a", b"", b"c"], [None, None, None]),
-        ([b"\xff", b"b", b"c"], [5, 0, 7]),
-        ([b"\xff\n", None, b""], [5, None, 7]),
-        ([None, None, None], [None, None, 1]),
+        *(([b"a", b"", b"c"], [None, None, None]), ([b"\xff", b"b", b"c"], [5, 0, 7])),
+        *(([b"\xff\n", None, b""], [5, None, 7]), ([None, None, None], [None, None, 1])),
     ],
     ids=["plain", "times", "odd keys", "no keys"],
 )
-def test_records_come_out_of_a_frame_as_they_went_in(keys: list[bytes | None], timestamps: list[int | None]) -> None:
+def test_records_come_out_of_a_frame_as_they_went_in(keys, timestamps):
     values = [b'{"a": 1}', b"{}", b'{"b": "\\n"}']
     routed = Routed(3, 70, keys, values, timestamps)
     assert unpack(pack(routed)) == routed
@@ -29,16 +25,16 @@ def test_records_come_out_of_a_frame_as_they_went_in(keys: list[bytes | None], t
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_frame_may_be_small(size: int) -> None:
+def test_a_frame_may_be_small(size):
     for keys in ([b""] * size, [b"k"] * size, [None] * size):
         routed = Routed(0, 0, list(keys), [b"{}"] * size, [None] * size)
         assert unpack(pack(routed)) == routed
 
 
-def test_records_without_keys_take_the_partitions_in_turn(tmp_path: Path) -> None:
+def test_records_without_keys_take_the_partitions_in_turn(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"".join(b'{"n": %d}\n' % number for number in range(5_001)))
-    found: dict[int, list[Record]] = {0: [], 1: []}
+    found = {0: [], 1: []}
     for part in route(file, Columns(), 2):
         found[part.partition] += part.on("t")
     for partition, log in found.items():
@@ -47,7 +43,7 @@ def test_records_without_keys_take_the_partitions_in_turn(tmp_path: Path) -> Non
     assert len(found[0]) + len(found[1]) == 5_001
 
 
-def test_what_is_sent_together_is_what_was_routed_in_order(tmp_path: Path) -> None:
+def test_what_is_sent_together_is_what_was_routed_in_order(tmp_path):
     path = tmp_path / "flows.jsonl"
     path.write_bytes(b"".join(b'{"key": "k%d", "x": %d}\n' % (i % 7, i) for i in range(9_000)))
     routed = list(route(path, Columns(key="key"), 3))

@@ -2,14 +2,13 @@
 
 import numpy as np
 import orjson
-import pytest
 from resonance.pipeline.records import Message
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 
-def test_a_replay_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_says_the_same(monkeypatch):
     changed = {"input__features": None, "input__dimension": 40, "prepare__warmup_records": 100}
     deployment = MemoryDeployment(monkeypatch, records=0, stream="partition", **changed)
     rng = np.random.default_rng(3)

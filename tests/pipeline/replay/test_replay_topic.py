@@ -1,9 +1,6 @@
 """Replaying ranges of topics: what was recorded comes again, from the state at the beginning of the range."""
 
 import time
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -13,24 +10,23 @@ from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.timestamps import TimeTexts
 
-from tests.pipeline.commands import run as run_command
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+def deployment(monkeypatch):
     made = MemoryDeployment(monkeypatch)
     made.work(200, archive=True)
     made.work(600)
     return made
 
 
-def lines(folder: Path, name: str) -> list[Any]:
+def lines(folder, name):
     return [orjson.loads(line) for line in (folder / name).read_bytes().splitlines()]
 
 
-def recorded(deployment: MemoryDeployment, kind: str, first: int, end: int) -> list[Any]:
+def recorded(deployment, kind, first, end):
     contents = [orjson.loads(record.value) for record in deployment.recorded(kind)]
     return [content for content in contents if first <= content.get("cause", content)["source"]["offset"] < end]
 
@@ -46,18 +42,15 @@ def recorded(deployment: MemoryDeployment, kind: str, first: int, end: int) -> l
         (Span.parse(last="1m"), 539, 601, 339),
     ],
 )
-def test_a_range_says_what_was_recorded(
-    deployment: MemoryDeployment, tmp_path: Path, span: Span, first: int, end: int, silent: int
-) -> None:
-    summary = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path))
-    (part,) = summary.parts
+def test_a_range_says_what_was_recorded(deployment, tmp_path, span, first, end, silent):
+    (part,) = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path)).parts
     assert (part.begin, part.end, part.records, part.silent) == (first, end, min(end, 600) - first, silent)
     for kind, name in (("assignments", "assignments.jsonl"), ("cluster_events", "cluster-events.jsonl")):
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, first, end)
 
 
 @pytest.mark.parametrize("wrong", [[120], [599], [300, 598, 599]], ids=str)
-def test_records_of_the_future_move_no_range(deployment: MemoryDeployment, wrong: list[int]) -> None:
+def test_records_of_the_future_move_no_range(deployment, wrong):
     log = deployment.logs[TOPIC, 0]
     for place in wrong:
         log[place] = log[place]._replace(timestamp=4_000_000_000_000)
@@ -72,7 +65,7 @@ def test_records_of_the_future_move_no_range(deployment: MemoryDeployment, wrong
         assert part.begin == first
 
 
-def test_a_log_of_the_future_has_no_newest_time(deployment: MemoryDeployment) -> None:
+def test_a_log_of_the_future_has_no_newest_time(deployment):
     before = time.time_ns() // 1_000_000
     assert newest_time(deployment, [(TOPIC, 0)]) == STAMP + 599_000
     deployment.logs[TOPIC, 0] = [record._replace(timestamp=4_000_000_000_000) for record in deployment.logs[TOPIC, 0]]
@@ -80,9 +73,7 @@ def test_a_log_of_the_future_has_no_newest_time(deployment: MemoryDeployment) ->
 
 
 @pytest.mark.parametrize("begin", [200, 650])
-def test_where_a_stream_was_begun_anew_its_new_model_answers(
-    deployment: MemoryDeployment, tmp_path: Path, begin: int
-) -> None:
+def test_where_a_stream_was_begun_anew_its_new_model_answers(deployment, tmp_path, begin):
     for stream in ("p0:a", "p0:b"):
         (change,) = plan_stream_reset(deployment.given, deployment.source, stream)
         deployment.write(deployment.source, [change], atomic=True)
@@ -96,44 +87,36 @@ def test_where_a_stream_was_begun_anew_its_new_model_answers(
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, begin, 800)
 
 
-def test_fresh_models_begin_with_the_range(deployment: MemoryDeployment, tmp_path: Path) -> None:
+def test_fresh_models_begin_with_the_range(deployment, tmp_path):
     (part,) = replay_topics(
         deployment.given, [TOPIC], Span.parse(begin="300"), ReplayOutput(tmp_path), fresh=True
     ).parts
-    assert (part.start, part.silent) == ("empty models at offset 300, as asked", 0)
+    assert (part.start, part.silent) == ("empty models at offset 300 (--fresh)", 0)
     assert lines(tmp_path, "assignments.jsonl")[0]["value"]["status"] == "warming_up"
 
 
-def test_where_no_worker_has_run_the_log_is_replayed_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_worker_has_run_the_log_is_replayed_from_its_beginning(monkeypatch):
     deployment = MemoryDeployment(monkeypatch)
     deployment.expire(TOPIC, 100)
     (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin="150")).parts
     assert (part.start, part.silent, part.records) == ("empty models at offset 100, where they began", 50, 450)
 
 
-def test_a_topic_without_records_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_without_records_is_an_error(monkeypatch):
     deployment = MemoryDeployment(monkeypatch, records=0)
     deployment.logs[TOPIC, 0] = []
     with pytest.raises(BrokerError, match=r"features on .* holds no committed records; there is nothing to replay"):
         replay_topics(deployment.given, [TOPIC], Span.parse())
 
 
-@pytest.fixture
-def run(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """The command, on the deployment."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
-    return partial(run_command, monkeypatch, "replay")
-
-
-def test_the_command_says_where_the_models_came_from(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(TOPIC, "--from", "250", "--to", "400", "--json") == 0
-    told = capsys.readouterr()
+def test_the_command_says_where_the_models_came_from(deployment, command, capsys):
+    assert command("replay", TOPIC, "--from", "250", "--to", "400", "--json") == 0
+    shown = capsys.readouterr()
     archive = "from the archive at offset 200 (2023-11-14T22:16:39.000Z), 50 records learned silently"
-    assert f"partition 0: {archive}" in told.err
-    found = orjson.loads(told.out)
+    assert f"partition 0: {archive}" in shown.err
+    found = orjson.loads(shown.out)
     assert (found["records"], found["partitions"][0]["silent"], found["output"]) == (150, 50, None)
-    assert run("--partition", "0", "--last", "30s") == 0
+    assert command("replay", "--partition", "0", "--last", "30s") == 0
     assert "replayed 31 records, and learned 369 silently before them, in" in capsys.readouterr().err
 
 
@@ -146,8 +129,6 @@ def test_the_command_says_where_the_models_came_from(run: Any, capsys: pytest.Ca
         (["--from", "601"], 69, "has no committed records in that range"),
     ],
 )
-def test_the_command_says_what_is_wrong(
-    run: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
-) -> None:
-    assert run(*arguments) == code
+def test_the_command_says_what_is_wrong(deployment, command, capsys, arguments, code, message):
+    assert command("replay", *arguments) == code
     assert message in capsys.readouterr().err

@@ -1,8 +1,5 @@
 """Sparse records and their dictionaries through snapshots, archives, replay, new versions and `resonance inspect`."""
 
-from pathlib import Path
-from typing import Any
-
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.inspection import inspect
@@ -21,7 +18,7 @@ OPTIONS = ("inspect", "--topics", TOPIC, "--name", "resonance", "--stream", "p0:
 
 
 @pytest.fixture
-def deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MemoryDeployment:
+def deployment(monkeypatch, tmp_path):
     """Two streams of sparse records, worked on in three parts, archived behind the first two."""
     monkeypatch.chdir(tmp_path)
     made = MemoryDeployment(monkeypatch, records=0)
@@ -35,12 +32,12 @@ def deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MemoryDeploym
     return made
 
 
-def dictionaries(deployment: MemoryDeployment) -> dict[str, Any]:
+def dictionaries(deployment):
     found = inspect(deployment.given, deployment, read_states(deployment.source, deployment))
     return {stream.stream: stream.features for stream in found}
 
 
-def test_a_replay_says_the_same(deployment: MemoryDeployment) -> None:
+def test_a_replay_says_the_same(deployment):
     (part,) = deployment.verify().parts
     assert (part.records, part.assignments, part.dead_letters, part.difference) == (400, 399, 1, None)
     (later,) = deployment.verify(begin="350").parts
@@ -48,9 +45,7 @@ def test_a_replay_says_the_same(deployment: MemoryDeployment) -> None:
     assert later.difference is None
 
 
-def test_inspection_has_the_dictionary_and_what_is_salient(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspection_has_the_dictionary_and_what_is_salient(deployment, monkeypatch, capsys):
     first = [name for place in range(0, 400, 2) if place != 50 for name in by_name(entries(400)[place])]
     assert dictionaries(deployment)["p0:a"] == list(dict.fromkeys(first))
     # Its snapshots are read under the settings that they were made with.
@@ -70,9 +65,7 @@ def test_inspection_has_the_dictionary_and_what_is_salient(
     assert f"{best['feature']} {best['salience']:.2f}x{best['weight']:.2f}, " in out
 
 
-def test_inspection_promises_no_more_than_it_has(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspection_promises_no_more_than_it_has(deployment, monkeypatch, capsys):
     monkeypatch.setattr(cluster_description, "CENTRE_BYTES", 700)
     assert run(monkeypatch, *OPTIONS, "--json") == 0
     clusters = orjson.loads(capsys.readouterr().out)["clusters"]
@@ -88,9 +81,7 @@ def test_inspection_promises_no_more_than_it_has(
 
 
 @pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])
-def test_inspection_of_clusters_with_features_of_their_own(
-    engine: str, deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inspection_of_clusters_with_features_of_their_own(engine, deployment, monkeypatch, capsys):
     dense = engine == "sa_art"
     given = (
         {"input__sparse": None, "input__features": "words", "prepare__missing": 0.0, "prepare__scale": "none"}
@@ -101,16 +92,13 @@ def test_inspection_of_clusters_with_features_of_their_own(
     deployment.logs = {at: [] if at[0] != TOPIC else log for at, log in deployment.logs.items()}
     deployment.offsets.clear()
     deployment.work(400, everything=True)
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     assert run(monkeypatch, *OPTIONS) == 0
     out = capsys.readouterr().out
     assert ("most salient features" if dense else "largest means") in out
     assert " ± " in out or dense
 
 
-def test_a_new_version_has_a_dictionary_of_its_own(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_version_has_a_dictionary_of_its_own(deployment, monkeypatch):
     before = dictionaries(deployment)
     deployment.take_settings(
         sparse_settings(stream="key", input__id_path="id", prepare__scale="given", prepare__ranges={"*": [0, 2]})
@@ -119,8 +107,7 @@ def test_a_new_version_has_a_dictionary_of_its_own(
     for i, record in enumerate(entries(440, seed=1)[400:], start=400):
         value = orjson.dumps({"id": f"r{i}", "words": by_name(record)})
         deployment.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], value, []), timestamp=STAMP + 1_000 * i)
-    outputs = deployment.work(440, everything=True)
-    assert {answer["version"] for answer in payloads(outputs.assignments)} == {2}
+    assert {answer["version"] for answer in payloads(deployment.work(440, everything=True).assignments)} == {2}
     after = dictionaries(deployment)
     assert after["p0:a"] != before["p0:a"][: len(after["p0:a"])]
     assert deployment.verify().identical

@@ -1,14 +1,12 @@
 """Fuzzy ART and SA-ART in a partition task: engines that are defined between 0 and 1."""
 
-from typing import Any
-
 import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
 
 from tests.pipeline.streams import TOPIC, points, records, run, task
 
-COMMON: dict[str, Any] = {
+COMMON = {
     "input.topics": [TOPIC],
     "input.features": ["cpu", "latency_ms", "net.in"],
     "prepare.warmup_records": 60,
@@ -17,23 +15,22 @@ COMMON: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("engine", ["fuzzy_art", "sa_art"])
-def test_what_lies_outside_the_scale_of_the_warm_up_is_clipped(engine: str) -> None:
+def test_what_lies_outside_the_scale_of_the_warm_up_is_clipped(engine):
     rows = points(600)
     rows[300:310] *= 50.0
     rows[310:320] *= -50.0
     log, given = records(rows.tolist()), Settings.of(COMMON | {"engine.name": engine})
     outputs = run(task(given), log)
-    answers = [orjson.loads(message.value or b"") for message in outputs.assignments]
+    answers = [orjson.loads(message.value) for message in outputs.assignments]
     assert len(answers) == 600
     assert not outputs.dead_letters
     assert all(answer["cluster"] for answer in answers[320:])
     assert run(task(given), log, 7) == outputs
 
 
-def test_a_record_of_nothing_but_zeros_is_learned_by_no_cluster() -> None:
+def test_a_record_of_nothing_but_zeros_is_learned_by_no_cluster():
     rows = points(100)
     rows[90] = 0.0
     given = Settings.of(COMMON | {"engine.name": "sa_art", "engine.complement": False, "prepare.scale": "none"})
-    outputs = run(task(given), records(rows.tolist()))
-    answer = orjson.loads(outputs.assignments[90].value or b"")
+    answer = orjson.loads(run(task(given), records(rows.tolist())).assignments[90].value or b"")
     assert (answer["cluster"], answer["score"], answer["path"]) == (None, None, [])

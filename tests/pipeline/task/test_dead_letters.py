@@ -1,7 +1,6 @@
 """A record that cannot be used becomes a dead letter; its neighbours do not notice."""
 
 import hashlib
-from typing import Any
 
 import orjson
 import pytest
@@ -26,90 +25,75 @@ from tests.pipeline.task.test_partition_task import array_records, array_setting
 
 DEEP = b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "x": ' + b"[" * 40 + b"]" * 40 + b"}"
 
-KINDS: list[tuple[Any, str, str]] = [
-    (b"{", "decode", "not_json"),
-    (b"", "decode", "not_json"),
-    (b"\xff\x00", "decode", "not_json"),
-    (b'{"cpu": NaN, "latency_ms": 2, "net": {"in": 3}}', "decode", "not_json"),
-    (b'{"cpu": -Infinity, "latency_ms": 2, "net": {"in": 3}}', "decode", "not_json"),
-    (b'{"cpu": 1e400, "latency_ms": 2, "net": {"in": 3}}', "decode", "out_of_range"),
-    (b"17", "decode", "not_an_object"),
-    (b'[{"cpu": 1}]', "decode", "not_an_object"),
-    (DEEP, "decode", "too_deep"),
-    (b'{"cpu": true, "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
-    (b'{"cpu": "1", "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
-    (b'{"cpu": {}, "latency_ms": 2, "net": {"in": 3}}', "validate", "wrong_type"),
+FINE = b'"latency_ms": 2, "net": {"in": 3}'
+KINDS = [
+    *((b"{", "decode", "not_json"), (b'[{"cpu": 1}]', "decode", "not_an_object"), (DEEP, "decode", "too_deep")),
+    *(
+        (b'{"cpu": 1e400, %b}' % FINE, "decode", "out_of_range"),
+        (b'{"cpu": true, %b}' % FINE, "validate", "wrong_type"),
+    ),
     (b'{"cpu": 1, "latency_ms": 2, "net": {}}', "validate", "missing_feature"),
-    (b'{"cpu": 1, "latency_ms": null, "net": {"in": 3}}', "validate", "missing_feature"),
-    (b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "id": []}', "validate", "wrong_type"),
-    (b'{"cpu": 1, "latency_ms": 2, "net": {"in": 3}, "t": "soon"}', "validate", "bad_time"),
+    (b'{"cpu": 1, "id": [], %b}' % FINE, "validate", "wrong_type"),
+    (b'{"cpu": 1, "t": "soon", %b}' % FINE, "validate", "bad_time"),
     (value_of([1e200, 2.0, 3.0]), "limit", "out_of_range"),
-    (value_of([1.0, 2.0, 3.0], pad="x" * 5_000), "limit", "record_too_large"),
-    (value_of([1.0, 2.0, 3.0], pad="x" * 10_000_000), "limit", "record_too_large"),
+    *((value_of([1.0, 2.0, 3.0], pad="x" * size), "limit", "record_too_large") for size in (5_000, 10_000_000)),
 ]
 
 
-def given(**changes: Any) -> Any:
+def given(**changes):
     return settings(
         **{"input__id_path": "id", "input__time_path": "t", "limits__record_bytes": 4_000, "name": "shop", **changes}
     )
 
 
-ARRAY_KINDS: list[tuple[Any, str, str]] = [
-    (b"{", "decode", "not_json"),
-    (b'{"features": [1, NaN, 3]}', "decode", "not_json"),
-    (b'{"features": [1, 1e400, 3]}', "decode", "out_of_range"),
-    (b"[1, 2, 3]", "decode", "not_an_object"),
-    (b'{"features": [1, 2, 3], "x": ' + b"[" * 40 + b"]" * 40 + b"}", "decode", "too_deep"),
-    (b'{"features": [1, true, 3]}', "validate", "wrong_type"),
-    (b'{"features": "1, 2, 3"}', "validate", "wrong_type"),
-    (b'{"features": []}', "validate", "wrong_dimension"),
-    (b'{"features": [1, null, 3]}', "validate", "missing_feature"),
-    (b"{}", "validate", "missing_feature"),
+ARRAY_KINDS = [
+    *((b"{", "decode", "not_json"), (b"[1, 2, 3]", "decode", "not_an_object")),
+    *((b'{"features": [1, 1e400, 3]}', "decode", "out_of_range"), (DEEP, "decode", "too_deep")),
+    *((b'{"features": [1, true, 3]}', "validate", "wrong_type"), (b'{"features": []}', "validate", "wrong_dimension")),
+    *((b'{"features": [1, null, 3]}', "validate", "missing_feature"), (b"{}", "validate", "missing_feature")),
     (b'{"features": [1, 2, 3], "id": []}', "validate", "wrong_type"),
     (b'{"features": [1, 2, 3], "t": "soon"}', "validate", "bad_time"),
-    (b'{"features": [1e200, 2, 3]}', "limit", "out_of_range"),
-    (b'{"features": [1, -1, 3]}', "limit", "out_of_range"),
+    *(
+        (b'{"features": [1e200, 2, 3]}', "limit", "out_of_range"),
+        (b'{"features": [1, -1, 3]}', "limit", "out_of_range"),
+    ),
     (b'{"features": [1, 2, 3], "x": "' + b"x" * 5_000 + b'"}', "limit", "record_too_large"),
 ]
 
 
 @pytest.mark.parametrize(("value", "stage", "kind"), KINDS)
 @pytest.mark.parametrize("place", [30, 300], ids=["warming up", "learning"])
-def test_every_kind_is_named_and_its_neighbours_are_unharmed(value: bytes, stage: str, kind: str, place: int) -> None:
+def test_every_kind_is_named_and_its_neighbours_are_unharmed(value, stage, kind, place):
     check_one_at_fault(given(), records(points(400).tolist(), keys=(b"k",)), place, value, stage, kind)
 
 
 @pytest.mark.parametrize(("value", "stage", "kind"), ARRAY_KINDS)
 @pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
-def test_every_kind_is_named_also_while_the_features_are_being_decided(
-    value: bytes, stage: str, kind: str, place: int
-) -> None:
+def test_every_kind_is_named_also_while_the_features_are_being_decided(value, stage, kind, place):
     log = array_records(abs(points(200)).tolist(), (b"k",))
     check_one_at_fault(given(input__features="features", prepare__log1p=["f1"]), log, place, value, stage, kind)
 
 
-def check_one_at_fault(given: Any, log: list[Record], place: int, value: bytes, stage: str, kind: str) -> None:
+def check_one_at_fault(given, log, place, value, stage, kind):
     log[place] = log[place]._replace(value=value, headers=(("mine", b"\x00\x01"), ("none", None)))
     worker, clean = task(given), task(given)
     outputs = run(worker, log, 70)
     without = run(clean, log[:place] + log[place + 1 :], 70)
     assert outputs.assignments == without.assignments
-    assert outputs.cluster_events == without.cluster_events
-    assert states(worker) == states(clean)
+    assert (outputs.cluster_events, states(worker)) == (without.cluster_events, states(clean))
     (dead_letter,) = outputs.dead_letters
     assert dead_letter.key == b"k"
     assert dead_letter.value == value or len(value) > 900_000
     assert dead_letter.headers[:2] == [("mine", b"\x00\x01"), ("none", None)]
-    told = errors(dead_letter, "shop")
-    assert (told["stage"], told["class"]) == (stage, kind)
-    assert (told["topic"], told["partition"], told["offset"]) == (TOPIC, "0", str(log[place].offset))
-    assert told["message"]
-    Draft202012Validator(load_schema("dead_letter")).validate(told)
+    found = errors(dead_letter, "shop")
+    assert (found["stage"], found["class"]) == (stage, kind)
+    assert (found["topic"], found["partition"], found["offset"]) == (TOPIC, "0", str(log[place].offset))
+    assert found["message"]
+    Draft202012Validator(load_schema("dead_letter")).validate(found)
     assert worker.counts.dead_letters == {kind: 1}
 
 
-def test_a_range_that_was_just_frozen_counts_at_once() -> None:
+def test_a_range_that_was_just_frozen_counts_at_once():
     rows = [[0.001 * i, 1.0, 1.0] for i in range(60)]
     rows[10][0] = 5e149
     for size in (1, 100):
@@ -120,16 +104,7 @@ def test_a_range_that_was_just_frozen_counts_at_once() -> None:
         assert len(outputs.assignments) == 59
 
 
-def test_a_dimension_that_changes_is_a_dead_letter() -> None:
-    rows = points(100).tolist()
-    rows[50] = rows[50][:2]
-    outputs = run(task(array_settings()), array_records(rows))
-    (dead_letter,) = outputs.dead_letters
-    assert errors(dead_letter)["class"] == "wrong_dimension"
-    assert len(outputs.assignments) == 99
-
-
-def test_without_a_key_or_with_a_long_one_there_is_no_stream() -> None:
+def test_without_a_key_or_with_a_long_one_there_is_no_stream():
     log = records(points(100).tolist(), keys=(b"a", b"b"))
     log[10] = log[10]._replace(key=None)
     log[20] = log[20]._replace(key=b"x" * 257)
@@ -148,22 +123,22 @@ def test_without_a_key_or_with_a_long_one_there_is_no_stream() -> None:
     assert not run(task(), log).dead_letters
 
 
-def test_streams_beyond_the_limit_are_dead_letters_that_name_the_setting() -> None:
+def test_streams_beyond_the_limit_are_dead_letters_that_name_the_setting():
     log = records(points(100).tolist(), keys=(b"a", b"b", b"c"))
     expected = Outputs()
     for size in (1, 7, 100):
         worker = task(settings(stream="key", limits__streams=2))
         outputs = run(worker, log, size)
         assert {m.key for m in outputs.dead_letters} == {b"c"}
-        told = errors(outputs.dead_letters[0])
-        assert (told["stage"], told["class"]) == ("limit", "too_many_streams")
-        assert "limits.streams = 2" in told["message"]
+        found = errors(outputs.dead_letters[0])
+        assert (found["stage"], found["class"]) == ("limit", "too_many_streams")
+        assert "limits.streams = 2" in found["message"]
         assert worker.streams == ["p0:a", "p0:b"]
         assert size == 1 or outputs == expected
         expected = outputs
 
 
-def test_keys_and_streams_count_while_the_dimension_is_being_decided() -> None:
+def test_keys_and_streams_count_while_the_dimension_is_being_decided():
     log = array_records(points(60).tolist(), (b"a", b"b", b"c"))
     log[1] = log[1]._replace(key=None)
     outputs = run(task(array_settings(stream="key", limits__streams=2)), log)
@@ -173,25 +148,13 @@ def test_keys_and_streams_count_while_the_dimension_is_being_decided() -> None:
     assert len(outputs.assignments) + len(kinds) == 60
 
 
-def test_a_tombstone_is_no_dead_letter() -> None:
-    log = records(points(100).tolist())
-    log[50] = log[50]._replace(value=None)
-    worker = task()
-    outputs = run(worker, log)
-    assert not outputs.dead_letters
-    assert len(outputs.assignments) == 99
-    assert worker.counts.skipped == 1
-
-
 # What the topic would not take
-
-
-def dead_letter_of(record: Record, **changes: Any) -> Any:
+def dead_letter_of(record, **changes):
     (dead_letter,) = task(settings(name="shop", **changes)).process([record]).dead_letters
     return dead_letter
 
 
-def size_of(dead_letter: Any) -> int:
+def size_of(dead_letter):
     return (
         len(dead_letter.key or b"")
         + len(dead_letter.value or b"")
@@ -199,23 +162,22 @@ def size_of(dead_letter: Any) -> int:
     )
 
 
-def test_a_value_that_the_topic_would_not_take_is_cut_and_says_so() -> None:
+def test_a_value_that_the_topic_would_not_take_is_cut_and_says_so():
     value = b"[" + b"0123456789" * 1_000_000
     dead_letter = dead_letter_of(
         Record(TOPIC, 0, 5, STAMP, b"key", value, (("mine", b"1"),)), limits__record_bytes=20_000_000
     )
-    told = errors(dead_letter, "shop")
-    assert told["truncated"] == "value"
-    assert told["length"] == str(len(value))
-    assert told["sha256"] == hashlib.sha256(value).hexdigest()
+    found = errors(dead_letter, "shop")
+    assert (found["truncated"], found["length"]) == ("value", str(len(value)))
+    assert found["sha256"] == hashlib.sha256(value).hexdigest()
     assert value.startswith(dead_letter.value)
     assert dead_letter.key == b"key"
     assert ("mine", b"1") in dead_letter.headers
     assert 890_000 < size_of(dead_letter) <= 900_000
-    Draft202012Validator(load_schema("dead_letter")).validate(told)
+    Draft202012Validator(load_schema("dead_letter")).validate(found)
 
 
-def test_headers_and_keys_that_are_too_long_themselves_are_cut_too() -> None:
+def test_headers_and_keys_that_are_too_long_themselves_are_cut_too():
     large = b"x" * 5_000
     record = Record(TOPIC, 0, 5, STAMP, b"key", b"[]", (("mine", large),))
     dead_letter = dead_letter_of(record, limits__dead_letter_bytes=4_000)
@@ -223,44 +185,40 @@ def test_headers_and_keys_that_are_too_long_themselves_are_cut_too() -> None:
     assert (dead_letter.key, dead_letter.value) == (b"key", b"[]")
     assert "mine" not in dict(dead_letter.headers)
     dead_letter = dead_letter_of(record._replace(key=large, value=large), limits__dead_letter_bytes=4_000)
-    told = errors(dead_letter, "shop")
-    assert told["truncated"] == "value, headers, key"
-    assert told["length"] == "5000"
+    found = errors(dead_letter, "shop")
+    assert (found["truncated"], found["length"]) == ("value, headers, key", "5000")
     assert size_of(dead_letter) <= 4_000
     assert large.startswith(dead_letter.key)
 
 
-def test_a_value_that_just_fits_is_whole() -> None:
+def test_a_value_that_just_fits_is_whole():
     record = Record(TOPIC, 0, 5, STAMP, None, b"[" * 3_000)
     dead_letter = dead_letter_of(record)
     assert dead_letter.value == record.value
     exact = size_of(dead_letter)
     assert dead_letter_of(record, limits__dead_letter_bytes=exact) == dead_letter
-    cut = dead_letter_of(record, limits__dead_letter_bytes=exact - 1)
-    assert errors(cut, "shop")["truncated"] == "value"
+    assert errors(dead_letter_of(record, limits__dead_letter_bytes=exact - 1), "shop")["truncated"] == "value"
 
 
 # What an answer or an event would not have room for
-
-
 @pytest.mark.parametrize("place", [3, 30, 150], ids=["deciding", "warming up", "learning"])
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "text"),
     [
         ({"id": "i" * 200_000}, "its key and its id bring 200,003 bytes into each output, 200,000 are allowed"),
         ({"a": "\u00fc" * 300_000, "id": "i" * 150_000, "b": "b" * 150_000}, "900,000 are allowed; copy less"),
     ],
 )
-def test_a_record_that_brings_too_much_into_its_outputs(place: int, members: dict[str, str], told: str) -> None:
+def test_a_record_that_brings_too_much_into_its_outputs(place, members, text):
     log = array_records(points(200).tolist(), (b"k",))
     value = orjson.dumps({"features": [1, 2, 3], **members})
     own = given(input__features="features", output__include=["a", "b"], limits__record_bytes=2_000_000)
     check_one_at_fault(own, log, place, value, "limit", "answer_too_large")
     (dead_letter,) = task(own).process([log[0]._replace(value=value)]).dead_letters
-    assert told in errors(dead_letter, "shop")["message"]
+    assert text in errors(dead_letter, "shop")["message"]
 
 
-def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits() -> None:
+def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits():
     members = {"id": "i" * 199_990, "a": "a" * 699_990}
     record = records(points(1).tolist(), keys=(b"k",))[0]
     row = points(1).tolist()[0]
@@ -272,7 +230,7 @@ def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits() -> None
 
 
 @pytest.mark.parametrize("stream", ["partition", "key"])
-def test_a_key_counts_for_all_the_names_that_it_gives(stream: str) -> None:
+def test_a_key_counts_for_all_the_names_that_it_gives(stream):
     log = records(points(400).tolist(), keys=(b"\xff" * 4_990,))
     outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
     assert outputs.cluster_events
@@ -283,22 +241,19 @@ def test_a_key_counts_for_all_the_names_that_it_gives(stream: str) -> None:
     assert [errors(m)["class"] for m in outputs.dead_letters] == ["answer_too_large"] * (stream == "key")
 
 
-def test_a_traceparent_that_is_none_is_not_passed_through() -> None:
+def test_a_traceparent_that_is_none_is_not_passed_through():
     log = [r._replace(headers=(("traceparent", b"x" * 1_001),)) for r in records(points(2).tolist())]
     assert all("traceparent" not in dict(message.headers) for message in run(task(), log).assignments)
 
 
 # How many in a row
-
-
-def test_dead_letters_in_a_row_of_one_kind_are_counted() -> None:
+def test_dead_letters_in_a_row_of_one_kind_are_counted():
     good = records(points(10).tolist())
     bad, other = b"{", b"[]"
 
-    def after(*values: bytes | None, size: int = 100) -> tuple[str, int]:
+    def after(*values, size=100):
         worker = task()
-        log = [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(values)]
-        run(worker, log, size)
+        run(worker, [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(values)], size)
         return worker.dead_letter_run
 
     fine = good[0].value
@@ -310,7 +265,7 @@ def test_dead_letters_in_a_row_of_one_kind_are_counted() -> None:
         assert after(bad, fine, bad, size=size) == ("not_json", 1)
 
 
-def test_ids_and_times_of_good_records_stay_what_they_were() -> None:
+def test_ids_and_times_of_good_records_stay_what_they_were():
     log = [
         Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"cpu": i, "latency_ms": 1, "net": {"in": 2}, "id": i, "t": i}))
         for i in range(4)

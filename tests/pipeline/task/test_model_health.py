@@ -65,33 +65,25 @@ def test_the_largest_cluster_is_each_streams_own():
     assert health.figures().largest_cluster == pytest.approx(7 / 10)
 
 
-def test_a_node_that_keeps_its_cluster_does_not_churn():
+def test_a_node_that_changes_its_cluster_without_an_event_churns():
     assert churn(result([(0, 1), (1, 2)]), result([(1, 2), (0, 1)])) == 0.0
-
-
-def test_a_node_that_changes_its_cluster_without_a_word_churns():
     assert churn(result([(0, 1), (1, 2)]), result([(1, 2), (0, 2)])) == 0.5
     assert churn(result([(0, 1), (0, -1)])) == 1.0
-
-
-def test_a_first_cluster_is_no_change():
-    assert churn(result([(0, -1), (0, 1), (0, 1)])) == 0.0
-    assert churn(result([(0, 3, True, 0.1), (0, 1)])) is None
+    # A first cluster is no change.
+    assert (churn(result([(0, -1), (0, 1), (0, 1)])), churn(result([(0, 3, True, 0.1), (0, 1)]))) == (0.0, None)
 
 
 @pytest.mark.parametrize(
     ("emitted", "after"),
     [
-        ([event(0, "absorbed", 1, 2)], 2),
-        ([event(0, "split", 5, 1)], 5),
-        ([event(0, "split", 5, 1)], 1),
+        *(([event(0, "absorbed", 1, 2)], 2), ([event(0, "split", 5, 1)], 5), ([event(0, "split", 5, 1)], 1)),
         ([event(0, "vanished", 1)], -1),
         ([event(0, "absorbed", 1, 2), event(0, "split", 6, 2), event(0, "absorbed", 6, 3)], 3),
     ],
 )
-def test_what_an_event_tells_is_no_churn(emitted, after):
+def test_what_an_event_reports_is_no_churn(emitted, after):
     assert churn(result([(0, 1)], emitted), result([(0, after)])) == 0.0
-    # The record that caused the event was answered before it: what changed at once was told by nothing.
+    # The record that caused the event was answered before it: no event reported what changed at once.
     assert churn(result([(0, 1), (0, after)], [event(1, *(e.kind, e.cluster, e.other)) for e in emitted])) == (
         after != 1
     )
@@ -151,7 +143,7 @@ def one_by_one(rows, events, window):
     return churned / counted
 
 
-def test_clusters_and_told_events_are_counted():
+def test_clusters_and_emitted_events_are_counted():
     health = ModelHealth()
     health.restored(model("a", clusters=[1, 2], compared=100, outside=50))
     events = [event(0, "emerged", 3), event(0, "split", 4, 3, path=(1,)), event(0, "absorbed", 1, 2)]

@@ -1,73 +1,64 @@
 """The partition task: answers, events and dead letters are a function of the input log alone."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.engine import make_engine
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.streams import (
     LIVELY,
     STAMP,
     TOPIC,
+    alike,
     errors,
     payloads,
     points,
     records,
     run,
     settings,
-    states,
     task,
     value_of,
 )
 
 KEYS = (b"a", b"b", b"sh/op 7", b"\xff")
-ENGINES: list[dict[str, Any]] = [
-    {"engine.name": "modal"},
-    {"engine.name": "caea"},
-    {"engine.name": "hcaea"},
+ENGINES = [
+    *({"engine.name": "modal"}, {"engine.name": "caea"}, {"engine.name": "hcaea"}),
     {"engine.name": "ildn", "engine.k": 0.5},
 ]
 
 MERGING = {"engine.consolidate_every": 250, "engine.lambda": None, "engine.min_cluster_records": None}
 
 
-def changed(engine: dict[str, Any], **values: Any) -> Any:
+def changed(engine, **values):
     return settings(**{name.replace(".", "__"): value for name, value in engine.items()}, **values)
 
 
 # Batches
-
-
 @pytest.mark.parametrize(
     "engine", [*ENGINES, *({"engine.name": "evq", "engine.mode": mode, **MERGING} for mode in ("evq-ams", "evq-a"))]
 )
 @pytest.mark.parametrize("stream", ["partition", "key"])
-def test_however_the_log_is_cut_the_bytes_are_the_same(engine: dict[str, Any], stream: str) -> None:
+def test_however_the_log_is_cut_the_bytes_are_the_same(engine, stream):
     given = changed(engine, stream=stream, input__id_path="id")
     log = records(points(1500).tolist(), keys=KEYS)
     log[3] = log[3]._replace(value=b"{")
     log[700] = log[700]._replace(value=None)
     log[900] = log[900]._replace(value=value_of([1e200, 1.0, 1.0]))
     log[901] = log[901]._replace(value=value_of([1e300, 1.0, 1.0]))
-    whole = task(given)
-    expected = run(whole, log)
+    _, expected = alike(given, log)
     assert len(expected.cluster_events) > 3
-    assert len(expected.dead_letters) == 3
-    assert len(expected.assignments) == 1500 - 4
-    for size in (1, 7, 1000):
-        part = task(given)
-        assert run(part, log, size) == expected
-        assert states(part) == states(whole)
+    assert (len(expected.dead_letters), len(expected.assignments)) == (3, 1500 - 4)
 
 
-def test_two_interleaved_streams_equal_two_separate_runs() -> None:
+def test_two_interleaved_streams_equal_two_separate_runs():
     given = settings(stream="key")
     log = records(points(1600).tolist(), keys=(b"a", b"b"))
     both = run(task(given), log)
@@ -78,7 +69,7 @@ def test_two_interleaved_streams_equal_two_separate_runs() -> None:
     assert len(both.cluster_events) > 3
 
 
-def test_outputs_of_a_batch_are_in_offset_order() -> None:
+def test_outputs_of_a_batch_are_in_offset_order():
     log = records(points(1200).tolist(), keys=KEYS)
     for i in range(0, 1200, 7):
         log[i] = log[i]._replace(value=b"[]")
@@ -92,23 +83,13 @@ def test_outputs_of_a_batch_are_in_offset_order() -> None:
     assert len(offsets) + len(dead) == 1200
 
 
-def test_an_empty_batch_has_no_outputs() -> None:
-    worker = task()
-    assert worker.process([]) == run(worker, [])
-    assert worker.process([Record(TOPIC, 0, 0, STAMP, None, None)]).assignments == []
-    assert worker.counts.skipped == 1
-    assert worker.recovery_offset is None
-
-
 # Answers
-
-
 @pytest.mark.parametrize("engine", ENGINES)
-def test_everything_fits_its_schema(engine: dict[str, Any]) -> None:
+def test_everything_fits_its_schema(engine):
     given = changed(engine, stream="key", input__id_path="id", output__include=["net", "cpu"])
     outputs = run(task(given), records(points(1500).tolist(), keys=KEYS))
     for name, messages in (("assignment", outputs.assignments), ("cluster_event", outputs.cluster_events)):
-        validator = Draft202012Validator(load_schema(name))  # type: ignore[arg-type]
+        validator = Draft202012Validator(load_schema(name))
         assert messages
         for payload in payloads(messages):
             validator.validate(payload)
@@ -116,43 +97,27 @@ def test_everything_fits_its_schema(engine: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("extra", [{}, {"input__id_path": "id", "output__include": ["net.in", "absent"]}])
-def test_an_assignment_has_the_bytes_that_orjson_gives_for_it(engine: dict[str, Any], extra: dict[str, Any]) -> None:
+def test_an_assignment_has_the_bytes_that_orjson_gives_for_it(engine, extra):
     given = changed(engine, **extra)
     log = records(points(1500).tolist())
-    worker, reader = task(given), task(given)
-    model = None
-    for record, message in zip(log, run(worker, log).assignments, strict=True):
-        reader.process([record])
-        model = reader._streams.get(None)
-        found = orjson.loads(message.value or b"")
-        expected: Assignment = {
-            "id": orjson.loads(record.value or b"")["id"] if extra else None,
+    for record, message in zip(log, run(task(given), log).assignments, strict=True):
+        found, said = orjson.loads(message.value), orjson.loads(record.value)
+        known = {
+            "id": said["id"] if extra else None,
             "source": {"topic": TOPIC, "partition": 0, "offset": record.offset},
-            "stream": "p0",
-            "version": 1,
-            "status": found["status"],
-            "cluster": found["cluster"],
-            "clusters": found["clusters"],
-            "score": found["score"],
-            "novel": found["novel"],
-            "path": found["path"],
-            "time": found["time"],
         }
-        if extra:
-            time = expected.pop("time")
-            expected["include"] = {"net.in": orjson.loads(record.value or b"")["net"]["in"]}
-            expected["time"] = time
+        known |= {"stream": "p0", "version": 1} | ({"include": {"net.in": said["net"]["in"]}} if extra else {})
+        # In the order of the schema.
+        expected = {name: known.get(name, found.get(name)) for name in Assignment.__annotations__ if name in found}
+        assert known.keys() <= expected.keys()
         assert orjson.dumps(expected) == message.value
-    assert model is not None
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_answers_say_what_the_engine_said(engine: dict[str, Any]) -> None:
+def test_answers_say_what_the_engine_said(engine):
     given = changed(engine, prepare__scale="none")
     rows = points(900)
     outputs = run(task(given), records(rows.tolist()))
-    from resonance.engine import make_engine
-
     step = make_engine(given.engine.name, given.engine_parameters).learn(rows)
     for i, payload in enumerate(payloads(outputs.assignments)):
         path = [node for node in step.path[i].tolist() if node >= 0]
@@ -161,15 +126,14 @@ def test_answers_say_what_the_engine_said(engine: dict[str, Any]) -> None:
             for level, cluster in enumerate(step.cluster[i].tolist())
             if cluster >= 0
         ]
-        assert payload["path"] == path
-        assert payload["clusters"] == ids
+        assert (payload["path"], payload["clusters"]) == (path, ids)
         assert payload["cluster"] == (ids[0] if step.cluster[i, 0] >= 0 else None)
         assert payload["novel"] == step.novel[i]
         assert payload["score"] == (None if np.isnan(step.score[i]) else step.score[i])
         assert payload["status"] == "assigned"
 
 
-def test_the_first_records_warm_up_and_are_then_learned_in_order() -> None:
+def test_the_first_records_warm_up_and_are_then_learned_in_order():
     rows = points(300)
     worker = task()
     outputs = run(worker, records(rows.tolist()))
@@ -179,20 +143,13 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order() -> None:
     given = settings()
     preparation = given.preparation(["cpu", "latency_ms", "net.in"])
     preparation.hold(rows[:60])
-    from resonance.engine import make_engine
-
     engine = make_engine(given.engine.name, given.engine_parameters)
     engine.learn(preparation.freeze())
     engine.learn(preparation.apply(rows[60:]))
     assert worker._streams.get(None).engine.state() == engine.state()
 
 
-def test_without_a_warm_up_the_first_record_is_assigned() -> None:
-    outputs = run(task(settings(prepare__scale="none")), records(points(10).tolist()))
-    assert {p["status"] for p in payloads(outputs.assignments)} == {"assigned"}
-
-
-def test_headers_are_cloudevents_with_the_times_of_the_source() -> None:
+def test_headers_are_cloudevents_with_the_times_of_the_source():
     log = records(points(70).tolist(), keys=(b"k",))
     log[5] = log[5]._replace(headers=(("other", b"x"), ("traceparent", b"00-1-2-01")))
     messages = run(task(), log).assignments
@@ -205,24 +162,22 @@ def test_headers_are_cloudevents_with_the_times_of_the_source() -> None:
         "ce_dataschema": b"urn:resonance:schema:assignment:1",
         "traceparent": b"00-1-2-01",
     }
-    assert orjson.loads(messages[5].value or b"")["time"] == "2023-11-14T22:13:20.065Z"
-    assert messages[5].key == b"k"
+    assert (orjson.loads(messages[5].value)["time"], messages[5].key) == ("2023-11-14T22:13:20.065Z", b"k")
     assert "traceparent" not in dict(messages[6].headers)
 
 
-def test_a_plain_envelope_has_no_headers_but_the_trace() -> None:
+def test_a_plain_envelope_has_no_headers_but_the_trace():
     log = records(points(400).tolist())
     log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
     outputs = run(task(settings(output__envelope="plain")), log)
-    assert outputs.assignments[5].headers == [("traceparent", b"00")]
-    assert outputs.assignments[6].headers == []
-    assert all(message.headers == [] for message in outputs.cluster_events)
+    assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
+    assert all(message.headers == [] for message in outputs.cluster_events + outputs.clusters)
 
 
-def test_only_changes_only_novel_ones_or_none() -> None:
+def test_only_changes_only_novel_ones_or_none():
     log = records(points(1500).tolist(), keys=KEYS[:2])
     every = run(task(settings(stream="key")), log)
-    last: dict[str, Any] = {}
+    last = {}
     changes, novel = [], []
     for message, payload in zip(every.assignments, payloads(every.assignments), strict=True):
         status = (payload["status"], payload["cluster"])
@@ -236,17 +191,14 @@ def test_only_changes_only_novel_ones_or_none() -> None:
         given = settings(stream="key", output__assignments=choice)
         for size in (1, 7, 1500):
             outputs = run(task(given), log, size)
-            assert outputs.assignments == expected
-            assert outputs.cluster_events == every.cluster_events
+            assert (outputs.assignments, outputs.cluster_events) == (expected, every.cluster_events)
 
 
 # Events
-
-
 @pytest.mark.parametrize("engine", ENGINES)
-def test_folding_the_events_gives_the_present_clusters_at_every_record(engine: dict[str, Any]) -> None:
+def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
     worker = task(changed(engine, stream="key"))
-    present: dict[str, set[str]] = {}
+    present = {}
     seen = 0
     for record in records(points(1500).tolist(), keys=KEYS[:2]):
         for event in payloads(worker.process([record]).cluster_events):
@@ -260,23 +212,21 @@ def test_folding_the_events_gives_the_present_clusters_at_every_record(engine: d
                 assert event["other"] in clusters
             seen += 1
         for stream in worker.streams:
-            described = worker.clusters(stream)
-            assert {cluster["id"] for cluster in described} == present.get(stream, set())
+            assert {cluster["id"] for cluster in worker.clusters(stream)} == present.get(stream, set())
     assert seen > 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_events_number_their_stream_without_gaps_and_name_their_cause(engine: dict[str, Any]) -> None:
+def test_events_number_their_stream_without_gaps_and_name_their_cause(engine):
     log = records(points(2000).tolist(), keys=KEYS[:2])
     outputs = run(task(changed(engine, stream="key", input__id_path="id")), log)
     by_offset = {record.offset: record for record in log}
-    seqs: dict[str, itertools.count[int]] = {}
+    seqs = {}
     names = set()
     for message, event in zip(outputs.cluster_events, payloads(outputs.cluster_events), strict=True):
         assert event["seq"] == next(seqs.setdefault(event["stream"], itertools.count()))
         cause = by_offset[event["cause"]["source"]["offset"]]
-        assert event["cause"]["id"] == orjson.loads(cause.value or b"")["id"]
-        assert message.key == cause.key
+        assert (event["cause"]["id"], message.key) == (orjson.loads(cause.value)["id"], cause.key)
         headers = dict(message.headers)
         name = (headers["ce_id"] or b"").decode()
         source, path, number = name.split("/")
@@ -284,17 +234,15 @@ def test_events_number_their_stream_without_gaps_and_name_their_cause(engine: di
         assert path == "root" or all(node.isdigit() for node in path.split("."))
         assert event["level"] == (1 if path == "root" else 1 + len(path.split(".")))
         assert number.isdigit()
-        assert headers["ce_type"] == b"resonance.cluster_event.v1"
-        assert headers["ce_time"] == event["time"].encode()
+        assert (headers["ce_type"], headers["ce_time"]) == (b"resonance.cluster_event.v1", event["time"].encode())
         names.add(name)
     assert len(names) == len(outputs.cluster_events)
 
 
-def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature() -> None:
+def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature():
     rows = points(400)
     outputs = run(task(), records(rows.tolist()))
-    event = next(e for e in payloads(outputs.cluster_events) if e["kind"] == "emerged")
-    (cluster,) = event["after"]
+    (cluster,) = next(e for e in payloads(outputs.cluster_events) if e["kind"] == "emerged")["after"]
     assert list(cluster["centre"]) == list(cluster["spread"]) == ["cpu", "latency_ms", "net.in"]
     for column, name in enumerate(cluster["centre"]):
         assert rows[:, column].min() < cluster["centre"][name] < rows[:, column].max()
@@ -303,7 +251,7 @@ def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature() -> None:
     assert cluster["nodes"] >= 2
 
 
-def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it() -> None:
+def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it():
     given = settings(prepare__warmup_records=200)
     log = records(points(200).tolist())
     outputs = run(task(given), log, 1)
@@ -312,7 +260,7 @@ def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it() -> None:
         assert event["cause"]["source"]["offset"] == log[-1].offset
 
 
-def test_events_are_never_longer_than_is_known_before() -> None:
+def test_events_are_never_longer_than_is_known_before():
     for engine in ENGINES:
         worker = task(changed(engine, stream="key"))
         outputs = run(worker, records(points(1500).tolist(), keys=KEYS[:2]))
@@ -322,17 +270,14 @@ def test_events_are_never_longer_than_is_known_before() -> None:
 
 
 @pytest.mark.parametrize("dimension", [None, 20_000])
-def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_is_needed(dimension: Any) -> None:
+def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_is_needed(dimension):
     log = array_records(np.ones((20, 20_000)).tolist())
     worker = task(array_settings(input__dimension=dimension))
-    with pytest.raises(
-        ConfigurationError, match=r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topics "
-    ) as e:
+    text = r"features\[0\]: .* 20,000 features can have [0-9,]+ bytes, topics .* take 1,000,000; raise both"
+    with pytest.raises(ConfigurationError, match=text) as e:
         run(worker, log)
-    assert "take 1,000,000; raise both" in str(e.value)
     needed = int(str(e.value).partition("max.message.bytes=")[2].partition(")")[0])
-    larger = task(array_settings(input__dimension=dimension))
-    larger.event_bytes = needed
+    larger = task(array_settings(input__dimension=dimension), TaskContext(needed))
     run(larger, log)
     again = task(array_settings(input__dimension=dimension))
     again.restore_partition(larger.partition_state())
@@ -341,41 +286,35 @@ def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_
 
 
 # Streams
-
-
-def test_streams_are_named_by_partition_key_and_topic() -> None:
+def test_streams_are_named_by_partition_key_and_topic():
     log = records(points(8).tolist(), keys=KEYS)
-    assert _streams(settings(), log) == ["p0"]
-    assert _streams(settings(stream="key"), log) == ["p0:a", "p0:b", "p0:sh%2Fop%207", "p0:%FF"]
+    names = ["p0:a", "p0:b", "p0:sh%2Fop%207", "p0:%FF"]
     several = settings(input__topics=["features", "others"], stream="key")
-    assert _streams(several, log)[0] == "features.p0:a"
-
-
-def _streams(given: Any, log: list[Record]) -> list[str]:
-    worker = task(given)
-    found = [payload["stream"] for payload in payloads(run(worker, log).assignments)]
-    assert worker.streams == list(dict.fromkeys(found))
-    return worker.streams
+    own = [f"features.{name}" for name in names]
+    for given, expected in ((settings(), ["p0"]), (settings(stream="key"), names), (several, own)):
+        worker = task(given)
+        found = [payload["stream"] for payload in payloads(run(worker, log).assignments)]
+        assert worker.streams == list(dict.fromkeys(found)) == expected
 
 
 # The first records decide
 
 
-ARRAY: dict[str, Any] = {**LIVELY, "input.features": "features"}
+ARRAY = {**LIVELY, "input.features": "features"}
 
 
-def array_records(rows: Any, keys: tuple[bytes, ...] = (b"a", b"b")) -> list[Record]:
+def array_records(rows, keys=(b"a", b"b")):
     return [
         Record(TOPIC, 0, 3 * i, STAMP + i, keys[i % len(keys)], orjson.dumps({"features": row, "id": i}))
         for i, row in enumerate(rows)
     ]
 
 
-def array_settings(**changes: Any) -> Any:
+def array_settings(**changes):
     return settings(input__features="features", **changes)
 
 
-def test_the_first_usable_record_decides_the_dimension(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_usable_record_decides_the_dimension(caplog):
     rows = points(600).tolist()
     for i in (4, 9):
         rows[i] = rows[i][:2]
@@ -387,8 +326,8 @@ def test_the_first_usable_record_decides_the_dimension(caplog: pytest.LogCapture
     with caplog.at_level("INFO"):
         outputs = run(worker, log)
     assert caplog.messages[0].endswith("@9: the first usable record decides that records have 3 features: f0, f1, f2")
-    letters = [errors(message) for message in outputs.dead_letters]
-    assert [letter["class"] for letter in letters] == ["not_json", "out_of_range", "wrong_dimension", "wrong_dimension"]
+    found = [errors(message)["class"] for message in outputs.dead_letters]
+    assert found == ["not_json", "out_of_range", "wrong_dimension", "wrong_dimension"]
     assert len(outputs.assignments) == 595
     clean = [record for i, record in enumerate(log) if i not in (0, 1, 2, 4, 9)]
     alone = task(array_settings(input__dimension=3))
@@ -398,7 +337,7 @@ def test_the_first_usable_record_decides_the_dimension(caplog: pytest.LogCapture
     assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
 
 
-def test_a_record_without_the_key_of_a_stream_decides_nothing() -> None:
+def test_a_record_without_the_key_of_a_stream_decides_nothing():
     log = array_records(points(5).tolist(), (b"a",))
     log[0] = log[0]._replace(key=None, value=orjson.dumps({"features": [1, 2]}))
     outputs = run(task(array_settings(stream="key")), log)
@@ -406,9 +345,8 @@ def test_a_record_without_the_key_of_a_stream_decides_nothing() -> None:
     assert len(outputs.assignments) == 4
 
 
-def test_records_before_the_deciding_one_stay_refused_in_a_recovery() -> None:
-    values = [{"a": 1.0, "b": "text"}, {"a": 1.0, "b": None}, *({"a": float(i)} for i in range(30))]
-    log = [Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"features": value})) for i, value in enumerate(values)]
+def test_records_before_the_deciding_one_stay_refused_in_a_recovery():
+    log = array_records([{"a": 1.0, "b": "text"}, {"a": 1.0, "b": None}, *({"a": float(i)} for i in range(30))])
     worker = task(array_settings())
     expected = run(worker, log)
     assert len(expected.dead_letters) == 2
@@ -418,19 +356,15 @@ def test_records_before_the_deciding_one_stay_refused_in_a_recovery() -> None:
     assert fresh.partition_state() == worker.partition_state()
 
 
-def test_objects_name_to_number_decide_the_names() -> None:
-    log = [
-        Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"features": {"b": b, "a": a, **({"new": 1} if i > 30 else {})}}))
-        for i, (a, b, _) in enumerate(points(200).tolist())
-    ]
+def test_objects_name_to_number_decide_the_names():
+    rows = [{"b": b, "a": a} | ({"new": 1} if i > 30 else {}) for i, (a, b, _) in enumerate(points(200).tolist())]
     worker = task(array_settings())
-    outputs = run(worker, log)
-    assert not outputs.dead_letters
+    assert not run(worker, array_records(rows)).dead_letters
     assert worker._features.layout.features == ("a", "b")
 
 
 @pytest.mark.parametrize("scale", ["none", "warmup"])
-def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale: str) -> None:
+def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale):
     rows = points(400).tolist()
     rows[3] = rows[3][:2]
     log = array_records(rows)
@@ -438,22 +372,10 @@ def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale: str) ->
     for extra in ({"output__assignments": "all"}, {"output__assignments": "changes"}):
         quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1, "engine__max_nodes": 50}
         given = array_settings(stream="key", prepare__scale=scale, prepare__warmup_records=5, **quick, **extra)
-        whole = task(given)
-        expected = run(whole, log)
-        assert expected.cluster_events
-        for size in (1, 7, 33):
-            part = task(given)
-            assert run(part, log, size) == expected
-            assert states(part) == states(whole)
+        assert alike(given, log, (1, 7, 33))[1].cluster_events
 
 
-def test_settings_that_do_not_fit_the_features_of_the_data_stop_the_worker() -> None:
+def test_settings_that_do_not_fit_the_features_of_the_data_stop_the_worker():
     given = array_settings(prepare__scale="given", prepare__ranges={"f0": [0, 1], "f1": [0, 500]})
     with pytest.raises(ConfigurationError, match=r"prepare\.ranges = .*f2 has none.*features f0, f1, f2"):
         run(task(given), array_records(points(20).tolist()))
-
-
-def test_a_message_is_a_message() -> None:
-    message = run(task(), records(points(1).tolist())).assignments[0]
-    assert isinstance(message, Message)
-    assert isinstance(message.headers, list)

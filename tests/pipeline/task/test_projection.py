@@ -1,39 +1,37 @@
 """Records of many features through the partition task: projected for the engine, described in their own features."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
-from resonance.engine import ENGINES, LabelEngine, StateError
-from resonance.engine.state import pack, unpack
+from resonance.engine import ENGINES, LabelEngine
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.encode.cluster_description import describe_features
 from resonance.pipeline.task.encode.message_sizes import event_bytes_of
-from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
+from resonance.pipeline.task.stream_task import TaskContext
 from sklearn.metrics import adjusted_rand_score
 
-from tests.pipeline.streams import STAMP, TOPIC, errors, join, payloads, restored, run, states, task
+from tests.pipeline.streams import STAMP, TOPIC, alike, errors, payloads, restore, run, states, task
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-SMALL: dict[str, dict[str, Any]] = {
+SMALL = {
     **{name: {"engine__lambda": 20, "engine__max_nodes": 12} for name in ("mlca", "mlca_i", "mlca_c")},
     **{name: {"engine__max_clusters": 30} for name in ("fuzzy_art", "sa_art")},
 }
 """Settings with which engines that see all features are quick."""
 
 
-def given(**changes: Any) -> Settings:
+def given(**changes):
     common = {"input.topics": [TOPIC], "stream": "partition", "engine.name": "evq"}
     return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
 
 
-def unit_vectors(n: int, d: int, k: int = 5, seed: int = 0) -> tuple[Array, Array]:
+def unit_vectors(n, d, k=5, seed=0):
     """Directions with a cosine of about .7 within a cluster, as embeddings have them."""
     rng = np.random.default_rng(seed)
     centres, around = rng.normal(size=(k, d)), rng.normal(size=(n, d))
@@ -44,7 +42,7 @@ def unit_vectors(n: int, d: int, k: int = 5, seed: int = 0) -> tuple[Array, Arra
     return X / np.linalg.norm(X, axis=1)[:, None], y
 
 
-def log_of(rows: Sequence[Any], first: int = 0) -> list[Record]:
+def log_of(rows, first=0):
     return [
         Record(TOPIC, 0, i, STAMP + 10 * i, None, orjson.dumps({"features": list(row), "kind": [i % 3]}))
         for i, row in enumerate(rows, first)
@@ -52,7 +50,7 @@ def log_of(rows: Sequence[Any], first: int = 0) -> list[Record]:
 
 
 @pytest.mark.parametrize(("d", "k"), [(40, 5), (384, 10), (1536, 5)])
-def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(d: int, k: int) -> None:
+def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(d, k):
     X, y = unit_vectors(2000, d, k)
     worker = task(given())
     outputs = run(worker, log_of(X.tolist()), 500)
@@ -61,7 +59,7 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
     assert adjusted_rand_score(y[1000:], [str(answer["cluster"]) for answer in answers[1000:]]) > 0.9
     model = worker.model("p0")
     assert model.engine.dimension == 16
-    named = {answer["cluster"]: [] for answer in answers[1000:]}  # type: ignore[var-annotated]
+    named = {answer["cluster"]: [] for answer in answers[1000:]}
     for row, answer in zip(X[1000:], answers[1000:], strict=True):
         named[answer["cluster"]].append(row)
     described = {cluster["id"]: cluster for event in payloads(outputs.cluster_events) for cluster in event["after"]}
@@ -77,7 +75,7 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
     assert max(len(message.value or b"") for message in outputs.cluster_events) < event_bytes_of(model)
 
 
-def test_features_of_their_own_scales_are_described_in_their_own_units() -> None:
+def test_features_of_their_own_scales_are_described_in_their_own_units():
     rng = np.random.default_rng(4)
     scale = 10.0 ** (np.arange(40) % 5)
     centres = rng.normal(size=(3, 40))
@@ -99,46 +97,41 @@ def test_features_of_their_own_scales_are_described_in_their_own_units() -> None
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_learns_4096_features(engine: str) -> None:
+def test_every_engine_learns_4096_features(engine):
     X, _ = unit_vectors(320, 4096, k=3)
-    taught = issubclass(ENGINES[engine], LabelEngine)
-    own = {"input__label_path": "kind"} if taught else {}
+    own = {"input__label_path": "kind"} if issubclass(ENGINES[engine], LabelEngine) else {}
     settings = given(engine__name=engine, prepare__warmup_records=60, **SMALL.get(engine, {}), **own)
-    worker = task(settings)
-    worker.event_bytes = 1_048_588  # what a topic takes by default
+    context = TaskContext(1_048_588)  # what a topic takes by default
+    worker = task(settings, context)
     outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
-    answers = payloads(outputs.assignments)
-    assert [answer["status"] for answer in answers].count("assigned") == 260
+    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 260
     model = worker.model("p0")
     assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
     for event in payloads(outputs.cluster_events):
         assert all(len(cluster["centre"]) == 4096 for cluster in event["after"] if "centre" in cluster)
-    expected = states(worker)
-    fresh = task(settings)
-    fresh.event_bytes = worker.event_bytes
-    fresh.restore_partition(worker.partition_state())
-    fresh.restore(worker.snapshot("p0"))
-    assert states(fresh) == expected
+    fresh = task(settings, context)
+    restore(fresh, worker.partition_state(), [worker.snapshot("p0")])
+    assert states(fresh) == states(worker)
 
 
 @pytest.mark.parametrize("engine", ["evq", "ildn"])
-def test_features_that_the_first_record_shows_to_be_too_many_stop_the_worker(engine: str) -> None:
+def test_features_that_the_first_record_shows_to_be_too_many_stop_the_worker(engine):
     worker = task(given(engine__name=engine, prepare__project=0, prepare__warmup_records=5))
-    told = (
+    text = (
         rf"^prepare\.project = 0: must be from 1 to 64 principal axes, because a record has 300 features and {engine} "
         r"takes at most 256; or choose another engine\.name, or leave features out; the records of features\[0\] have "
         r"the features f0, f1, .*, f19, \.\.\.$"
     )
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=text):
         run(worker, log_of(np.zeros((30, 300)).tolist()), 7)
 
 
-def test_an_engine_that_takes_fewer_features_is_no_next_version() -> None:
+def test_an_engine_that_takes_fewer_features_is_no_next_version():
     rows = unit_vectors(60, 300)[0].tolist()
     worker = task(given(engine__name="modal", prepare__project=0, prepare__warmup_records=5))
     run(worker, log_of(rows))
-    snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
+    snapshots = [worker.snapshot(stream) for stream in worker.pending(everything=True)]
     fresh = task(given(engine__name="evq", prepare__project=0, prepare__warmup_records=5))
     fresh.restore_partition(worker.partition_state())
     with pytest.raises(ConfigurationError, match=r"^prepare\.project = 0: .* a record has 300 features and evq takes"):
@@ -146,41 +139,17 @@ def test_an_engine_that_takes_fewer_features_is_no_next_version() -> None:
 
 
 @pytest.mark.parametrize("engine", ["caea", "evq", "mlca"])
-def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(engine: str) -> None:
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(engine):
     own = {"prepare__project": 4, "input__label_path": "kind"} if engine == "mlca" else {}
     settings = given(engine__name=engine, prepare__warmup_records=90, prepare__missing="mean", **own)
-    rows: list[Any] = unit_vectors(400, 40, seed=2)[0].tolist()
+    rows = unit_vectors(400, 40, seed=2)[0].tolist()
     rows[20][3], rows[200][5] = None, None
-    log = log_of(rows)
-    whole = task(settings)
-    expected = run(whole, log)
-    part = task(settings)
-    assert run(part, log, 7) == expected
-    assert states(part) == states(whole)
-    for stop in (1, 40, 89, 90, 91, 250):
-        worker = task(settings)
-        outputs = run(worker, log[:stop])
-        snapshots = [worker.snapshot(stream) for stream in worker.dirty()]
-        fresh = restored(settings, worker.partition_state(), snapshots)
-        join(outputs, run(fresh, log[stop:], 11))
-        assert outputs == expected
-        assert states(fresh) == states(whole)
+    alike(settings, log_of(rows), (7,), (1, 40, 89, 90, 91, 250))
 
 
-def test_a_record_too_far_along_an_axis_is_a_dead_letter() -> None:
+def test_a_record_too_far_along_an_axis_is_a_dead_letter():
     worker = task(given(prepare__scale="none", prepare__project=4, prepare__warmup_records=50))
     X = np.random.default_rng(0).normal(size=(60, 20)) * 1e-3
     run(worker, log_of(X.tolist()))
     (dead_letter,) = run(worker, log_of([[1e150] * 20], 60)).dead_letters
     assert errors(dead_letter)["message"].startswith("beyond 1e+150 along principal axis ")
-
-
-def test_an_engine_of_another_number_of_axes_is_refused() -> None:
-    worker = task(given(prepare__warmup_records=90))
-    run(worker, log_of(unit_vectors(200, 40)[0].tolist()))
-    other = task(given(prepare__warmup_records=90, prepare__project=4))
-    run(other, log_of(unit_vectors(200, 40)[0].tolist()))
-    header, arrays = unpack(worker.model("p0").state(), KIND, STATE_REVISION)
-    arrays["engine"] = unpack(other.model("p0").state(), KIND, STATE_REVISION)[1]["engine"]
-    with pytest.raises(StateError, match="dimension 4 behind a preparation of 16 columns"):
-        StreamModel.from_state("evq", "p0", pack(KIND, STATE_REVISION, header, arrays))

@@ -1,4 +1,4 @@
-"""Events are told in sentences that name clusters and the features that changed."""
+"""Events are sentences that name clusters and the features that changed."""
 
 import pytest
 from resonance.pipeline.watch.sentences import number, sentence
@@ -16,8 +16,8 @@ def event(kind, cluster=None, other=None, before=(), after=(), **more):
 
 def test_a_split_says_from_what_and_where_it_went():
     old, new = cluster("p0/1/3", latency_ms=80, cpu=5), cluster("p0/1/7", latency_ms=420, cpu=6)
-    told = sentence(event("split", "p0/1/7", "p0/1/3", [cluster("p0/1/3", latency_ms=200, cpu=5)], [old, new]))
-    assert told == "p0/1/7 split from p0/1/3: latency_ms 80 -> 420"
+    text = sentence(event("split", "p0/1/7", "p0/1/3", [cluster("p0/1/3", latency_ms=200, cpu=5)], [old, new]))
+    assert text == "p0/1/7 split from p0/1/3: latency_ms 80 -> 420"
 
 
 def test_the_features_that_moved_most_for_their_spread_come_first():
@@ -32,13 +32,13 @@ def test_a_split_in_which_nothing_moved_much_still_names_one_feature():
 
 def test_an_absorption_says_how_long_the_cluster_lived_and_what_became_of_it():
     before = [cluster("b", 1204, x=50), cluster("a", x=10)]
-    told = sentence(event("absorbed", "b", "a", before, [cluster("a", 2304, x=20)]))
-    assert told == "b was absorbed by a after 1,204 records: x 50 -> 20; 2,304 records together"
+    text = sentence(event("absorbed", "b", "a", before, [cluster("a", 2304, x=20)]))
+    assert text == "b was absorbed by a after 1,204 records: x 50 -> 20; 2,304 records together"
 
 
 def test_an_emerged_cluster_is_described_by_its_first_features():
-    told = sentence(event("emerged", "a", after=[cluster("a", 31, x=1.2345, y=2, z=12345.6, u=0)]))
-    assert told == "a emerged: x 1.23, y 2, z 12,346; 31 records"
+    text = sentence(event("emerged", "a", after=[cluster("a", 31, x=1.2345, y=2, z=12345.6, u=0)]))
+    assert text == "a emerged: x 1.23, y 2, z 12,346; 31 records"
 
 
 def test_an_emerged_cluster_is_described_by_what_sets_it_apart_from_its_peers():
@@ -58,8 +58,8 @@ def test_a_cluster_that_explains_itself_is_described_by_its_salient_features():
 
 def test_a_vanished_cluster_and_a_new_version():
     assert sentence(event("vanished", "a", before=[cluster("a", 1, x=1)])) == "a vanished after 1 record: x 1"
-    told = sentence(event("version_started", before=[cluster("a"), cluster("b")], version=2))
-    assert told == "p0 began version 2: 2 clusters ended"
+    text = sentence(event("version_started", before=[cluster("a"), cluster("b")], version=2))
+    assert text == "p0 began version 2: 2 clusters ended"
     part = event("version_started", before=[cluster("c")], after=[], version=2, part=2, parts=3)
     assert sentence(part) == "p0 version 2, part 2 of 3 of its list: 1 cluster ended, 0 clusters there"
 

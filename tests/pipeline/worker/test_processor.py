@@ -1,4 +1,4 @@
-"""The processor's order of things, with a delivery and tasks that write down what they are told."""
+"""The processor's order of things, with a delivery and tasks that write down their calls."""
 
 import functools
 import queue
@@ -17,13 +17,8 @@ from resonance.pipeline.worker.watchdog import Watchdog
 
 P0, P1 = TP("in", 0), TP("in", 1)
 MEMBER = Membership(1, "m", frozenset((P0, P1)))
-DESTINATIONS = {
-    "assignments": "answers",
-    "cluster_events": "events",
-    "dead_letters": "dead",
-    "clusters": "clusters",
-    "snapshots": "snapshots",
-}
+DESTINATIONS = {"assignments": "answers", "cluster_events": "events", "dead_letters": "dead"}
+DESTINATIONS |= {kind: kind for kind in ("clusters", "snapshots")}
 
 
 class Diary:
@@ -130,8 +125,10 @@ class Bench:
 def bench():
     made = []
 
-    def make(**settings):
+    def make(*, opened=True, **settings):
         made.append(Bench(**settings))
+        if opened:
+            made[-1].open()
         return made[-1]
 
     yield make
@@ -142,42 +139,27 @@ def bench():
 
 def test_everything_is_committed_when_nothing_more_waits(bench):
     b = bench()
-    b.open()
     b.processor.submit(chunk(P0, 0, 2, behind=True))
     b.processor.submit(chunk(P1, 5, 1, next_offset=9))
     b.processor.submit(chunk(P0, 2, 1, next_offset=4))
     b.wait(lambda: b.lines("commit"))
-    assert b.diary.lines == [
-        ("bind", 1),
-        ("answers", 0, [b"0", b"1"]),
-        ("answers", 1, [b"5"]),
-        ("answers", 0, [b"2"]),
-        ("commit", {0: 4, 1: 9}),
-    ]
+    answers = [("answers", 0, [b"0", b"1"]), ("answers", 1, [b"5"]), ("answers", 0, [b"2"])]
+    assert b.diary.lines == [("bind", 1), *answers, ("commit", {0: 4, 1: 9})]
     assert b.done.qsize() == 3
 
 
 def test_a_timer_closes_what_no_further_record_does(bench):
     b = bench(interval=0.05)
-    b.open()
     b.processor.submit(chunk(P0, 0, 1, behind=True))
     b.wait(lambda: b.lines("commit"))
 
 
-def test_markers_alone_move_the_committed_offset(bench):
+def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
     b = bench()
-    b.open()
     b.processor.submit(chunk(P0, 7, 0, next_offset=7))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 7})])
-
-
-def test_only_positions_that_changed_are_committed(bench):
-    b = bench()
-    b.open()
-    b.processor.submit(chunk(P0, 0, 1))
-    b.wait(lambda: b.lines("commit") == [("commit", {0: 1})])
     b.processor.submit(chunk(P1, 0, 1))
-    b.wait(lambda: b.lines("commit") == [("commit", {0: 1}), ("commit", {1: 1})])
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 7}), ("commit", {1: 1})])
 
 
 class Shelf:
@@ -200,7 +182,7 @@ class Shelf:
 
 
 def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
-    b = bench()
+    b = bench(opened=False)
     for partition in b.partitions.values():
         partition.archive = Shelf()
     b.open()
@@ -216,7 +198,7 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
 
 
 def test_the_partition_that_has_waited_longest_is_archived_first(bench):
-    b = bench()
+    b = bench(opened=False)
     b.partitions[P0].archive, b.partitions[P1].archive = Shelf(7.0), Shelf(6.0)
     b.open()
     b.processor.submit(chunk(P0, 0, 1, behind=True))
@@ -226,9 +208,8 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
     assert b.lines("archive") == [("archive", 1, [b"7 at 0"]), ("archive", 0, [b"2 at 0"])]
 
 
-def test_nobody_waits_for_an_archive_to_take_partitions_over(bench):
+def test_no_archive_is_waited_for_to_take_partitions_over(bench):
     b = bench(interval=60.0)
-    b.open()
     b.processor.submit(chunk(P0, 0, 2, behind=True))
     b.wait(lambda: b.done.qsize() == 1)
     b.partitions[P0].archive = Shelf()
@@ -238,7 +219,7 @@ def test_nobody_waits_for_an_archive_to_take_partitions_over(bench):
 
 
 def test_what_the_last_owner_did_not_archive_is_archived_although_no_record_comes(bench):
-    b = bench(interval=60.0)
+    b = bench(interval=60.0, opened=False)
     for partition in b.partitions.values():
         partition.archive, partition.position = Shelf(), 7
     b.open()
@@ -248,22 +229,17 @@ def test_what_the_last_owner_did_not_archive_is_archived_although_no_record_come
 
 @pytest.mark.parametrize(("atomic", "committed"), [(True, b"1 of 1"), (False, b"1 of 0")])
 def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
-    b = bench(atomic=atomic)
+    b = bench(atomic=atomic, opened=False)
     b.partitions[P0].writer.due = True
     b.open()
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.lines("commit"))
-    assert b.diary.lines[1:] == [
-        ("answers", 0, [b"0"]),
-        ("settle",),
-        ("snapshots", 0, [committed]),
-        ("commit", {0: 1}),
-    ]
+    snapshot = [("settle",), ("snapshots", 0, [committed])]
+    assert b.diary.lines[1:] == [("answers", 0, [b"0"]), *snapshot, ("commit", {0: 1})]
 
 
 def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(bench):
     b = bench()
-    b.open()
     b.learn_while_committing()
     assert b.lines("answers") == [("answers", 0, [b"0"])]
     b.diary.gate.set()
@@ -273,7 +249,6 @@ def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(benc
 
 def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     b = bench(seconds=0.001)
-    b.open()
     for first in range(0, 5000, 100):
         b.processor.submit(chunk(P0, first, 100, behind=True))
     b.wait(lambda: b.partitions[P0].task.learned)
@@ -282,8 +257,7 @@ def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     assert time.monotonic() - began < 0.5
     learned = b.partitions[P0].task.learned
     assert 0 < len(learned) < 500
-    assert learned == list(range(len(learned)))
-    assert b.lines("commit") == [("commit", {0: len(learned)})]
+    assert (learned, b.lines("commit")) == (list(range(len(learned))), [("commit", {0: len(learned)})])
     b.wait(lambda: b.done.qsize() == 50)
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.done.qsize() == 51)
@@ -292,21 +266,15 @@ def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
 
 def test_a_clean_stop_snapshots_everything(bench):
     b = bench()
-    b.open()
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.lines("commit"))
     b.close(everything=True)
-    assert b.diary.lines[3:] == [
-        ("settle",),
-        ("snapshots", 0, [b"1 of 1 all"]),
-        ("settle",),
-        ("snapshots", 1, [b"0 of 0 all"]),
-        ("commit", {0: 1, 1: 0}),
-    ]
+    first, second = [("settle",), ("snapshots", 0, [b"1 of 1 all"])], [("settle",), ("snapshots", 1, [b"0 of 0 all"])]
+    assert b.diary.lines[3:] == [*first, *second, ("commit", {0: 1, 1: 0})]
 
 
 def test_a_new_group_commits_where_it_begins(bench):
-    b = bench()
+    b = bench(opened=False)
     b.partitions[P1].committed = -1
     b.open()
     b.processor.submit(chunk(P0, 0, 1))
@@ -314,7 +282,7 @@ def test_a_new_group_commits_where_it_begins(bench):
 
 
 def test_closing_twice_and_without_partitions_does_nothing(bench):
-    b = bench()
+    b = bench(opened=False)
     b.close()
     b.close(everything=True)
     assert b.diary.lines == []
@@ -322,7 +290,6 @@ def test_closing_twice_and_without_partitions_does_nothing(bench):
 
 def test_a_failed_commit_ends_everything_at_once(bench):
     b = bench()
-    b.open()
     b.diary.failure = DeliveryError("no")
     b.processor.submit(chunk(P0, 0, 1))
     assert b.failures.get(timeout=5) is b.diary.failure
@@ -332,20 +299,18 @@ def test_a_failed_commit_ends_everything_at_once(bench):
     assert b.lines("commit") == []
 
 
-def test_a_failure_is_told_even_where_nothing_can_be_aborted(bench):
+def test_a_failure_is_reported_even_where_nothing_can_be_aborted(bench):
     def abort():
         raise OSError("no")
 
     b = bench()
-    b.open()
     b.diary.failure, b.diary.abort = DeliveryError("no"), abort
     b.processor.submit(chunk(P0, 0, 1))
     assert b.failures.get(timeout=5) is b.diary.failure
 
 
-def test_whoever_waits_is_told_of_a_failure_at_once(bench):
+def test_who_waits_is_reported_of_a_failure_at_once(bench):
     b = bench()
-    b.open()
     b.learn_while_committing()
     closing = b.processor.close(everything=True)
     b.diary.failure = DeliveryError("no")
@@ -354,9 +319,8 @@ def test_whoever_waits_is_told_of_a_failure_at_once(bench):
     assert b.failures.get(timeout=5) is b.diary.failure
 
 
-def test_whoever_is_cancelled_does_not_harm_the_processor(bench):
+def test_a_cancelled_close_does_not_harm_the_processor(bench):
     b = bench(seconds=0.05)
-    b.open()
     b.processor.submit(chunk(P0, 0, 1))
     assert b.processor.close().cancel()
     b.open()
@@ -365,7 +329,6 @@ def test_whoever_is_cancelled_does_not_harm_the_processor(bench):
 
 def test_an_error_from_elsewhere_aborts_what_is_open(bench):
     b = bench()
-    b.open()
     b.processor.submit(chunk(P0, 0, 1, behind=True))
     b.wait(lambda: b.lines("answers"))
     b.processor.give_up(DeliveryError("a named stop"))
@@ -375,7 +338,7 @@ def test_an_error_from_elsewhere_aborts_what_is_open(bench):
 
 
 def test_a_failing_task_commits_nothing(bench):
-    b = bench()
+    b = bench(opened=False)
     b.partitions[P0].task.process = lambda records: 1 / 0
     b.open()
     b.processor.submit(chunk(P0, 0, 1))
@@ -385,32 +348,31 @@ def test_a_failing_task_commits_nothing(bench):
 
 def test_records_that_come_again_are_refused(bench):
     b = bench()
-    b.open()
     b.processor.submit(chunk(P0, 0, 3, behind=True))
     b.processor.submit(chunk(P0, 2, 1))
     assert "in[0]@2 was read again behind 3" in str(b.failures.get(timeout=5))
     assert b.lines("commit") == []
 
 
-def test_a_partition_of_dead_letters_alone_is_told_once_and_until_it_ends(bench, caplog):
+def test_a_partition_of_dead_letters_alone_is_reported_once_and_until_it_ends(bench, caplog):
     caplog.set_level("INFO")
     b = bench()
-    b.open()
     task = b.partitions[P1].task
     for first, run in enumerate([2, 3, 9, 0]):
         task.dead_letter_run = ("not_json", run)
         b.processor.submit(chunk(P1, first, 1))
         b.wait(lambda first=first: b.lines("commit")[-1:] == [("commit", {1: first + 1})])
         assert list(b.processor.pauses.stuck) == ([P1] if run >= 3 else [])
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 2
-    assert told[0].startswith("in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,")
-    assert told[1] == "in[1]: records can be used again"
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 2
+    assert messages[0].startswith(
+        "in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,"
+    )
+    assert messages[1] == "in[1]: records can be used again"
 
 
 def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(bench, caplog):
     b = bench()
-    b.open()
     learned = [b.partitions[tp].task.learned for tp in (P0, P1)]
     # A slice has 16 records: the chunk is left in its middle.
     b.processor.submit(chunk(P0, 0, 20, behind=True, value=None))
@@ -418,9 +380,7 @@ def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_reco
     b.processor.submit(chunk(P1, 0, 3))
     b.processor.submit(chunk(P0, 26, 0, next_offset=30))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 16, 1: 3})])
-    assert learned == [list(range(16)), [0, 1, 2]]
-    assert b.done.qsize() == 4
-    assert list(b.processor.pauses.paused) == [P0]
+    assert (learned, b.done.qsize(), list(b.processor.pauses.paused)) == ([list(range(16)), [0, 1, 2]], 4, [P0])
     why = b.processor.pauses.paused[P0]
     assert why.startswith("in[0] is paused before offset 16: 16 dead letters among its last 16 records are more than ")
     assert "resonance dlq resume --worker http://127.0.0.1:6066 --partition 'in[0]'" in why
@@ -433,7 +393,6 @@ def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_reco
 
 def test_what_waits_is_held_back_again_where_it_is_no_better(bench):
     b = bench()
-    b.open()
     for first in range(0, 48, 8):
         b.processor.submit(chunk(P0, first, 8, value=None))
     for rounds in (1, 2, 3):
@@ -446,7 +405,6 @@ def test_what_waits_is_held_back_again_where_it_is_no_better(bench):
 
 def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
     b = bench()
-    b.open()
     b.processor.submit(chunk(P0, 0, 8, value=None))
     b.processor.submit(chunk(P0, 8, 8))
     b.wait(lambda: P0 in b.processor.pauses.paused)
@@ -462,7 +420,6 @@ def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
 
 def test_what_was_done_is_measured(bench):
     b = bench(seconds=0.01)
-    b.open()
     b.processor.submit(chunk(P0, 0, 2))
     b.wait(lambda: b.processor.counters.commits)
     batch, transaction = b.processor.histograms.batch, b.processor.histograms.transaction
@@ -512,8 +469,10 @@ def test_a_commit_that_waits_for_the_broker_is_a_hang_only_when_it_should_have_g
     # The processor's own thread still has to come to rest.
     bench.wait(lambda: bench.processor._activity._step is None)
     # A commit is given up after 60 s, for the outputs and for the offsets each: 120 s are waiting.
+    assert bench.processor.overdue() == ""
     clock[0] += 150
     assert bench.processor.hang() == ""
+    assert bench.processor.overdue() == "a commit has gone on for 150 s; look at the brokers"
     clock[0] += 31
     assert bench.processor.hang() == "a commit has gone on for 181 s (at most 180 s are fine)"
     bench.diary.gate.set()

@@ -63,7 +63,7 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
             asyncio.run(worker._restore(Membership(1, "m", frozenset({TP(ROUTES, message.partition)}))))
         assert (worker._source is before) == (count == 2)
     assert worker._source.deployment.partitions == worker._source.identities[TOPIC].partitions == 4
-    assert checked == [{"create": False}], "what the outputs lack is told by name"
+    assert checked == [{"create": False}], "what the outputs lack is named"
     with pytest.raises(BrokerError, match=r"names features\[3\]@0, and that topic had 2 partitions"):
         tasks[0].process([route])
     assert [answer.partition for answer in tasks[1].process([route]).assignments] == [3]
@@ -99,7 +99,7 @@ def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """A worker told to stop, whose processor answers as given and whose Faust needs some seconds more."""
+    """A worker that is to stop, whose processor answers as given and whose Faust needs some seconds more."""
     monkeypatch.setattr(shutdown, "STOP_SECONDS", shutdown.LEAVE_SECONDS + 0.05)
 
     def stop(closing, faust_seconds=0.0, *, brokers=True):
@@ -222,8 +222,8 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     asyncio.run(run())
 
 
-def told_while_it_checks(monkeypatch, check, recovery_began=False):
-    """Run a worker that is told to stop while it checks; return why it ended, or its error, and its state."""
+def stopped_while_it_checks(monkeypatch, check, recovery_began=False):
+    """Run a worker that is to stop while it checks; return why it ended, or its error, and its state."""
 
     async def run():
         worker = process.Worker(SETTINGS)
@@ -253,19 +253,19 @@ def test_a_stop_does_not_wait_for_a_compilation(monkeypatch):
         return found
 
     monkeypatch.setattr(process.Worker, "_checked", checked)
-    why, worker = told_while_it_checks(monkeypatch, check)
+    why, worker = stopped_while_it_checks(monkeypatch, check)
     assert (why, worker._status.phase) == ("SIGTERM", "stopping")
 
 
-def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
+def test_a_stop_waits_until_what_is_repaired_is_aborted(monkeypatch):
     aborted = []
 
     def check(worker):
         assert worker._cancelled.wait(20)
         aborted.append(True)
-        raise DeliveryError("not mended")
+        raise DeliveryError("not recovered")
 
-    why, _ = told_while_it_checks(monkeypatch, check, recovery_began=True)
+    why, _ = stopped_while_it_checks(monkeypatch, check, recovery_began=True)
     assert aborted and isinstance(why, DeliveryError)
 
 
@@ -274,10 +274,10 @@ def test_a_stop_waits_until_what_is_mended_is_aborted(monkeypatch):
     [(None, ["a[0]", "a[1]", "b[1]"]), ("1", ["a[1]", "b[1]"]), ("b[1]", ["b[1]"]), ("b[0]", []), ("b", [])],
 )
 def test_paused_partitions_go_on_by_name_or_number(partition, expected):
-    asked = []
+    wanted = []
 
     def resume(chosen):
-        asked.extend(chosen)
+        wanted.extend(chosen)
         done = Future()
         done.set_result(None)
         return done
@@ -286,4 +286,4 @@ def test_paused_partitions_go_on_by_name_or_number(partition, expected):
     processor = SimpleNamespace(pauses=SimpleNamespace(paused=paused), resume=resume)
     worker = SimpleNamespace(_status=SimpleNamespace(processor=processor), _processor=processor)
     assert asyncio.run(process.Worker._resume(worker, partition)) == expected
-    assert [f"{tp.topic}[{tp.partition}]" for tp in asked] == expected
+    assert [f"{tp.topic}[{tp.partition}]" for tp in wanted] == expected

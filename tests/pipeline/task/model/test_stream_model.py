@@ -1,7 +1,5 @@
 """What a stream's state says of itself is checked when it is loaded."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from resonance.engine import Modal, StateError
@@ -11,15 +9,15 @@ from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, Str
 from tests.pipeline.streams import settings
 
 
-def parts_of(model: StreamModel) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts_of(model):
     return unpack(model.state(), KIND, STATE_REVISION)
 
 
-def loaded(header: dict[str, Any], arrays: dict[str, Any]) -> StreamModel:
+def loaded(header, arrays):
     return StreamModel.from_state("modal", "p0", pack(KIND, STATE_REVISION, header, arrays))
 
 
-def test_parts_that_do_not_fit_each_other_are_refused() -> None:
+def test_parts_that_do_not_fit_each_other_are_refused():
     header, arrays = parts_of(StreamModel(settings(), "p0", ["a", "b"]))
     assert loaded(header, arrays).next == 0
     engine = Modal()
@@ -32,7 +30,7 @@ def test_parts_that_do_not_fit_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"version": 0}, {"next": -1}, {"seq": -1}], ids=str)
-def test_a_place_that_no_stream_has_is_refused(wrong: dict[str, int]) -> None:
+def test_a_place_that_no_stream_has_is_refused(wrong):
     header, arrays = parts_of(StreamModel(settings(), "p0", ["a", "b"]))
     with pytest.raises(StateError, match="cannot be read"):
         loaded({**header, **wrong}, arrays)

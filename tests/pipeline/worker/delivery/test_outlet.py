@@ -13,11 +13,11 @@ LONG = b"x" * 2_000_000
     [
         ("answers", Message(b"k", b'{"id":"' + LONG, []), "copy fewer members into the answers (output.include)"),
         ("events", Message(None, b'{"kind":"' + LONG, []), "describe clusters with fewer features (input.features)"),
-        ("letters", Message(None, LONG, [("r.error.stage", b"limit")]), "lower limits.dead_letter_bytes"),
+        ("dead", Message(None, LONG, [("r.error.stage", b"limit")]), "lower limits.dead_letter_bytes"),
         ("states", Message(b'["chunk",', LONG, []), None),
     ],
 )
-def test_the_remedy_is_that_of_the_topic(topic: str, message: Message, remedy: str | None) -> None:
+def test_the_remedy_is_that_of_the_topic(topic, message, remedy):
     outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1"}), 1.0, reports=False)
     with pytest.raises(DeliveryError) as caught:
         outlet.send(Batch(topic, 3, [message]))
@@ -26,3 +26,23 @@ def test_the_remedy_is_that_of_the_topic(topic: str, message: Message, remedy: s
     assert f"--entity-name {topic} --add-config max.message.bytes=200" in text
     assert ("), or " in text) == bool(remedy)
     assert remedy is None or f", or {remedy}; nothing was committed" in text
+
+
+UP, SETUP = "(after 20ms in state UP)", "(after 0ms in state CONNECT)"
+
+
+@pytest.mark.parametrize(
+    ("facility", "text", "doubtful"),
+    [
+        ("FAIL", f"TxnCoordinator: b:1: Disconnected: connection closed by peer {UP}", True),
+        ("FAIL", "b:1/1: 1 request(s) timed out: disconnect (after 20ms in state REAUTH, 2 identical)", True),
+        ("FAIL", "b:1/1: a text that nobody knows", True),
+        ("REQTMOUT", "b:1/1: Timed out EndTxnRequest in flight (after 9900ms, timeout #0)", True),
+        ("FAIL", f"b:1/1: Connect to ipv4#127.0.0.1:1 failed: Connection refused {SETUP}", False),
+        ("GETPID", "Failed to acquire transactional PID from broker TxnCoordinator/1", False),
+    ],
+)
+def test_a_lost_connection_leaves_a_doubt_and_one_that_never_was_up_leaves_none(facility, text, doubtful):
+    outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), 1.0, reports=False)
+    outlet.log(20, "%s [%s] %s", facility, "rdkafka#producer-1", text)
+    assert outlet.doubtful is doubtful

@@ -72,7 +72,7 @@ def test_names_follow_the_rules_of_prometheus():
     for name, kind, labels, text in DESCRIPTIONS:
         assert name.startswith("resonance_")
         assert name.endswith("_total") == (kind == "counter")
-        assert set(labels) <= {"topic", "partition", "kind", "stage", "class"} or name == "resonance_build_info"
+        assert set(labels) <= {"topic", "partition", "kind", "rule", "stage", "class"} or name == "resonance_build_info"
         assert text.endswith(".")
 
 

@@ -5,7 +5,6 @@ import threading
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.records import Record
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.http.status import described
 
@@ -15,7 +14,7 @@ from tests.pipeline.task.test_partition_task import array_records, array_setting
 WRITER = ChangelogWriter(Identity("pipe", ("features",), "features", "id-1", 1, "caea", "1"))
 
 
-def test_everything_that_was_counted_is_shown() -> None:
+def test_everything_that_was_counted_is_shown():
     rows = points(400).tolist()
     rows[2], rows[390] = rows[2][:2], [1e9, 1.0, 1.0]
     log = array_records(rows)
@@ -23,8 +22,7 @@ def test_everything_that_was_counted_is_shown() -> None:
     log[7], log[100] = log[7]._replace(value=b"{"), log[100]._replace(value=b'{"features": [1e200, 1, 1]}')
     worker = task(array_settings())
     partition = AssignedPartition(worker, WRITER, 0, -1)
-    assert described(partition)["outside_range"] is None
-    assert described(partition)["replay_from"] is None
+    assert (described(partition)["outside_range"], described(partition)["replay_from"]) == (None, None)
     run(worker, log)
     partition.position = log[-1].offset + 1
     list(partition.writer.messages(worker, partition.position, -1, everything=True))
@@ -41,9 +39,9 @@ def test_everything_that_was_counted_is_shown() -> None:
     assert orjson.dumps(shown)
 
 
-def test_it_can_be_asked_for_while_the_task_learns() -> None:
+def test_it_can_be_asked_for_while_the_task_learns():
     worker = task(settings(stream="key"))
-    log: list[Record] = records(points(3000).tolist(), keys=[b"%d" % i for i in range(3000)])
+    log = records(points(3000).tolist(), keys=[b"%d" % i for i in range(3000)])
     learning = threading.Thread(target=run, args=(worker, log, 10))
     learning.start()
     while learning.is_alive():

@@ -60,15 +60,14 @@ def test_only_what_is_refused_for_some_time_ends_a_worker(connect, clock, error)
     clock.now += REFUSED_SECONDS
     connect(error)
     assert connect.watch.refusal() is error
-    assert connect("a connection") == "a connection"
-    assert connect.watch.refusal() is None
+    assert (connect("a connection"), connect.watch.refusal()) == ("a connection", None)
 
 
 def test_one_broker_that_ends_a_connection_while_the_others_are_well_refuses_nothing(connect, clock):
     error = ssl.SSLError("UNEXPECTED_EOF_WHILE_READING")
     for _ in range(3):
         connect(error)
-        # The connections to the others stand, so nobody tries again soon.
+        # The connections to the others stand, so nothing tries again soon.
         clock.now += 100
         assert connect.watch.refusal() is None
     connect(error)
@@ -103,7 +102,7 @@ def test_what_librdkafka_reports_counts_by_the_same_rule(clock):
     refusals.check()
 
 
-def test_a_first_contact_that_is_refused_is_told_at_once(clock):
+def test_a_first_contact_that_is_refused_is_reported_at_once(clock):
     refusals = Refusals(CLIENT, clock)
     refusals.note(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
     with pytest.raises(DeniedError, match="wrong password"):

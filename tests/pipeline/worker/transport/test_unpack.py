@@ -72,7 +72,7 @@ def test_the_records_are_aiokafkas(fetch):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_header_that_is_not_utf_8_harms_nobody(codec):
+def test_a_header_that_is_not_utf_8_harms_no_record(codec):
     headers = [[("a", b"1")], [(b"a", b"1"), (b"\xff\xfe", b"2"), (b"none", None)], [("\u00e4", b"3")], []]
     rows = [(b"k%d" % n, b"v%d" % n, own) for n, own in enumerate(headers)]
     data = batch(0, 2) + raw_batch(rows, first=2, compression=CODECS[codec]) + batch(6, 1)
@@ -94,7 +94,7 @@ def test_a_wrong_checksum_is_an_error():
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_results_are_taken_whole_unless_somebody_sought_meanwhile(position):
+def test_results_are_taken_whole_unless_a_seek_came_meanwhile(position):
     async def take():
         state = SimpleNamespace(paused=False, position=0)
         state.consumed_to = lambda offset: setattr(state, "position", offset)

@@ -1,0 +1,216 @@
+"""Which streams of a partition are silent: a heap of the times at which each has been silent for too long.
+
+A row is a stream. Its clock are the records of the log that its own first record came from: a record of another stream
+there with a time beyond the deadline shows the silence. A deadline only moves on, so a stream stands in the heap with
+an old one and is looked at again when that has passed: bounded work for each record, however many streams there are.
+
+The heap is a pairing heap of rows, one for each log, and no part of the state: which streams are silent does not
+depend on its shape.
+"""
+
+import numpy as np
+from resonance.engine.arithmetic import jit
+from resonance.engine.base import FloatArray, IntArray
+
+# Columns of a row.
+COUNT = 0  # records of the stream
+TIME = 1  # the latest time of one, in milliseconds
+WEEK = 2  # the week of that time
+LONGEST = 3  # the longest gap that ended in that week
+BEFORE = 4  # the longest gap of the week before
+LOG = 5  # number of the log that is its clock
+UNTIL = 6  # offset behind the record that changed the row last
+OPEN = 7  # whether the stream is silent
+STATE = 8  # columns that are state
+
+CHILD = 8  # first child in the heap
+SIBLING = 9  # next child of the same parent
+QUEUED = 10  # whether it is in the heap
+DUE = 11  # the time for which it stands in the heap
+COLUMNS = 12
+
+WEEK_MS = 7 * 86_400_000
+
+SMOOTH = 64
+"""Gaps that the usual gap averages."""
+
+FEWEST = 32
+"""Records from which on a stream has a usual gap."""
+
+
+@jit
+def _deadline(rows, means, row, gaps, least):
+    """Return the time after which a stream is silent."""
+    longest = max(rows[row, LONGEST], rows[row, BEFORE])
+    return rows[row, TIME] + max(least, int(gaps * means[row]), 2 * longest)
+
+
+@jit
+def _meld(rows, a, b):
+    """Return the root of two heaps joined."""
+    if a < 0:
+        return b
+    if b < 0:
+        return a
+    if rows[b, DUE] < rows[a, DUE] or (rows[b, DUE] == rows[a, DUE] and b < a):
+        a, b = b, a
+    rows[b, SIBLING] = rows[a, CHILD]
+    rows[a, CHILD] = b
+    return a
+
+
+@jit
+def _without_root(rows, root):
+    """Return the root of a heap without its root: its children are joined in pairs, then all of these."""
+    pairs = -1
+    child = rows[root, CHILD]
+    rows[root, CHILD] = -1
+    while child >= 0:
+        second = rows[child, SIBLING]
+        rows[child, SIBLING] = -1
+        following = -1
+        if second >= 0:
+            following = rows[second, SIBLING]
+            rows[second, SIBLING] = -1
+        pair = _meld(rows, child, second)
+        rows[pair, SIBLING] = pairs
+        pairs = pair
+        child = following
+    joined = -1
+    while pairs >= 0:
+        following = rows[pairs, SIBLING]
+        rows[pairs, SIBLING] = -1
+        joined = _meld(rows, joined, pairs)
+        pairs = following
+    return joined
+
+
+@jit
+def queue(rows, means, roots, row, gaps, least):
+    """Put a row into the heap of its log, if it has a usual gap, is not silent and not queued already."""
+    if rows[row, COUNT] < FEWEST or rows[row, OPEN] == 1 or rows[row, QUEUED] == 1:
+        return
+    rows[row, DUE] = _deadline(rows, means, row, gaps, least)
+    rows[row, CHILD] = rows[row, SIBLING] = -1
+    rows[row, QUEUED] = 1
+    log = rows[row, LOG]
+    roots[log] = _meld(rows, roots[log], row)
+
+
+@jit
+def _take(rows, means, row, log, time, offset):
+    """Take a record of a stream; return the length of the silence that it ends, -1 where it ends none."""
+    ended = -1
+    if rows[row, COUNT] == 0:
+        rows[row, LOG] = log
+        rows[row, TIME] = time
+        rows[row, WEEK] = time // WEEK_MS
+    gap = max(time - rows[row, TIME], 0)
+    week = max(time // WEEK_MS, rows[row, WEEK])
+    if week > rows[row, WEEK]:
+        rows[row, BEFORE] = rows[row, LONGEST] if week == rows[row, WEEK] + 1 else 0
+        rows[row, LONGEST] = 0
+        rows[row, WEEK] = week
+    if rows[row, COUNT] > 0:
+        means[row] += (gap - means[row]) / min(rows[row, COUNT], SMOOTH)
+    rows[row, LONGEST] = max(rows[row, LONGEST], gap)
+    rows[row, TIME] = max(rows[row, TIME], time)
+    rows[row, COUNT] += 1
+    rows[row, UNTIL] = offset + 1
+    if rows[row, OPEN] == 1:
+        rows[row, OPEN] = 0
+        ended = gap
+    return ended
+
+
+@jit
+def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, least, out):
+    """Follow records from one position to another; return how many alerts opened or cleared, and where it stopped.
+
+    `owners` has the row of each record, -1 for none, and `logs` the number of its log, -1 where it is no clock. It
+    stops early where `out` (position, row, opened, milliseconds, usual milliseconds) is full.
+    """
+    found = 0
+    for i in range(start, stop):
+        log = logs[i]
+        if log < 0:
+            continue
+        if found == len(out):
+            return found, i
+        time = times[i]
+        row = owners[i]
+        if row >= 0 and offsets[i] >= rows[row, UNTIL]:
+            usual = int(means[row])
+            ended = _take(rows, means, row, log, time, offsets[i])
+            if ended >= 0:
+                out[found, 0] = i
+                out[found, 1] = row
+                out[found, 2] = 0
+                out[found, 3] = ended
+                out[found, 4] = usual
+                found += 1
+            queue(rows, means, roots, row, gaps, least)
+        while roots[log] >= 0 and rows[roots[log], DUE] <= time:
+            if found == len(out):
+                # The record is looked at again: its own stream knows it already.
+                return found, i
+            row = roots[log]
+            roots[log] = _without_root(rows, row)
+            rows[row, QUEUED] = 0
+            if _deadline(rows, means, row, gaps, least) <= time:
+                rows[row, OPEN] = 1
+                rows[row, UNTIL] = offsets[i] + 1
+                out[found, 0] = i
+                out[found, 1] = row
+                out[found, 2] = 1
+                out[found, 3] = time - rows[row, TIME]
+                out[found, 4] = int(means[row])
+                found += 1
+            else:
+                queue(rows, means, roots, row, gaps, least)
+    return found, stop
+
+
+@jit
+def _pair(text, p):
+    """Return the number that two digits write."""
+    return (np.int64(text[p]) - 48) * 10 + np.int64(text[p + 1]) - 48
+
+
+@jit
+def milliseconds(text, times):
+    """Read times such as 2026-01-02T03:04:05.678Z, 24 characters each, as milliseconds since 1970."""
+    for i in range(len(times)):
+        p = 24 * i
+        year = 100 * _pair(text, p) + _pair(text, p + 2)
+        month, day = _pair(text, p + 5), _pair(text, p + 8)
+        hour, minute, second = _pair(text, p + 11), _pair(text, p + 14), _pair(text, p + 17)
+        rest = 10 * _pair(text, p + 20) + np.int64(text[p + 22]) - 48
+        # A year that begins in March ends with the leap day.
+        shifted = year - (1 if month <= 2 else 0)
+        months = month + 9 if month <= 2 else month - 3
+        days = 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400 + (153 * months + 2) // 5 + day - 719469
+        times[i] = (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + rest
+
+
+def times_of(texts: list[str]) -> IntArray:
+    """Return canonical times as milliseconds since 1970."""
+    times: IntArray = np.empty(len(texts), np.int64)
+    milliseconds(np.frombuffer("".join(texts).encode(), np.uint8), times)
+    return times
+
+
+def new_rows(count: int) -> tuple[IntArray, FloatArray]:
+    """Return rows of streams without records."""
+    rows: IntArray = np.zeros((count, COLUMNS), np.int64)
+    rows[:, (CHILD, SIBLING)] = -1
+    return rows, np.zeros(count)
+
+
+def compile() -> None:
+    """Compile the kernels, or load them from the cache."""
+    rows, means = new_rows(1)
+    times = times_of(["2026-01-02T03:04:05.678Z"])
+    zeros: IntArray = np.zeros(1, np.int64)
+    queue(rows, means, zeros - 1, 0, 1.0, 1)
+    follow(times, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 5), np.int64))

@@ -1,0 +1,184 @@
+"""How a watch lies in memory: units, their channels, the shares of the cells, and marks of when they were where.
+
+Unit 0 is the stream as a whole, the others are its cells. A channel is a feature or, from two features on, one of two
+signed sums of all features.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from resonance.engine.base import FloatArray, IntArray
+
+# Constants of the method.
+RANGE = 32  # records of a unit from which the ranges of its features are measured
+BASE, STREAM_BASE = 128, 512  # records of the first baseline of a cell, and of the stream
+BLOCK = 8  # records of a block, whose means show how dependent records are
+CLIP = 3.0  # spreads beyond which a value counts as one at this distance
+FLOOR = 1e-3  # least range of a feature, in prepared units
+FARTHEST = 1000.0  # ranges beyond which the mean of late does not follow a value
+SHARE_BLOCK = 64  # records of a block of shares
+STRIDE = 512  # records between two looks at the cells; no batch goes beyond a multiple of them
+EARLY = 2_048  # records up to which any other number of clusters makes other cells
+YOUNG = 65_536  # records after which cells are taken anew after a change alone
+MOST_CHANNELS = 8_192
+DOWN = 0.6  # part of its threshold that a narrowed feature needs
+
+# The head.
+RECORDS = 0
+OPEN = 1  # 1 during an episode
+START = 2  # record with which it began
+EPISODES = 3  # events so far
+CELLS = 4
+REBUILD = 5  # 1: take other cells at the next look
+MOVED_CELLS = 6  # cells of the episode whose features changed
+SHARES = 7  # of the episode, whose share did
+GONE = 8  # of these, cells that hardly have any record left
+NEXT_LOOK = 9  # records at which the cells of a young stream are looked at
+HEAD = 10
+
+# Fields of a channel; a restart clears those before `OLD`.
+C = 0  # centre of the range
+G = 1  # 1 / width of the range; during the first records the sum of squares
+MU = 2  # mean of the clipped value
+RHO = 3  # 1 / its spread
+AL = 4  # mean of its absolute value
+BE = 5  # 1 / spread of that
+KU = 6  # allowance of S upwards
+KD = 7  # and downwards
+HS = 8  # threshold of S; infinite for a channel that is blind
+KQ = 9  # allowance of Q
+HQ = 10  # threshold of Q
+S = 11  # two-sided cumulative sum of the value
+Q = 12  # the same of its absolute value
+OS = 13  # record of the unit at which S left 0
+OQ = 14  # at which Q did
+E = 15  # mean of late
+SY = 16  # sums of blocks: values, squares, absolute values
+SYY = 17
+SA = 18
+BY = 19  # sums of the present block
+BA = 20
+PY = 21  # means of the block before
+PA = 22
+BYY = 23  # squares of block means, and products with the one before
+BYP = 24
+BAA = 25
+BAP = 26
+OLD = 27  # mean and spread of the baseline before the last change, and of the one before that
+OLD_SPREAD = 28
+PREVIOUS = 29
+PREVIOUS_SPREAD = 30
+LOWEST = 31  # hull of the means of all baselines
+HIGHEST = 32
+TAU_S = 33  # inflation that is known from before the last change
+TAU_Q = 34
+FIELDS = 35
+CLEARED = 27
+
+# Numbers of a unit.
+SEEN = 0  # records since the restart
+CHECK = 1  # of them at which the next baseline is due
+WATCHED = 2  # 1: it has a baseline
+FLAG = 3  # 1: its features changed in the open episode
+BASES = 4  # baselines so far
+RETURNS = 5  # of these, the ones where it has been before
+BLOCKS = 6  # blocks of its share
+SHARE_CHECK = 7
+SHARE_FLAG = 8
+COUNT = 9  # records in the present block
+SHARE_BASES = 10
+SHARE_RETURNS = 11
+NAME = 12  # cluster that its records are answered with most
+VOTE = 13
+NUMBERS = 14
+
+# Floats of a unit's share; a restart clears those before `OLD_SHARE`.
+SN = 0  # sums of blocks: records, squares, products with the block before
+SNN = 1
+SNP = 2
+PN = 3
+P0 = 4  # share of the baseline
+HIT_UP = 5  # evidence of a record in the cell, and of one that is not, for more and for fewer
+MISS_UP = 6
+HIT_DOWN = 7
+MISS_DOWN = 8
+HR = 9  # threshold; infinite while the share is not watched
+WU = 10  # evidence for more
+WD = 11  # and for fewer
+OU = 12  # offset at which they left 0
+OD = 13
+BU = 14  # blocks since
+BD = 15
+OLD_SHARE = 16
+PREVIOUS_SHARE = 17
+LOWEST_SHARE = 18
+HIGHEST_SHARE = 19
+SHARE_FIELDS = 20
+SHARE_CLEARED = 16
+
+LEVELS, KEPT = 3, 16
+"""Every 8th, 64th and 512th record of a unit is marked; 16 marks of each are kept."""
+
+
+class WatchState(NamedTuple):
+    """A watch of d features with room for some cells; ``ch`` channels.
+
+    Attributes
+    ----------
+    head : ndarray of int64
+        Counters, see the constants.
+    channel : ndarray of shape (units, 35, ch)
+        Fields above.
+    number : ndarray of int64, shape (units, 14)
+        Numbers above.
+    share : ndarray of shape (units, 20)
+        Floats above.
+    share_time : ndarray of int64, shape (units, 2)
+        Times of the records at `OU` and `OD`.
+    mark : ndarray of int64, shape (units, 3, 16, 2)
+        Offset and time of marked records, by level.
+    centre : ndarray of shape (cells, d)
+        What each cell is nearest to.
+    sign : ndarray of shape (d,)
+        Of the features in the second sum: -1 where a position has an odd number of one bits, else 1.
+    """
+
+    head: IntArray
+    channel: FloatArray
+    number: IntArray
+    share: FloatArray
+    share_time: IntArray
+    mark: IntArray
+    centre: FloatArray
+    sign: FloatArray
+
+
+def channels_of(dimension: int) -> int:
+    """Return the number of channels of a unit."""
+    return dimension + 2 if dimension >= 2 else dimension
+
+
+def most_cells(dimension: int, wanted: int) -> int:
+    """Return how many cells a watch of so many features has at most."""
+    return max(min(wanted, MOST_CHANNELS // channels_of(dimension) - 1), 0)
+
+
+def new_state(dimension: int, cells: int) -> WatchState:
+    """Return the state of a watch before its first record, with room for `cells`."""
+    units = cells + 1
+    state = WatchState(
+        head=np.zeros(HEAD, dtype=np.int64),
+        channel=np.zeros((units, FIELDS, channels_of(dimension))),
+        number=np.zeros((units, NUMBERS), dtype=np.int64),
+        share=np.zeros((units, SHARE_FIELDS)),
+        share_time=np.zeros((units, 2), dtype=np.int64),
+        mark=np.zeros((units, LEVELS, KEPT, 2), dtype=np.int64),
+        centre=np.zeros((cells, dimension)),
+        sign=np.array([-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]),
+    )
+    state.head[NEXT_LOOK] = STRIDE
+    state.number[:, CHECK] = BASE
+    state.number[0, CHECK] = STREAM_BASE
+    state.number[:, SHARE_CHECK] = 16
+    state.share[:, HR] = np.inf
+    return state

@@ -1,0 +1,80 @@
+"""A watch as arrays without room to spare, and back, checked when it comes back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.engine.base import MAGNITUDE, IntArray
+from resonance.engine.drift import layout
+from resonance.engine.drift.layout import WatchState
+from resonance.engine.table import MAX_RECORDS, require
+
+Arrays = dict[str, NDArray[Any]]
+
+_LARGEST = 1e300
+
+
+def within(values: NDArray[Any], low: float, high: float) -> bool:
+    """Whether all values are numbers from `low` to `high`."""
+    return bool(((values >= low) & (values <= high)).all())
+
+
+def packed(state: WatchState, names: IntArray) -> Arrays:
+    """Return the arrays that `unpacked` reads: of the units in use alone; `names` are the cells' first ones."""
+    units = int(state.head[layout.CELLS]) + 1
+    parts = {name: getattr(state, name)[:units] for name in ("channel", "number", "share", "share_time", "mark")}
+    return {"head": state.head, **parts, "centre": state.centre[: units - 1], "names": names[:units]}
+
+
+def unpacked(state: WatchState, names: IntArray, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Fill a new watch; KeyError, TypeError or ValueError where the arrays hold none."""
+    head = arrays["head"]
+    require(head.shape == (layout.HEAD,) and head.dtype == np.int64 and within(head, 0, MAX_RECORDS), "head")
+    records, cells = int(head[layout.RECORDS]), int(head[layout.CELLS])
+    units = cells + 1
+    require(units == len(state.channel), "cells")
+    require(within(head[[layout.OPEN, layout.REBUILD]], 0, 1) and head[layout.START] <= records, "episode")
+    require(within(head[[layout.MOVED_CELLS, layout.SHARES, layout.GONE]], 0, records), "episode")
+    require(head[layout.NEXT_LOOK] >= layout.STRIDE, "next look")
+    for name, dtype in (("channel", "f8"), ("share", "f8"), ("centre", "f8"), ("number", "i8"), ("mark", "i8")):
+        whole, own = getattr(state, name), arrays[name]
+        used = cells if name == "centre" else units
+        require(own.shape == (used, *whole.shape[1:]) and own.dtype == np.dtype(dtype), name)
+    require(arrays["share_time"].shape == (units, 2) and arrays["share_time"].dtype == np.int64, "share_time")
+    require(arrays["names"].shape == (units,) and arrays["names"].dtype == np.int64, "names")
+    channel, number, share = arrays["channel"], arrays["number"], arrays["share"]
+    require(within(arrays["centre"], -MAGNITUDE, MAGNITUDE), "centre")
+    limits = channel[:, [layout.HS, layout.HQ]]
+    require(not np.isnan(limits).any() and (limits >= 0.0).all(), "thresholds")
+    finite = np.delete(channel, [layout.HS, layout.HQ], axis=1)
+    require(within(finite, -_LARGEST, _LARGEST), "channel")
+    require(not np.isnan(share[:, layout.HR]).any() and (share[:, layout.HR] > 0.0).all(), "share thresholds")
+    require(within(np.delete(share, layout.HR, axis=1), -_LARGEST, _LARGEST), "share")
+    require(within(number[:, : layout.NAME], 0, MAX_RECORDS) and (number[:, layout.SEEN] <= records).all(), "number")
+    flags = number[:, [layout.WATCHED, layout.FLAG, layout.SHARE_FLAG]]
+    require(within(flags, 0, 1), "flags")
+    _check_units(channel, number, share)
+    for name in ("channel", "number", "share", "share_time", "mark"):
+        getattr(state, name)[:units] = arrays[name]
+    state.centre[:cells] = arrays["centre"]
+    state.head[...] = head
+    names[:units] = arrays["names"]
+
+
+def _check_units(channel: NDArray[Any], number: NDArray[Any], share: NDArray[Any]) -> None:
+    """Raise ValueError where a unit's baseline cannot be one of its records."""
+    base = np.full(len(number), layout.BASE)
+    base[0] = layout.STREAM_BASE
+    require((number[:, layout.CHECK] >= base).all() and (number[:, layout.SHARE_CHECK] >= 16).all(), "checks")
+    ranged = number[:, layout.SEEN] >= layout.RANGE
+    require((channel[ranged, layout.G] > 0.0).all(), "ranges")
+    watched = number[:, layout.WATCHED] == 1
+    for field in (layout.RHO, layout.BE, layout.HS, layout.HQ):
+        require((channel[watched, field] > 0.0).all(), "baselines")
+    require((number[watched, layout.SEEN] >= layout.RANGE).all(), "baselines")
+    onsets = channel[:, [layout.OS, layout.OQ]]
+    require((onsets >= 0.0).all() and (onsets <= number[:, layout.SEEN, None, None] + 1.0).all(), "onsets")
+    require(within(share[:, [layout.OU, layout.OD]], 0.0, MAX_RECORDS), "onsets")
+    known = share[:, layout.HR] < np.inf
+    require((number[known, layout.BLOCKS] >= 16).all(), "shares")

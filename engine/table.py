@@ -1,0 +1,250 @@
+"""The arrays of a model, each declared once: room and growth, what a state holds of them, and what it may hold.
+
+A model is a NamedTuple, as kernels take it. The default of a field declares its array::
+
+    class Model(NamedTuple):
+        head: IntArray = ints((Numbers(1, name="records"), Numbers(), None))
+        id: IntArray = ints("slots", below="records", distinct=True)
+        at: FloatArray = floats("d", "slots", most=MAGNITUDE, turned=True)
+        sums: FloatArray = floats("slots", stored=False)
+
+An axis is a length, the name of one (``slots+8``: that and 8 more), or a tuple with what each of its entries may be;
+those that are None are in no state. A name stands for the room where arrays are made, and for what is used of it in a
+state. Where a state does not tell it, the first array of which it is an axis does.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_RECORDS = 2**53
+"""Counts up to here are exact as floats."""
+
+ROUNDING = 1e-9
+"""What rounding may have added to a value, relative to it or to 1."""
+
+LARGEST, ABOVE_ZERO = sys.float_info.max, math.ulp(0.0)
+"""The largest float, and the smallest above 0."""
+
+WIDEST_VARIANCE = 1e304
+"""No variance of records of a few hundred features, each at most `base.MAGNITUDE`, is larger."""
+
+LANES = 8
+"""Slots that a vector loop takes at once."""
+
+Arrays = Mapping[str, NDArray[Any]]
+Bound = float | str
+"""A number, or the name of one, or of an array with one for each row."""
+Model = TypeVar("Model", bound=tuple[NDArray[Any], ...])
+
+
+def require(holds: Any, what: str) -> None:
+    """Raise ValueError where something does not hold."""
+    if not holds:
+        raise ValueError(what)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What the numbers of an array, or of one of its rows, may be in a state."""
+
+    low: Bound = 0
+    high: Bound = MAX_RECORDS
+    below: Bound = math.inf
+    total: Bound = math.inf  # of a row
+    ascending: bool = False
+    distinct: bool = False
+    name: str = ""  # by which bounds of later numbers call these
+
+    def check(self, array: NDArray[Any], known: Mapping[str, Any], what: str, rows: Any = ...) -> None:
+        """Raise ValueError where one of the numbers may not be; `rows` are those that they stand in."""
+
+        def bound(given: Bound, wide: bool = True) -> Any:
+            value = np.asarray(known[given] if isinstance(given, str) else given)
+            return value[rows].reshape(-1, *[1] * (array.ndim - 1) * wide) if value.ndim else value
+
+        require(((array >= bound(self.low)) & (array <= bound(self.high)) & (array < bound(self.below))).all(), what)
+        require(
+            self.total == math.inf or (array.sum(-1, float) <= bound(self.total, False)).all(), f"the sum of {what}"
+        )
+        require(not self.ascending or (np.diff(array) > 0).all(), f"the order of {what}")
+        require(not self.distinct or len(np.unique(array)) == array.size, f"{what} that come twice")
+
+
+Axis = int | str | tuple[Numbers | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """One array of a model: its type and axes, what is in it at first (or np.arange), and what a state has of it.
+
+    That is nothing, or the array under its own name or another one; `turned` the other way round; `sparse` as row,
+    column and number of what is not 0.
+    """
+
+    kind: type
+    axes: tuple[Axis, ...]
+    numbers: Numbers
+    fill: Any
+    stored: bool | str
+    turned: bool
+    sparse: bool
+
+    def made(self, sizes: Mapping[str, int]) -> NDArray[Any]:
+        """Return the array with room for sizes."""
+        shape = [_length(axis, sizes) for axis in self.axes]
+        return np.arange(*shape) if self.fill is np.arange else np.full(shape, self.fill, self.kind)
+
+    def part(self, array: NDArray[Any], used: Mapping[str, Any]) -> NDArray[Any]:
+        """Return what a state has of the array: of an axis so many, or those that an array lists."""
+        for at, axis in enumerate(self.axes):
+            some = _listed(axis) if isinstance(axis, tuple) else used.get(_name(axis))
+            if some is not None:
+                array = array[(slice(None),) * at + (some if np.ndim(some) else slice(some),)]
+        if not self.sparse:
+            return array.T if self.turned else array
+        place = np.nonzero(array)
+        return np.stack([*place, array[place]], axis=1)
+
+    def check(self, name: str, array: NDArray[Any], known: dict[str, Any]) -> None:
+        """Raise ValueError where a state has not such an array; put the sizes and rows that have names to `known`."""
+        shape = f"{name} of shape {array.shape}"
+        require(array.dtype == self.kind, f"{name} of {array.dtype}")
+        if self.sparse:
+            require(array.ndim == 2 and array.shape[1] == 3, shape)
+            (row, column, number), (rows, columns) = array.T, (known[_name(axis)] for axis in self.axes)
+            inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+            require(inside.all() and (np.diff(row * max(columns, 1) + column) > 0).all(), f"the places of {name}")
+            self.numbers.check(number, known, name, row)
+            return
+        whole = array.T if self.turned else array
+        require(whole.ndim == len(self.axes), shape)
+        single = [(array, self.numbers)]
+        for at, (axis, length) in enumerate(zip(self.axes, whole.shape, strict=True)):
+            if isinstance(axis, str):
+                require(known.setdefault(_name(axis), length) == length, shape)
+            elif isinstance(axis, tuple):
+                require(length == len(_listed(axis)), shape)
+                single = list(zip(np.moveaxis(whole, at, 0), filter(None, axis), strict=True))
+            else:
+                require(length == axis, shape)
+        for row, numbers in single:
+            numbers.check(row, known, f"{name} {numbers.name}".rstrip())
+            if numbers.name:
+                known[numbers.name] = row if row.ndim else row.item()
+
+
+def _name(axis: Axis) -> str:
+    """Return the name of an axis that has one."""
+    return axis.partition("+")[0] if isinstance(axis, str) else ""
+
+
+def _length(axis: Axis, sizes: Mapping[str, int]) -> int:
+    """Return the length of an axis in memory."""
+    if isinstance(axis, str):
+        return sizes[_name(axis)] + int(axis.partition("+")[2] or 0)
+    return len(axis) if isinstance(axis, tuple) else axis
+
+
+def _listed(axis: tuple[Numbers | None, ...]) -> list[int]:
+    """Return the entries of an axis that a state has."""
+    return [at for at, numbers in enumerate(axis) if numbers]
+
+
+def ints(
+    *axes: Axis, fill: Any = 0, stored: bool | str = True, turned: bool = False, sparse: bool = False, **numbers: Any
+) -> Any:
+    """Declare an array of integers: from 0 to `MAX_RECORDS` where `numbers`, members of `Numbers`, say nothing else."""
+    return Array(np.int64, axes, Numbers(**numbers), fill, stored, turned, sparse)
+
+
+def floats(
+    *axes: Axis, fill: float = 0.0, stored: bool | str = True, turned: bool = False, most: float = LARGEST, **given: Any
+) -> Any:
+    """Declare an array of floats: from -`most` to `most` where `given`, members of `Numbers`, say nothing else."""
+    numbers = Numbers(**{"low": -most, "high": most, **given})
+    return Array(np.float64, axes, numbers, fill, stored, turned, False)
+
+
+def declared(kind: type, stored: bool = False) -> list[tuple[str, str, Array]]:
+    """Return field, name in a state, and declaration of a model's arrays; with `stored` those that a state has."""
+    fields: dict[str, Array] = kind._field_defaults  # type: ignore[attr-defined]
+    named = [(field, each.stored if isinstance(each.stored, str) else field, each) for field, each in fields.items()]
+    return [each for each in named if each[2].stored or not stored]
+
+
+def new(kind: type[Model], **sizes: int) -> Model:
+    """Return an empty model with room for sizes."""
+    return kind(*(array.made(sizes) for _, _, array in declared(kind)))
+
+
+def resized(model: Model, **sizes: int) -> Model:
+    """Return the model with room for other sizes; an array that keeps its room stays the same one."""
+    arrays = list(model)
+    for at, (_, _, array) in enumerate(declared(type(model))):
+        old, axes = arrays[at], [axis if _name(axis) in sizes else 0 for axis in array.axes]
+        shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, arrays[at].shape, strict=True))
+        if shape != old.shape:
+            arrays[at] = replace(array, axes=shape).made({})
+            arrays[at][tuple(map(slice, old.shape))] = old
+    return type(model)(*arrays)
+
+
+def more_slots(slots: int) -> int:
+    """Return the number of slots after `slots`: an odd number of cache lines.
+
+    The update of a slot goes down a column. With a power of 2 as its step it would meet the same few sets of the cache
+    over and over.
+    """
+    return 2 * slots + LANES
+
+
+def room_for(wanted: int, first: int, more: Callable[[int], int] = lambda room: 2 * room) -> int:
+    """Return the first room that is enough of those that follow one another from `first` on."""
+    while first < wanted:
+        first = more(first)
+    return first
+
+
+def packed(model: tuple[NDArray[Any], ...], **used: Any) -> dict[str, NDArray[Any]]:
+    """Return what a state has of a model, of which these sizes, or these indices, are used."""
+    return {name: array.part(getattr(model, field), used) for field, name, array in declared(type(model), True)}
+
+
+def checked(kind: type, arrays: Arrays, **known: Any) -> dict[str, Any]:
+    """Return the arrays of a state by their fields, and its sizes; KeyError or ValueError where it has no such model.
+
+    `known` are the sizes and bounds that the state does not tell.
+    """
+    for field, name, array in declared(kind, True):
+        array.check(name, arrays[name], known)
+        known[field] = arrays[name]
+    return known
+
+
+def put(model: tuple[NDArray[Any], ...], found: Mapping[str, Any]) -> None:
+    """Write checked arrays to a model that has room for them."""
+    for field, _, array in declared(type(model), True):
+        to, given = getattr(model, field), found[field]
+        if array.sparse:
+            to[given[:, 0], given[:, 1]] = given[:, 2]
+        else:
+            given = given.T if array.turned else given
+            index = [
+                _listed(axis) if isinstance(axis, tuple) else slice(have)
+                for axis, have in zip(array.axes, given.shape, strict=True)
+            ]
+            to[tuple(index)] = given
+
+
+def require_covariances(matrices: NDArray[Any], least: float) -> None:
+    """Raise ValueError where one of some matrices is no covariance of records; no variance is below `least`."""
+    variances = np.diagonal(matrices, axis1=1, axis2=2)
+    require(((variances >= least) & (variances <= WIDEST_VARIANCE)).all(), "variances")
+    roots = np.sqrt(variances)
+    require((np.abs(matrices) <= roots[:, :, None] * roots[:, None] * (1.0 + 1e-6)).all(), "covariances")

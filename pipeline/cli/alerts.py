@@ -1,0 +1,53 @@
+"""``resonance alerts``."""
+
+from typing import Annotated
+
+import typer
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import Deployment, Json
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.positions import EARLIEST, partitions_of, ranges_from
+from resonance.pipeline.watch.open_alerts import OpenAlertTable
+
+PATIENCE = 30.0
+"""Seconds without progress after which the command gives up on the broker."""
+
+Streams = Annotated[
+    list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
+]
+
+app = CommandApp()
+
+
+@app.command()
+@says_when_stopped(UNCHANGED)
+@injected
+def alerts(streams: Streams = None, *, settings: Deployment, as_json: Json = False) -> None:
+    """List the open alerts, the most urgent first.
+
+    They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.
+    """
+    if not settings.raises_alerts:
+        raise ConfigurationError("every rule is off (alerts.*), so there are no alerts; switch one on")
+    client, topic = librdkafka(settings), settings.topic("alerts")
+    partitions = partitions_of(ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
+    table = OpenAlertTable()
+    with LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
+        for _, records in reader.read(ranges_from(reader, partitions, EARLIEST)):
+            table.apply(records)
+    found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
+    if as_json:
+        print_json({"open": found})
+        return
+    if table.foreign:
+        say(f"{topic}: {table.foreign:,} records there are no alerts of a worker: left out")
+    if not found:
+        say("no alert is open")
+        return
+    rows = [(alert["since"][:19].replace("T", " "), alert["severity"], alert["rule"], alert["text"]) for alert in found]
+    print_table(["since", "severity", "rule", "what"], rows)

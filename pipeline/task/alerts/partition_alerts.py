@@ -1,0 +1,343 @@
+"""The alerts of a partition: runs the rules on what a batch brought, and writes what opened and cleared."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from resonance.engine import alerts as kernels
+from resonance.engine.alerts import stream_rules
+from resonance.engine.arithmetic import log
+from resonance.engine.base import IntArray
+from resonance.engine.drift import DriftChange
+from resonance.pipeline import mismatches
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
+from resonance.pipeline.task.alerts.drift_rules import transitions
+from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
+from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence, setting_of
+from resonance.pipeline.task.alerts.silent_streams import SilentStreams
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.task.encode.assignments import StreamTexts
+from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
+from resonance.pipeline.timestamps import canonical
+from resonance.schemas import Alert, AlertRule
+
+if TYPE_CHECKING:
+    from resonance.pipeline.task.model.learn_result import LearnResult
+    from resonance.pipeline.task.model.stream_model import StreamModel
+    from resonance.pipeline.task.model_health import ModelHealth
+    from resonance.pipeline.task.streams import Streams
+
+MEASURED: Final = 3
+"""Rules that can be wrong by chance, which share the budget `alerts.rarity`: unlike, silent, and the drift events."""
+
+ROOM: Final = 64
+"""Transitions that one call of the kernel returns at most."""
+
+_RULES: Final[tuple[AlertRule, ...]] = ("unlike", "unconfirmed", "one_cluster", "new_cluster")
+"""Rules on the answers, as the kernel numbers them."""
+
+_EVIDENCE: Final = (("records", "unlike", "usual"), ("answers", "records"), ("answers", "records"),
+                    ("records", "share", "threshold"))  # fmt: skip
+"""Names of the numbers that the kernel returns with each of these rules."""
+
+
+class PartitionAlerts:
+    """Raises the alerts of a partition and of its streams; the state of a stream's alerts is part of its model."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        partition: int,
+        streams: "Streams",
+        encoder: EventEncoder,
+        health: "ModelHealth",
+    ) -> None:
+        kernels.compile()
+        rules = settings.alerts
+        self._rules = rules
+        self._name, self._where = settings.name, f"{topic}[{partition}]"
+        self._engine = settings.engine_class
+        self._streams, self._encoder, self._health = streams, encoder, health
+        self._one_cluster = settings.alerts_one_cluster
+        evidence = float(log(MEASURED * rules.rarity))
+        share = rules.one_cluster_share
+        self._limits = np.array(
+            [
+                evidence if rules.unlike else 0.0,
+                rules.unconfirmed_records if rules.unconfirmed else 0,
+                rules.one_cluster_records if self._one_cluster else 0,
+                round(share / (1.0 - share)),
+                rules.new_cluster_share if rules.new_cluster else 0.0,
+            ]
+        )
+        self._own = OpenAlerts()
+        self._dead_letters = (
+            DeadLetterShare(rules.dead_letters_window, rules.dead_letters_share) if rules.dead_letters else None
+        )
+        self._silent = (
+            SilentStreams(max(rules.silent_gaps, evidence), rules.silent_seconds, (topic, partition))
+            if rules.silent and settings.by_key
+            else None
+        )
+        self._owners: list[int] = []
+        # Streams, and the partition under None, with alerts that opened while outputs were suppressed.
+        self._owing: dict[str | None, None] = {}
+        self._out: IntArray = np.empty((ROOM, 4), np.int64)
+        self._numbers = np.empty((ROOM, 3))
+
+    # A batch
+
+    def begin(self, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
+        """Emit, with the first usable record of a batch, the alerts that opened while outputs were suppressed."""
+        if self._silent is not None:
+            self._owners = [-1] * len(batch)
+        if suppressed or not self._owing or not len(batch):
+            return
+        cause = EventCause(batch, 0)
+        for name in sorted(self._owing, key=lambda name: name or ""):
+            model = None if name is None else self._streams.named(name)
+            alerts = self._own if model is None else model.alerts
+            owed = [] if alerts is None else alerts.owed
+            for alert in owed:
+                alert.owed = False
+                self._emit(model, alert, True, alert.evidence, cause, outputs)
+            if owed and model is not None:
+                self._streams.touched(model, cause.offset)
+        self._owing.clear()
+
+    def owns(self, model: "StreamModel", positions: Sequence[int]) -> None:
+        """Note whose records stand at some positions of the batch."""
+        if self._silent is not None and model.alerts is not None:
+            row, owners = self._silent.row_of(model.name, model.alerts), self._owners
+            for position in positions:
+                owners[position] = row
+
+    def learned(
+        self,
+        model: "StreamModel",
+        own: RecordBatch,
+        result: "LearnResult",
+        texts: StreamTexts,
+        outputs: Outputs | None,
+        *,
+        suppressed: bool,
+        drift: Sequence[tuple[int, DriftChange]] = (),
+    ) -> None:
+        """Apply the rules to what became of a stream's records; `drift` has its drift events, each with its row."""
+        alerts = model.alerts
+        if alerts is None:
+            return
+        if alerts.open:
+            for alert in [alert for alert in alerts.open.values() if alert.ended]:
+                self._apply(model, _ended(alert), EventCause(own, 0), outputs, suppressed=suppressed)
+        if result.step is None and not drift:
+            return
+        found: list[tuple[int, Transition | DriftChange]] = [*self._of_answers(alerts, result, texts), *drift]
+        found.sort(key=lambda entry: entry[0])
+        for at, change in found:
+            cause = EventCause(own, at)
+            # Which alerts the end of a drift clears depends on what the changes before it have opened.
+            for each in [change] if isinstance(change, Transition) else self._of_drift(alerts, change, texts):
+                self._apply(model, each, cause, outputs, suppressed=suppressed)
+
+    def _of_drift(self, alerts: StreamAlerts, change: DriftChange, texts: StreamTexts) -> list[Transition]:
+        rules = {"share": self._rules.share, "drift_open": self._rules.drift_open}
+        return list(transitions(alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
+
+    def _of_answers(
+        self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts
+    ) -> list[tuple[int, Transition]]:
+        """Run the rules on the answers; return the transitions, each with its row."""
+        step, places = result.step, result.learned
+        found: list[tuple[int, Transition]] = []
+        if step is None:
+            return found
+        start, rows = 0, len(step.novel)
+        for at, event in result.events if self._rules.new_cluster else ():
+            if event.path:
+                continue
+            # The record that caused an event was answered before.
+            stop = start
+            while stop < rows and places[stop] <= at:
+                stop += 1
+            self._run(alerts, result, start, stop, texts, found)
+            start = stop
+            if event.kind == "emerged":
+                stream_rules.emerged(alerts.integers, alerts.floats, event.cluster)
+            elif event.kind != "split" and stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
+                found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
+        self._run(alerts, result, start, rows, texts, found)
+        return found
+
+    def _run(
+        self,
+        alerts: StreamAlerts,
+        result: "LearnResult",
+        start: int,
+        stop: int,
+        texts: StreamTexts,
+        found: list[tuple[int, Transition]],
+    ) -> None:
+        step: Any = result.step
+        while start < stop:
+            count, start = stream_rules.follow(
+                step.cluster, step.novel, start, stop, alerts.integers, alerts.floats, self._limits, self._out,
+                self._numbers,
+            )  # fmt: skip
+            for (row, rule, opened, cluster), numbers in zip(
+                self._out[:count].tolist(), self._numbers[:count].tolist(), strict=True
+            ):
+                name = texts.cluster_id((), cluster) if cluster >= 0 else None
+                evidence = dict(zip(_EVIDENCE[rule], numbers, strict=False))
+                found.append((result.learned[row], Transition(_RULES[rule], bool(opened), evidence, name)))
+
+    def end(
+        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
+    ) -> None:
+        """Apply the rules on the partition after a batch: which streams are silent, how many records were of no use."""
+        if self._silent is not None and len(batch):
+            for found in self._silent.follow(records, batch, self._owners):
+                model, cause = self._streams.named(found.stream), EventCause(batch, found.position)
+                evidence = {"seconds": found.seconds, "usual_seconds": found.usual}
+                transition = Transition("silent", found.opened, evidence)
+                self._apply(model, transition, cause, outputs, suppressed=suppressed)
+                self._streams.touched(model, cause.offset)
+        if self._dead_letters is not None:
+            dead = [fault.index for fault in batch.faults if fault.record is None]
+            for position, opened, count in self._dead_letters.take(records, dead):
+                evidence = {"dead_letters": float(count), "records": float(self._rules.dead_letters_window)}
+                cause = _bare_cause(records[position])
+                self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs, suppressed=suppressed)
+
+    def _apply(
+        self,
+        model: "StreamModel | None",
+        transition: Transition,
+        cause: EventCause,
+        outputs: Outputs | None,
+        *,
+        suppressed: bool,
+    ) -> None:
+        """Open or clear an alert, of a stream or of the partition, and emit it unless output is suppressed."""
+        alerts: OpenAlerts | None = self._own if model is None else model.alerts
+        if alerts is None:
+            return
+        key = transition.rule, transition.cluster
+        if not transition.opened:
+            if (closed := alerts.open.pop(key, None)) is not None:
+                self._health.alert(key[0], -1)
+                if not closed.owed:
+                    self._emit(model, closed, False, transition.evidence, cause, outputs)
+            return
+        if key in alerts.open:
+            return
+        version = self._streams.first_version if model is None else model.version
+        alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence, owed=suppressed)
+        alerts.open[key] = alert
+        alerts.number += 1
+        self._health.alert(key[0], 1, emitted=outputs is not None)
+        if suppressed:
+            self._owing[None if model is None else model.name] = None
+        else:
+            self._emit(model, alert, True, alert.evidence, cause, outputs)
+
+    def _emit(
+        self,
+        model: "StreamModel | None",
+        alert: OpenAlert,
+        opened: bool,
+        evidence: dict[str, float],
+        cause: EventCause,
+        outputs: Outputs | None,
+    ) -> None:
+        alerts: Any = self._own if model is None else model.alerts
+        seq = alerts.seq
+        alerts.seq += 1
+        if outputs is None:
+            return
+        about = alert.cluster or (self._where if model is None else model.stream)
+        subject = (self._where if model is None else model.stream, *(() if alert.cluster is None else (alert.cluster,)))
+        setting = setting_of(alert.rule, self._engine)
+        payload: Alert = {
+            "kind": "opened" if opened else "cleared",
+            "rule": alert.rule,
+            "key": "/".join((self._name, alert.rule, *subject, str(alert.version), str(alert.number))),
+            "severity": SEVERITIES[alert.rule],
+            "stream": None if model is None else model.stream,
+            "version": alert.version,
+            "seq": seq,
+        }  # type: ignore[typeddict-item]
+        if alert.cluster is not None:
+            payload["cluster"] = alert.cluster
+        payload["text"] = sentence(alert.rule, opened, about, evidence, setting)
+        payload["evidence"] = evidence
+        if setting is not None:
+            payload["setting"] = setting
+        payload["since"] = alert.since
+        self._encoder.alert(outputs, payload, cause)
+
+    # Snapshots
+
+    def restored(self, model: "StreamModel") -> None:
+        """Continue the alerts of a stream from its snapshot."""
+        if model.alerts is None:
+            model.alerts = StreamAlerts()
+        alerts = model.alerts
+        try:
+            if self._silent is not None:
+                self._silent.restored(model.name, alerts)
+        except (KeyError, TypeError, ValueError):
+            raise mismatches.unreadable(self._where, f"the alerts of stream {model.name}") from None
+        alerts.end(lambda rule: not self._is_on(rule))
+        self._took_over(model.name, alerts)
+
+    def _took_over(self, name: str | None, alerts: OpenAlerts) -> None:
+        for alert in alerts.open.values():
+            self._health.alert(alert.rule, 1)
+        if alerts.owed:
+            self._owing[name] = None
+
+    def _is_on(self, rule: AlertRule) -> bool:
+        if rule == "one_cluster":
+            return self._one_cluster
+        if rule == "silent":
+            return self._silent is not None
+        return bool(getattr(self._rules, rule))
+
+    def go_on_at(self, offset: int) -> None:
+        """Continue at an offset, whatever the offsets of the records so far were."""
+        if self._silent is not None:
+            self._silent.go_on_at(offset)
+        if self._dead_letters is not None:
+            self._dead_letters.until = offset
+
+    def state(self) -> dict[str, Any]:
+        """Return the alerts of the partition itself in a form that JSON can hold."""
+        share = None if self._dead_letters is None else self._dead_letters.state()
+        return {**self._own.state(), "dead_letters": share}
+
+    def restore(self, content: Any) -> None:
+        """Continue from a `state`, None of a release or settings without alerts."""
+        if content is None:
+            return
+        self._own.go_on(content)
+        if self._dead_letters is not None and content["dead_letters"] is not None:
+            self._dead_letters.restore(content["dead_letters"])
+        self._own.end(lambda rule: not self._is_on(rule))
+        self._took_over(None, self._own)
+
+
+def _ended(alert: OpenAlert) -> Transition:
+    return Transition(alert.rule, False, {"ended": 1.0}, alert.cluster)
+
+
+def _bare_cause(record: SourceRecord) -> EventCause:
+    """Return a record of which nothing but its place and Kafka's timestamp is known, as the cause of an alert."""
+    try:
+        time = canonical(record.timestamp)
+    except ValueError:
+        time = canonical(0)
+    return EventCause(RecordBatch(None, [time], [0], index=[0]).place([record]), 0)

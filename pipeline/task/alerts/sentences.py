@@ -1,0 +1,81 @@
+"""What an alert says: severity, the setting to look at, and one plain sentence."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from resonance.engine.base import Engine
+from resonance.schemas import AlertRule, AlertSeverity
+
+SEVERITIES: Final[Mapping[AlertRule, AlertSeverity]] = {
+    "unlike": "critical",
+    "dead_letters": "critical",
+    "silent": "warning",
+    "share": "warning",
+    "drift_open": "warning",
+    "unconfirmed": "warning",
+    "new_cluster": "info",
+    "one_cluster": "info",
+}
+
+_WIDTHS: Final = ("valley", "reach", "vig", "rho", "rho0", "vigilance", "lambda", "sigma")
+"""Parameters that decide how different two clusters must be; the first that an engine has."""
+
+
+def setting_of(rule: AlertRule, engine: type[Engine]) -> str | None:
+    """Return the setting to look at where the model does not fit the data; None for other rules."""
+    if rule not in ("one_cluster", "unconfirmed"):
+        return None
+    names = {parameter.name for parameter in engine.parameters}
+    wanted = (*(("min_cluster_records",) if rule == "unconfirmed" else ()), *_WIDTHS)
+    return next((f"engine.{name}" for name in wanted if name in names), "prepare.scale")
+
+
+def sentence(rule: AlertRule, opened: bool, about: str, evidence: Mapping[str, Any], setting: str | None) -> str:
+    """Describe an alert in one sentence without a full stop; `about` is the stream, cluster or partition."""
+    if not opened and evidence.get("ended"):
+        return f"{about}: the alert ended, because a new version of its model began or the rule was switched off"
+    return (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, **_shown(evidence))
+
+
+_OPENED: Final[Mapping[AlertRule, str]] = {
+    "unlike": "{about} is unlike what its model knows: {unlike} of its last {records} records, usually {usual}",
+    "new_cluster": "{about} emerged {records} records ago and holds {share} of the recent ones",
+    "share": "{about} has another share of its stream: {before} before, {after} now",
+    "one_cluster": "{about} takes nearly all of the last {records} records: the model separates little; "
+    "look at {setting}",
+    "unconfirmed": "{about} has had no confirmed cluster for {records} records; look at {setting}",
+    "drift_open": "{about} has drifted and has no new baseline yet",
+    "dead_letters": "{dead_letters} of the last {records} records of {about} are dead letters",
+    "silent": "{about} has had no record for {seconds}; usually one comes every {usual_seconds}",
+}
+
+_CLEARED: Final[Mapping[AlertRule, str]] = {
+    "unlike": "{about} is like what its model knows again",
+    "new_cluster": "{about} is no longer a new cluster with many records",
+    "share": "{about} has its share of the stream as its baseline now",
+    "one_cluster": "{about} no longer takes nearly all records",
+    "unconfirmed": "{about} has confirmed clusters",
+    "drift_open": "{about} has a baseline again",
+    "dead_letters": "{dead_letters} of the last {records} records of {about} are dead letters",
+    "silent": "{about} has a record again, after {seconds}",
+}
+
+
+def _shown(evidence: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _number(name, value) for name, value in evidence.items()}
+
+
+def _number(name: str, value: float) -> str:
+    if name.endswith("seconds"):
+        return _length(value)
+    if name in ("usual", "share", "before", "after"):
+        return f"{100 * value:.3g} %"
+    return f"{value:,.0f}"
+
+
+def _length(seconds: float) -> str:
+    """Return a length of time as people say it: 5.2 s, 4 min, 3.5 h, 2 d."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"

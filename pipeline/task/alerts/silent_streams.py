@@ -1,0 +1,149 @@
+"""Notices streams that have no records for long, by the times of the other records of their partition.
+
+Only a later record can show a silence. So a silence belongs to that record: the stream's state changes there, and the
+stream needs a snapshot, as if the record were its own. Everything that is known of a stream's gaps is part of its own
+snapshot; a row is ignored for the records below the one that changed it last.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from resonance.engine.alerts import silence
+from resonance.engine.base import FloatArray, IntArray
+from resonance.pipeline.records import SourceRecord, TopicPartition
+from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+
+ROOM: Final = 256
+"""Transitions that one call of the kernel returns at most."""
+
+NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open")
+_COLUMNS: Final = (
+    silence.COUNT,
+    silence.TIME,
+    silence.WEEK,
+    silence.LONGEST,
+    silence.BEFORE,
+    silence.UNTIL,
+    silence.OPEN,
+)
+
+
+class Silence(NamedTuple):
+    """A stream has fallen silent, or has a record again."""
+
+    position: int
+    """Position in the batch of the record that shows it."""
+    stream: str
+    opened: bool
+    seconds: float
+    """How long it has been silent."""
+    usual: float
+    """Usual seconds between two records of it."""
+
+
+class SilentStreams:
+    """The gaps between the records of each stream of a partition.
+
+    Parameters
+    ----------
+    gaps : float
+        Usual gaps after which a stream is silent.
+    seconds : float
+        Seconds after which it is, at least.
+    own : (topic, partition)
+        The log of records that were not routed.
+    """
+
+    def __init__(self, gaps: float, seconds: float, own: TopicPartition) -> None:
+        self._gaps, self._least = gaps, round(1000 * seconds)
+        self._rows: IntArray
+        self._means: FloatArray
+        self._rows, self._means = silence.new_rows(16)
+        self._streams: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._logs: dict[TopicPartition, int] = {own: 0}
+        self._roots: IntArray = np.full(1, -1, np.int64)
+        # Rows from a snapshot that is ahead of the records: they take part from an offset on.
+        self._ahead: list[tuple[int, int]] = []
+
+    def row_of(self, name: str, alerts: StreamAlerts) -> int:
+        """Return the row of a stream."""
+        row = self._numbers.get(name)
+        if row is None:
+            row = self._numbers[name] = len(self._streams)
+            self._streams.append(name)
+            if row == len(self._rows):
+                rows, means = silence.new_rows(row)
+                self._rows, self._means = np.concatenate((self._rows, rows)), np.concatenate((self._means, means))
+            alerts.gaps = partial(self._state, row)
+        return row
+
+    def restored(self, name: str, alerts: StreamAlerts) -> None:
+        """Continue a stream from the state of its gaps.
+
+        Any other content is a `KeyError`, `TypeError` or `ValueError`.
+        """
+        content = alerts.gaps()
+        row = self.row_of(name, alerts)
+        if content is None:
+            return
+        self._rows[row, _COLUMNS] = [int(content[column]) for column in NAMES]
+        self._rows[row, silence.LOG] = self._log(str(content["topic"]), int(content["partition"]))
+        self._means[row] = float(content["mean"])
+        heappush(self._ahead, (int(self._rows[row, silence.UNTIL]), row))
+
+    def _state(self, row: int) -> dict[str, Any]:
+        logs = list(self._logs)
+        topic, partition = logs[self._rows[row, silence.LOG]]
+        values = dict(zip(NAMES, self._rows[row, _COLUMNS].tolist(), strict=True))
+        return {**values, "topic": topic, "partition": partition, "mean": float(self._means[row])}
+
+    def _log(self, topic: str, partition: int) -> int:
+        number = self._logs.setdefault((topic, partition), len(self._logs))
+        if number == len(self._roots):
+            self._roots = np.append(self._roots, -1)
+        return number
+
+    def go_on_at(self, offset: int) -> None:
+        """Continue at an offset, whatever the offsets of the records so far were."""
+        self._rows[: len(self._streams), silence.UNTIL] = offset
+        self._ahead = [(offset, row) for _, row in self._ahead]
+        heapify(self._ahead)
+
+    def follow(self, records: Sequence[SourceRecord], batch: RecordBatch, owners: Sequence[int]) -> list[Silence]:
+        """Take the usable records of a batch; `owners` has the row of each one's stream, -1 for none."""
+        times = silence.times_of(batch.times)
+        # A source with a wrong clock must not make all the others silent.
+        usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
+        stamps = np.array([record.timestamp for record in usable], np.int64)
+        times = np.where(stamps > 0, np.minimum(times, stamps), times)
+        offsets, rows = np.array(batch.offsets, np.int64), np.array(owners, np.int64)
+        logs = self._logs_of(batch)
+        found: list[Silence] = []
+        out: IntArray = np.empty((ROOM, 5), np.int64)
+        start, end = 0, len(offsets)
+        while start < end:
+            while self._ahead and self._ahead[0][0] <= offsets[start]:
+                row = heappop(self._ahead)[1]
+                silence.queue(self._rows, self._means, self._roots, row, self._gaps, self._least)
+            stop = int(np.searchsorted(offsets, self._ahead[0][0])) if self._ahead else end
+            count, start = silence.follow(
+                times, offsets, rows, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
+                self._least, out,
+            )  # fmt: skip
+            for position, row, opened, length, usual in out[:count].tolist():
+                found.append(Silence(position, self._streams[row], bool(opened), length / 1000, usual / 1000))
+        return found
+
+    def _logs_of(self, batch: RecordBatch) -> IntArray:
+        """Return the number of the log of each record; messages of labels are no clock."""
+        logs: IntArray = np.zeros(len(batch), np.int64)
+        if batch.sources is not None:
+            logs[:] = [self._log(*place) for place in batch.sources.places]
+        if batch.labels:
+            logs[[own.late is not None for own in batch.labels]] = -1
+        return logs

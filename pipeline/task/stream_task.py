@@ -1,0 +1,174 @@
+"""What the tasks of all kinds share: their streams, their dead letters, and their counts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from resonance.pipeline import mismatches
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Counts, StreamSnapshot
+from resonance.pipeline.task.dead_letters import DeadLetters
+from resonance.pipeline.task.encode.assignments import Encoder, present
+from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
+from resonance.pipeline.task.feature_discovery import FeatureDiscovery
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.model_health import ModelHealth
+from resonance.pipeline.task.streams import Streams
+from resonance.schemas import ClusterSnapshot
+
+FORMAT: Final = 4
+"""Format of `StreamTask.partition_state`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """What a task knows of the topics of its deployment."""
+
+    event_bytes: int = EVENT_BYTES
+    """Bytes that the topics of events and clusters take in one message."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Kafka's id of each input topic, as far as it is known; each dead letter shows that of its topic."""
+
+
+NO_CONTEXT: Final = TaskContext()
+"""For a task whose topics are not known."""
+
+
+class StreamTask:
+    """The streams of a partition and its dead letters; a partition whose records are learned elsewhere has no stream.
+
+    Parameters
+    ----------
+    streams : type of Streams
+        What holds the models.
+    """
+
+    _format = FORMAT
+    record_after = 0
+    """0: the state beside the streams is written together with their snapshots only."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        partition: int,
+        context: TaskContext,
+        streams: type[Streams] = Streams,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.health = ModelHealth()
+        """Quality of the models; not part of the state."""
+        self._settings = settings
+        self._where = f"{topic}[{partition}]"
+        self._encoder = Encoder(settings, topic, partition)
+        self._dead_letters = DeadLetters(settings, self._encoder, context.topic_ids)
+        self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
+        self._streams = streams(settings, topic, partition, self._features)
+        self._records = self._skipped = 0
+
+    @property
+    def dead_letter_run(self) -> tuple[str, int]:
+        """Class and length of the unbroken run of dead letters at the end of the records seen."""
+        return self._dead_letters.run
+
+    @property
+    def first_version(self) -> int:
+        """Version that models of new streams start with; can be set before the first record."""
+        return self._streams.first_version
+
+    @first_version.setter
+    def first_version(self, version: int) -> None:
+        self._streams.first_version = self._dead_letters.version = version
+
+    @property
+    def streams(self) -> list[str]:
+        """Names of the streams, in the order in which they began."""
+        return [model.name for model in self._streams]
+
+    def model(self, stream: str) -> StreamModel:
+        """Return the model of a stream, for reading only."""
+        return self._streams.named(stream)
+
+    def clusters(self, stream: str) -> list[ClusterSnapshot]:
+        """Return the present clusters of a stream as the outputs describe them."""
+        return present(self._streams.named(stream))
+
+    @property
+    def counts(self) -> Counts:
+        """Counts of what was seen so far; safe to read from another thread."""
+        models = self._streams.models()
+        preparations = [model.preparation for model in models]
+        memories = [model.labels for model in models if model.labels is not None]
+        return Counts(
+            self._records,
+            self._skipped,
+            self._dead_letters.by_stage_and_class,
+            self._dead_letters.examples,
+            len(preparations),
+            sum(preparation.compared for preparation in preparations),
+            sum(preparation.outside for preparation in preparations),
+            sum(model.snapshot_bytes for model in models),
+            bool(memories),
+            sum(memory.learned for memory in memories),
+            sum(len(memory.waiting) for memory in memories),
+            sum(memory.unlabelled for memory in memories),
+            watches_drift=any(model.drift is not None for model in models),
+            open_drifts=sum(model.drift is not None and model.drift.open_since is not None for model in models),
+        )
+
+    # Snapshots
+
+    @property
+    def recovery_offset(self) -> int | None:
+        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when there is none."""
+        return self._streams.recovery_offset
+
+    def pending(self, *, everything: bool = False) -> list[str]:
+        """Return the streams whose next snapshot is due, or `everything` that has no snapshot, longest dirty first."""
+        return self._streams.dirty() if everything else self._streams.due()
+
+    def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
+        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile."""
+        for stream in streams:
+            yield stream, self.snapshot(stream)
+        for stream in self._streams.dropped():
+            yield stream, None
+
+    def snapshot(self, stream: str) -> StreamSnapshot:
+        """Return the snapshot of a stream and mark it clean."""
+        return self._streams.snapshot(stream)
+
+    def states(self) -> Iterator[StreamSnapshot]:
+        """Yield the snapshot of every stream without marking any of them clean."""
+        return self._streams.states()
+
+    def partition_state(self) -> bytes:
+        """Return the state of the partition beside its streams, as JSON."""
+        return orjson.dumps({"format": self._format, "first_version": self.first_version, **self._own_state()})
+
+    def _own_state(self) -> dict[str, Any]:
+        return {}
+
+    def restore_partition(self, state: bytes) -> None:
+        """Continue from `partition_state`, before any stream is restored.
+
+        Raises `MismatchError` if the state cannot be read, or a newer release wrote it.
+        """
+        try:
+            content = orjson.loads(state)
+            self._restore_own(content)
+            self.first_version = int(content["first_version"])
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise mismatches.unreadable(self._where, "the state of the partition") from None
+
+    def _restore_own(self, content: Any) -> None:
+        if (found := int(content["format"])) > self._format:
+            raise mismatches.newer_format(self._where, found, self._format)
+
+    def emit_from_setting(self, offset: int) -> None:
+        """Apply the present `Settings.emit_from`, where records are answered."""
+
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Emit from the same offset as another task of the partition; with its `position` continue there, too."""

@@ -1,0 +1,169 @@
+"""What a running worker says of its work: a line every ten seconds, when it has caught up, and what makes dead letters.
+
+The event loop's thread reads what the processor counts; nothing is counted for it on a record's path.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+from resonance.pipeline.config.fields import FIELD
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import nearest
+from resonance.pipeline.records import DeadLetterExample
+from resonance.pipeline.worker.http.status import WorkerStatus
+
+INTERVAL: Final = 10.0
+"""Seconds between two lines."""
+
+LOOK: Final = 1.0
+"""Seconds between two looks at dead letters and lag."""
+
+DOMINANT: Final = 0.5
+"""Share of dead letters among new records from which a warning is due."""
+
+FEWEST: Final = 20
+"""New records from which such a share means something."""
+
+_log = logging.getLogger(__name__)
+
+
+def models_of(settings: Settings, partitions: int) -> str:
+    """Return how many models there will be with inputs of a number of partitions, and what decides it."""
+    topics = len(settings.input.topics)
+    inputs = partitions * topics
+    choice = settings.check_stream(inputs)
+    if choice == "partition":
+        of = (
+            f"a model for each of {inputs} input partitions" if inputs > 1 else "one model: the input has one partition"
+        )
+        more = (
+            '; records that belong together must be in one partition, else set stream = "topic"' if inputs > 1 else ""
+        )
+        return f"stream = partition: {of}{more}"
+    if choice == "topic":
+        return (
+            f"stream = topic: {'one model for all records' if topics == 1 else f'a model for each of {topics} topics'}"
+        )
+    what = "key of the records" if choice == "key" else f"value of {choice.removeprefix(FIELD)} in the records"
+    return f"stream = {choice}: a model for each {what}, at most {settings.limits.streams:,} in a partition"
+
+
+class Progress:
+    """Logs what the worker of a `status` does; `features` are the names in the settings, where these list them."""
+
+    def __init__(
+        self, status: WorkerStatus, features: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._status = status
+        self._features = features
+        self._clock = clock
+        self._last = clock()
+        self._records = 0
+        self._dead = Counter[tuple[str, str]]()
+        self._looked = 0
+        self._looked_dead = Counter[tuple[str, str]]()
+        self._warned: set[tuple[str, str]] = set()
+        self._caught_up = False
+        self._idle = False
+
+    def look(self) -> None:
+        """Log what is due: to be called about once in `LOOK` seconds."""
+        processor = self._status.processor
+        if processor is None or self._status.phase != "running" or not processor.partitions:
+            self._last, self._caught_up = self._clock(), False
+            return
+        records, dead = processor.counters.records, self._dead_letters()
+        self._warn(records, dead)
+        lag = self._lag()
+        if lag == 0 and records and not self._caught_up:
+            self._caught_up = True
+            _log.info("caught up: every record of the assigned partitions is answered")
+        elif lag is not None and lag > 0 and lag > self._rate(records) * INTERVAL:
+            self._caught_up = False
+        if self._clock() - self._last >= INTERVAL:
+            self._line(records, dead, lag)
+
+    def _rate(self, records: int) -> float:
+        return (records - self._records) / max(self._clock() - self._last, LOOK)
+
+    def _line(self, records: int, dead: Counter[tuple[str, str]], lag: int | None) -> None:
+        """Log one line about the records since the one before; one line when there are none any more."""
+        new, new_dead = records - self._records, dead - self._dead
+        if new or not self._idle:
+            partitions = list((self._status.processor.partitions if self._status.processor else {}).values())
+            listed = ", ".join(f"{count:,} {kind}" for (_, kind), count in new_dead.most_common(3))
+            parts = [
+                f"{new:,} records ({self._rate(records):,.0f}/s)",
+                f"{new_dead.total():,} dead letters" + (f" ({listed})" if listed else ""),
+                f"{sum(partition.task.health.clusters for partition in partitions):,} clusters",
+            ]
+            if lag is not None:
+                parts.append(f"{lag:,} records behind" if lag else "nothing waits")
+            _log.info("%s", "; ".join(parts))
+        self._idle = not new
+        self._last, self._records, self._dead = self._clock(), records, dead
+
+    def _lag(self) -> int | None:
+        """Return how many offsets lie between the next records and the ends of the logs; None where no end is known."""
+        consumer, processor = self._status.consumer, self._status.processor
+        ends: dict[Any, int] = consumer.ends() if consumer is not None else {}
+        if processor is None or not ends:
+            return None
+        own = processor.partitions
+        return sum(max(ends[tp] - partition.position, 0) for tp, partition in own.items() if tp in ends)
+
+    def _dead_letters(self) -> Counter[tuple[str, str]]:
+        """Return the dead letters by stage and class, without those of records that a restore learned again."""
+        total = Counter[tuple[str, str]]()
+        for partition in list((self._status.processor.partitions if self._status.processor else {}).values()):
+            total += partition.task.counts.dead_letters_by_stage
+            if partition.learned_again is not None:
+                total -= partition.learned_again.dead_letters_by_stage
+        return total
+
+    def _warn(self, records: int, dead: Counter[tuple[str, str]]) -> None:
+        """Warn once for each class of dead letters that are most of the new records, with its first example."""
+        new = records - self._looked
+        if new < FEWEST:
+            return
+        found = dead - self._looked_dead
+        self._looked, self._looked_dead = records, dead
+        if found.total() < DOMINANT * new:
+            return
+        kind, count = found.most_common(1)[0]
+        if kind in self._warned:
+            return
+        self._warned.add(kind)
+        example = self._example(kind)
+        shown = "" if example is None else f"; the first one, offset {example.offset:,}: {example.message}"
+        hint = "" if example is None else self._hint(example)
+        _log.warning("%d of the last %d records are dead letters of class %s%s%s", count, new, kind[1], shown, hint)
+
+    def _example(self, kind: tuple[str, str]) -> DeadLetterExample | None:
+        for partition in list((self._status.processor.partitions if self._status.processor else {}).values()):
+            if (example := partition.task.counts.dead_letter_examples.get(kind)) is not None:
+                return example
+        return None
+
+    def _hint(self, example: DeadLetterExample) -> str:
+        """Return which member of the record is nearest to the feature that it lacks, or which members it has."""
+        missing = next((name for name in self._features if example.message.startswith(f"{name} is missing")), None)
+        if missing is None:
+            return ""
+        try:
+            members = list(_paths(orjson.loads(example.value)))
+        except orjson.JSONDecodeError:
+            return ""
+        listed = ", ".join(members[:10]) + (", ..." if len(members) > 10 else "")
+        return f". The record has {listed}{nearest(missing, members)}"
+
+
+def _paths(value: Any, before: str = "") -> list[str]:
+    """Return the dotted paths of the members of a record that are no objects."""
+    if not isinstance(value, dict):
+        return [before] if before else []
+    return [path for name, inner in value.items() for path in _paths(inner, f"{before}.{name}" if before else name)]

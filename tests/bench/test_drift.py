@@ -1,0 +1,42 @@
+"""The purpose of the watch for changes, as far as it is quick: it finds them soon and names them, and nothing else."""
+
+import pytest
+
+from bench.drift import costs, findings
+from bench.drift.detectors import alarms
+
+
+@pytest.mark.parametrize("kind", ["abrupt2", "onefeature", "new", "incremental", "share"])
+def test_a_change_is_found_within_its_bar_where_it_is_and_none_before(kind):
+    line = findings.of_changes(kind, 4, 6, 3, "watch", "modal")
+    assert line.misses == ()
+    assert line.delay is not None and line.delay <= findings.limit(kind)
+
+
+@pytest.mark.parametrize("kind", ["gauss", "t3", "duplicates"])
+def test_nothing_is_found_where_nothing_changes(kind):
+    line = findings.of_unchanging(kind, 4, 6, 20_000, 1, "watch", "modal", False)
+    assert (line.false, line.records) == (0, 20_000)
+
+
+def test_the_watch_is_behind_another_engine_as_well():
+    assert findings.of_changes("abrupt4", 2, 4, 1, "watch", "caea").misses == ()
+
+
+def test_what_always_fires_is_early_and_false():
+    assert findings.of_changes("abrupt2", 2, 4, 1, "always", "modal").misses == ("before",)
+    assert findings.of_unchanging("gauss", 2, 4, 1000, 1, "always", "modal", False).misses == ("false",)
+
+
+@pytest.mark.parametrize("name", ["adwin", "page-hinkley"])
+def test_a_detector_of_river_finds_what_moves_altogether(name):
+    pytest.importorskip("river")
+    stream = findings.changed("all", 2, 4, 0, 2000, 1000)
+    found = alarms(findings.prepared(stream.X), name, "modal")
+    assert any(1000 <= alarm.record < 2000 and alarm.feature is not None for alarm in found)
+
+
+def test_the_state_is_no_larger_than_it_may_be():
+    bytes_of = {row.case: row.value for row in costs.costs(costs.STRIDE * 4) if row.unit == "bytes"}
+    assert bytes_of["d=8 cells=8: state"] < 37_000
+    assert bytes_of["d=246 cells=32: state"] < costs.MOST_BYTES

@@ -1,0 +1,111 @@
+"""Streams without records for long, among many others."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from resonance.engine.alerts import silence
+
+GAPS, LEAST = 20.0, 60_000
+
+
+class Partition:
+    def __init__(self, streams, logs=1):
+        self.rows, self.means = silence.new_rows(streams)
+        self.roots = np.full(logs, -1)
+        self.offset, self.found = 0, []
+
+    def take(self, times, owners, logs=None, cuts=(512,)):
+        times, owners = np.asarray(times, np.int64), np.asarray(owners, np.int64)
+        logs = np.zeros(len(times), np.int64) if logs is None else np.asarray(logs, np.int64)
+        offsets = np.arange(self.offset, self.offset + len(times))
+        out = np.zeros((4, 5), np.int64)
+        start, turn = 0, 0
+        while start < len(times):
+            stop = min(start + cuts[turn % len(cuts)], len(times))
+            while start < stop:
+                count, start = silence.follow(
+                    times, offsets, owners, logs, start, stop, self.rows, self.means, self.roots, GAPS, LEAST, out
+                )
+                self.found += [(self.offset + at, row, opened) for at, row, opened, *_ in out[:count].tolist()]
+            turn += 1
+        self.offset += len(times)
+        return self
+
+
+def rounds(first, last, streams, gap=10_000):
+    times = np.arange(first, last, gap)
+    return np.repeat(times, len(streams)), np.tile(streams, len(times))
+
+
+def test_a_stream_is_silent_after_twenty_gaps_and_clears_with_its_next_record():
+    part = Partition(3).take(*rounds(0, 1_000_000, [0, 1, 2])).take(*rounds(1_000_000, 2_000_000, [0, 2]))
+    ((at, row, opened),) = part.found
+    # The last record was at 990 s, and one comes every 10 s.
+    assert (at, row, opened) == (300 + 2 * 19, 1, 1)
+    part.take(*rounds(2_000_000, 2_100_000, [0, 1, 2]))
+    assert part.found[1:] == [(501, 1, 0)]
+
+
+def test_a_pause_that_was_there_in_the_last_week_is_usual():
+    day = 86_400_000
+    part = Partition(2)
+    for number in range(20):
+        # The second stream rests at night.
+        part.take(*rounds(number * day, number * day + day // 2, [0, 1], 60_000))
+        part.take(*rounds(number * day + day // 2, (number + 1) * day, [0], 60_000))
+    assert [(row, opened) for _, row, opened in part.found] == [(1, 1), (1, 0)]
+
+
+def test_streams_that_come_at_random_are_not_silent():
+    rng = np.random.default_rng(0)
+    owners = rng.integers(0, 50, 200_000)
+    assert Partition(50).take(np.cumsum(rng.integers(0, 2_000, 200_000)), owners).found == []
+
+
+def test_a_stream_with_few_records_has_no_usual_gap():
+    part = Partition(2).take(*rounds(0, 10_000 * (silence.FEWEST - 1), [0, 1]))
+    assert part.take(*rounds(10**6, 10**7, [0])).found == []
+
+
+def test_the_clock_of_a_stream_is_its_own_log():
+    times, owners = rounds(0, 1_000_000, [0, 1, 2])
+    part = Partition(3, 2).take(times, owners, owners == 2)
+    # The other log is far ahead.
+    part.take(*rounds(10**7, 10**7 + 10**6, [2]), np.ones(100))
+    assert part.found == []
+    part.take(*rounds(1_000_000, 2_000_000, [0]))
+    assert [(row, opened) for _, row, opened in part.found] == [(1, 1)]
+
+
+@pytest.mark.parametrize("cuts", [(1,), (5, 300, 2)])
+def test_cuts_change_nothing(cuts):
+    rng = np.random.default_rng(1)
+    times, owners = np.cumsum(rng.integers(0, 500, 30_000)), rng.integers(0, 40, 30_000)
+    for row, begin in enumerate(range(5_000, 25_000, 500)):
+        gone = (np.arange(30_000) >= begin) & (np.arange(30_000) < begin + 9_000)
+        owners[gone & (owners == row)] = 39 if row < 39 else 38
+    whole, cut = Partition(40).take(times, owners), Partition(40).take(times, owners, cuts=cuts)
+    assert cut.found == whole.found != []
+    assert (cut.rows[:, : silence.STATE] == whole.rows[:, : silence.STATE]).all()
+    assert cut.means.tobytes() == whole.means.tobytes()
+
+
+def test_a_hundred_thousand_streams_that_all_fall_silent():
+    count = 100_000
+    times, owners = rounds(0, 3_300_000, np.arange(count), 100_000)
+    part = Partition(count + 1)
+    part.take(times, owners)
+    part.take(np.arange(3_300_000, 9_000_000, 1_000), np.full(5_700, count))
+    assert {row for _, row, _ in part.found} == set(range(count))
+
+
+def test_times_are_read_as_datetime_reads_them():
+    rng = np.random.default_rng(2)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    values = [*rng.integers(-62_135_596_800_000, 253_402_300_799_999, 500).tolist(), 0, -62_135_596_800_000]
+    texts = [
+        (epoch + timedelta(milliseconds=value)).replace(tzinfo=None).isoformat(timespec="milliseconds").zfill(23) + "Z"
+        for value in values
+    ]
+    assert silence.times_of(texts).tolist() == values

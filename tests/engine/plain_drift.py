@@ -1,0 +1,433 @@
+"""The drift watch as its specification has it, in plain Python: one float at a time."""
+
+from dataclasses import dataclass, field
+from math import inf, sqrt
+from types import SimpleNamespace
+from typing import Any
+
+from resonance.engine.arithmetic import log
+
+OUTLIVING = ("OLD", "OLDS", "PREV", "PREVS", "HLO", "HHI", "TAUS", "TAUQ")
+FIELDS = (
+    *("C", "G", "MU", "RHO", "AL", "BE", "KU", "KD", "HS", "KQ", "HQ", "S", "Q", "OS", "OQ", "E"),
+    *("SY", "SYY", "SA", "BY", "BA", "PY", "PA", "BYY", "BYP", "BAA", "BAP"),
+    *OUTLIVING,
+)
+SHARE_OUTLIVING = ("OLDR", "PREVR", "RLO", "RHI")
+SHARE = (
+    *("SN", "SNN", "SNP", "PN", "P0", "HU", "MU", "HD", "MD", "HR", "WU", "WD", "OU", "OD", "BU", "BD"),
+    *SHARE_OUTLIVING,
+)
+NUMBERS = (
+    *("NN", "CHECK", "WATCHED", "FLAG", "BASES", "RETURNS", "RB", "RCHECK", "RFLAG", "CNT", "RBASES", "RRETURNS"),
+    *("NAME", "VOTE"),
+)
+
+
+def clip(v: float, low: float, high: float) -> float:
+    return min(max(v, low), high)
+
+
+@dataclass
+class Unit:
+    """One unit: channels, share and numbers by the names of the specification."""
+
+    base: int
+    channels: list[Any]
+    share: Any = field(default_factory=lambda: SimpleNamespace(**dict.fromkeys(SHARE, 0.0) | {"HR": inf}))
+    number: Any = field(
+        default_factory=lambda: SimpleNamespace(**dict.fromkeys(NUMBERS, 0) | {"RCHECK": 16}),
+    )
+    marks: list[list[int]] = field(default_factory=lambda: [[0] * 16 for _ in range(3)])
+
+
+@dataclass
+class PlainDrift:
+    """The specification's sections from *A record* to *What is told*."""
+
+    d: int
+    rarity: float = 1e5
+    step: float = 0.5
+    hold: int = 500
+    ordinary: int = 5
+    cells: int = 32
+    t: int = 0
+    opened: bool = False
+    start: int = 0
+    seq: int = 0
+    rebuild: bool = False
+    moved: int = 0
+    rates: int = 0
+    gone: int = 0
+    next: int = 512
+    centres: list[list[float]] = field(default_factory=list)
+    rows: list[list[float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ch = self.d + 2 if self.d >= 2 else self.d
+        self.most = max(min(self.cells, 8192 // self.ch - 1), 0)
+        self.limit = float(log(self.rarity * (8.0 * self.ch + 4.0)))
+        self.theta = min(self.step, 0.6)
+        self.theta_q = 0.6 * self.theta
+        self.units = [self.unit(512)]
+
+    def unit(self, base: int) -> Unit:
+        unit = Unit(base, [SimpleNamespace(**dict.fromkeys(FIELDS, 0.0)) for _ in range(self.ch)])
+        unit.number.CHECK = base
+        return unit
+
+    def learn(self, x: list[float], answer: int, offset: int) -> None:
+        self.t += 1
+        watching = [self.units[0]]
+        if len(self.centres) >= 2:
+            distances = [self.distance(x, centre) for centre in self.centres]
+            own = self.units[1 + distances.index(min(distances))]
+            n = own.number
+            n.CNT += 1
+            if answer == n.NAME:
+                n.VOTE = min(n.VOTE + 1, 64)
+            elif n.VOTE > 0:
+                n.VOTE -= 1
+            else:
+                n.NAME, n.VOTE = answer, 1
+            watching.append(own)
+        alarms = [self.take(unit, x, offset) for unit in watching]
+        if len(watching) > 1 and self.t % 64 == 0:
+            alarms += [self.close_block(unit, offset) for unit in self.units[1:]]
+        if any(alarms):
+            self.alarm(offset)
+        if self.opened and self.t - 1 - self.start >= self.hold:
+            self.end(offset)
+
+    def distance(self, x: list[float], centre: list[float]) -> float:
+        total = 0.0
+        for i in range(self.d):
+            e = x[i] - centre[i]
+            total += e * e
+        return total
+
+    def take(self, unit: Unit, x: list[float], offset: int) -> bool:
+        n, number = unit.number.NN, unit.number
+        number.NN += 1
+        for level, every in enumerate((8, 64, 512)):
+            if n % every == 0:
+                unit.marks[level][n // every % 16] = offset
+        if n < 32:
+            for i in range(self.d):
+                c = unit.channels[i]
+                e = x[i] - c.C
+                c.C += e / (n + 1)
+                c.G += e * (x[i] - c.C)
+            if n == 31:
+                for i, c in enumerate(unit.channels):
+                    c.C, c.G = (c.C, 1.0 / max(sqrt(c.G / 31), 1e-3)) if i < self.d else (0.0, 1.0)
+            return False
+        nb = n - 31
+        value = [clip((x[i] - unit.channels[i].C) * unit.channels[i].G, -1000.0, 1000.0) for i in range(self.d)]
+        y = [clip(v, -3.0, 3.0) for v in value]
+        if self.d >= 2:
+            one = other = 0.0
+            for i in range(self.d):
+                one += y[i]
+                other += -y[i] if bin(i).count("1") % 2 else y[i]
+            value += [one / sqrt(self.d), other / sqrt(self.d)]
+            y += [clip(v, -3.0, 3.0) for v in value[self.d :]]
+        alarm = False
+        for c, v, w in zip(unit.channels, value, y, strict=True):
+            c.SYY += w * w
+            c.BY += w
+            c.BA += abs(w)
+            if number.WATCHED:
+                alarm |= self.follow(c, v, w, n)
+        if nb % 8:
+            return alarm
+        for c in unit.channels:
+            c.SY += c.BY
+            c.SA += c.BA
+            b, a = c.BY / 8, c.BA / 8
+            c.BYY += b * b
+            c.BAA += a * a
+            if nb > 8:
+                c.BYP += b * c.PY
+                c.BAP += a * c.PA
+            c.PY, c.PA, c.BY, c.BA = b, a, 0.0, 0.0
+        if nb == number.CHECK:
+            suspicious = any(abs(c.S) >= 0.25 * c.HS or abs(c.Q) >= 0.25 * c.HQ for c in unit.channels)
+            if not alarm and not (number.WATCHED and suspicious):
+                self.baseline(unit, nb)
+            number.CHECK = 2 * nb
+        return alarm
+
+    def follow(self, c: Any, v: float, y: float, n: int) -> bool:
+        c.E += (v - c.E) * 0.0625
+        s = c.S + (y - c.MU) * c.RHO
+        s -= clip(s, -c.KD, c.KU)
+        if s == 0:
+            c.OS = float(n + 1)
+        elif s * c.S < 0:
+            c.OS = float(n)
+        c.S = s
+        q = c.Q + (abs(y) - c.AL) * c.BE
+        q -= clip(q, -c.KQ, c.KQ)
+        if q == 0:
+            c.OQ = float(n + 1)
+        elif q * c.Q < 0:
+            c.OQ = float(n)
+        c.Q = q
+        return abs(s) >= c.HS or q >= c.HQ or -q >= c.HQ * 0.6
+
+    def baseline(self, unit: Unit, n: int) -> None:
+        number, first = unit.number, not unit.number.WATCHED
+        variances = []
+        inside = number.BASES > 0
+        for c in unit.channels:
+            c.MU, c.AL = c.SY / n, c.SA / n
+            var, va = max(c.SYY / n - c.MU * c.MU, 0.25), max(c.SYY / n - c.AL * c.AL, 0.04)
+            variances.append((var, va))
+            c.RHO, c.BE = 1.0 / sqrt(var), 1.0 / sqrt(va)
+            at = c.C + c.MU / c.G
+            if first and number.BASES == 0:
+                c.HLO = c.HHI = at
+            elif first:
+                e = self.step / (c.RHO * c.G)
+                inside = inside and not (at < c.HLO - e or at > c.HHI + e)
+                c.HLO, c.HHI = min(c.HLO, at), max(c.HHI, at)
+        number.RETURNS += first and inside
+        far = 0.0
+        late = n >= 8 * unit.base
+        for i, (c, (var, va)) in enumerate(zip(unit.channels, variances, strict=True)):
+            up = down = 0.0
+            if self.ordinary <= number.RETURNS and i < self.d:
+                at = c.C + c.MU / c.G
+                up, down = max(c.HHI - at, 0.0) * c.G, max(at - c.HLO, 0.0) * c.G
+                far += max(up, down)
+            elif self.ordinary <= number.RETURNS:
+                up = down = far / sqrt(self.d)
+            t = self.inflation(n, c.BYY, c.BYP, c.MU, var, c.TAUS, late)
+            if first or inf in (c.HS, t):
+                c.S, c.OS, c.E = 0.0, float(number.NN), c.MU
+            w = self.step + 3 * sqrt(min(t, n) / n)
+            c.KU, c.KD, c.HS = w + up * c.RHO, w + down * c.RHO, self.limit / self.theta * t
+            t = self.inflation(n, c.BAA, c.BAP, c.AL, va, c.TAUQ, late)
+            if first or inf in (c.HQ, t):
+                c.Q, c.OQ = 0.0, float(number.NN)
+            c.KQ = 0.5 * self.step + 3 * sqrt(min(t, n) / n) + max(up, down) * c.BE
+            c.HQ = self.limit / self.theta_q * t
+        number.BASES += first
+        number.WATCHED = 1
+
+    def inflation(self, n: int, total: float, cross: float, mean: float, var: float, known: float, late: bool) -> float:
+        m = n // 8
+        vb = total / m - mean * mean
+        if vb <= 0:
+            return 1.0
+        r = clip((cross / (m - 1) - mean * mean) / vb, 0.0, 0.9)
+        t = (8 * vb / var) * ((1 + r) / (1 - r))
+        most = n / 32
+        if known > 0:
+            most = min(most, 2 * known)
+        elif t > most and not late:
+            return inf
+        return min(max(t, 1.0), most)
+
+    def close_block(self, unit: Unit, offset: int) -> bool:
+        s, number = unit.share, unit.number
+        c, number.CNT = float(number.CNT), 0
+        if number.RB > 0:
+            s.SNP += c * s.PN
+        number.RB += 1
+        s.SN += c
+        s.SNN += c * c
+        s.PN = c
+        alarm = False
+        if inf > s.HR:
+            s.WU = max(s.WU + (c * s.HU + (64 - c) * s.MU), 0.0)
+            s.BU += 1
+            if s.WU == 0:
+                s.OU, s.BU = float(offset), 0.0
+            s.WD = max(s.WD + (c * s.HD + (64 - c) * s.MD), 0.0)
+            s.BD += 1
+            if s.WD == 0:
+                s.OD, s.BD = float(offset), 0.0
+            alarm = s.WU >= s.HR or s.WD >= s.HR
+        if number.RB == number.RCHECK:
+            if inf == s.HR or (s.WU < 0.25 * s.HR and s.WD < 0.25 * s.HR):
+                self.share_baseline(unit, offset)
+            number.RCHECK *= 2
+        return alarm
+
+    def share_baseline(self, unit: Unit, offset: int) -> None:
+        s, number = unit.share, unit.number
+        m = number.RB
+        n = 64 * m
+        mean = s.SN / m
+        q = mean / 64
+        var = 64 * q * (1 - q)
+        vb = s.SNN / m - mean * mean
+        t = 1.0
+        if var > 0 and vb > 0:
+            r = clip((s.SNP / (m - 1) - mean * mean) / vb, 0.0, 0.9)
+            t = max((vb / var) * ((1 + r) / (1 - r)), 1.0)
+        if 32 * t > s.SN or n - s.SN < 32 * t or m < 16 * t:
+            s.HR = inf
+            return
+        if inf == s.HR:
+            if number.RBASES == 0:
+                s.RLO = s.RHI = q
+            else:
+                number.RRETURNS += 0.8 * s.RLO <= q <= 1.25 * s.RHI
+                s.RLO, s.RHI = min(s.RLO, q), max(s.RHI, q)
+            number.RBASES += 1
+            s.WU = s.WD = s.BU = s.BD = 0.0
+            s.OU = s.OD = float(offset)
+        s.P0 = q
+        se = 3 * sqrt(q * (1 - q) * t / n)
+        high, low = q + se, q - se
+        if self.ordinary <= number.RRETURNS:
+            high, low = max(high, s.RHI), min(low, s.RLO)
+        high, low = min(high, 0.999), max(low, 1e-6)
+        up = 2 * high / (1 - high + 2 * high)
+        down = low / (2 * (1 - low) + low)
+        s.HU, s.MU = log(up / high), log((1 - up) / (1 - high))
+        s.HD, s.MD = log(down / low), log((1 - down) / (1 - low))
+        s.HR = self.limit * t
+
+    def strengths(self, unit: Unit) -> list[tuple[float, float]]:
+        if not unit.number.WATCHED:
+            return []
+        return [(abs(c.S) / c.HS, c.Q / c.HQ if c.Q >= 0 else -c.Q / c.HQ / 0.6) for c in unit.channels]
+
+    def alarm(self, offset: int) -> None:
+        features = [max((max(pair) for pair in self.strengths(unit)), default=0.0) for unit in self.units]
+        shares = [max(u.share.WU, u.share.WD) / u.share.HR if inf > u.share.HR else 0.0 for u in self.units]
+        concerned = [k for k in range(len(self.units)) if features[k] >= 0.5 or shares[k] >= 0.5]
+        joined = self.opened
+        if not joined:
+            self.opened, self.start = True, self.t - 1
+            self.moved = self.rates = self.gone = 0
+            self.event(0, len(concerned), offset)
+        for k in concerned:
+            unit = self.units[k]
+            self.describe(k, features[k], shares[k], joined)
+            if features[k] >= 0.5:
+                self.restart(unit)
+                self.moved += k > 0
+            if shares[k] >= 0.5:
+                s, kept = unit.share, unit.share.OLDR
+                for name in SHARE[:16]:
+                    setattr(s, name, s.P0 if name == "P0" else 0.0)
+                s.PREVR, s.OLDR, s.P0, s.HR = kept, s.P0, 0.0, inf
+                unit.number.RB, unit.number.RCHECK, unit.number.CNT, unit.number.RFLAG = 0, 16, 0, 1
+                self.rates += 1
+
+    def restart(self, unit: Unit) -> None:
+        for place, c in enumerate(unit.channels):
+            new = SimpleNamespace(**dict.fromkeys(FIELDS, 0.0))
+            new.PREV, new.PREVS = c.OLD, c.OLDS
+            new.OLD, new.OLDS = c.C + c.MU / c.G, 1.0 / (c.RHO * c.G)
+            new.TAUS = 0.0 if inf == c.HS else c.HS * self.theta / self.limit
+            new.TAUQ = 0.0 if inf == c.HQ else c.HQ * self.theta_q / self.limit
+            new.HLO, new.HHI = c.HLO, c.HHI
+            unit.channels[place] = new
+        number = unit.number
+        number.NN, number.WATCHED, number.CHECK, number.FLAG = 0, 0, unit.base, 1
+
+    def event(self, kind: int, units: int, offset: int) -> None:
+        self.rows.append([1, self.t - 1, kind, self.seq, units, offset, len(self.centres)])
+        self.seq += 1
+
+    def marked(self, unit: Unit, onset: int) -> int:
+        n = unit.number.NN
+        for level, (every, far) in enumerate(((8, 112), (64, 960), (512, 7600))):
+            if n - onset <= far:
+                return unit.marks[level][onset // every % 16]
+        return unit.marks[2][max((n - 1) // 512 - 15, 0) % 16]
+
+    def describe(self, k: int, features: float, share: float, joined: bool) -> None:
+        unit = self.units[k]
+        s, n, strengths = unit.share, unit.number.NN, self.strengths(unit)
+        rises = s.WU >= s.WD
+        what = (features >= 0.5) + (0 if share < 0.5 else 2 if rises else 4)
+        since = int(s.OU if rises else s.OD)
+        if features >= 0.5:
+            # The first of equally strong ones, S before Q.
+            sums = [(-e, i, which) for i, pair in enumerate(strengths) for which, e in enumerate(pair)]
+            _, i, which = min(sums)
+            since = self.marked(unit, int(unit.channels[i].OQ if which else unit.channels[i].OS))
+        w, m, hit, miss = (s.WU, s.BU, s.HU, s.MU) if rises else (s.WD, s.BD, s.HD, s.MD)
+        after = s.P0
+        if m > 0 and share > 0:
+            after = (w - 64 * m * miss) / (hit - miss) / (64 * m)
+        row = [2, self.t - 1, k, what, features, share, s.P0, since, unit.number.NAME, int(joined), after]
+        self.rows.append(row)
+        if features < 0.5:
+            return
+        clear = [(-max(pair), i) for i, pair in enumerate(strengths) if max(pair) >= 0.5]
+        for evidence, i in sorted(clear)[:5]:
+            c, (of_s, of_q) = unit.channels[i], strengths[i]
+            moved = of_s >= 0.5 or of_s >= of_q
+            onset = int(c.OS if moved else c.OQ)
+            before = now = c.C + c.MU / c.G
+            left = 1.0
+            for _ in range(min(n - onset, 400)):
+                left *= 0.9375
+            if left != 1:
+                now = c.C + (c.MU + (c.E - c.MU) / (1 - left)) / c.G
+            ratio = 1.0
+            if n != int(c.OQ) and c.Q != 0 and c.AL != 0:
+                ratio = max((c.AL + (c.Q / (n - int(c.OQ)) + (c.KQ if c.Q > 0 else -c.KQ)) / c.BE) / c.AL, 0.0)
+            change = 0 if moved else 1 if c.Q > 0 else 2
+            spread = 1.0 / (c.RHO * c.G)
+            self.rows.append(
+                [3, self.t - 1, i, change, -evidence, before, now, spread, ratio, self.marked(unit, onset)]
+            )
+
+    def end(self, offset: int) -> None:
+        waits = any(
+            (u.number.FLAG and not u.number.WATCHED) or (u.number.RFLAG and inf == u.share.HR) for u in self.units
+        )
+        if waits and self.t - 1 - self.start < 8 * self.hold:
+            return
+        self.opened = False
+        concerned = [unit for unit in self.units if unit.number.FLAG or unit.number.RFLAG]
+        back = bool(concerned)
+        for unit in concerned:
+            s, number = unit.share, unit.number
+            if number.RFLAG:
+                self.gone += s.SN < 0.1 * s.OLDR * (64 * number.RB)
+                again = number.RBASES >= 3 and 0.8 * s.PREVR <= s.P0 <= 1.25 * s.PREVR
+                back &= inf > s.HR and (0.8 * s.OLDR <= s.P0 <= 1.25 * s.OLDR or again)
+            if number.FLAG:
+                last = all(self.near(c, c.OLD, c.OLDS) for c in unit.channels)
+                earlier = number.BASES >= 3 and all(self.near(c, c.PREV, c.PREVS) for c in unit.channels)
+                back &= bool(number.WATCHED) and (last or earlier)
+            number.FLAG = number.RFLAG = 0
+        self.event(2 if back else 1, len(concerned), offset)
+        if self.gone > 0 or (self.moved > 0 and self.rates > 0):
+            self.rebuild = True
+
+    def near(self, c: Any, place: float, width: float) -> bool:
+        if c.RHO == 0:
+            return False
+        at, spread = c.C + c.MU / c.G, 1.0 / (c.RHO * c.G)
+        return abs(at - place) <= self.step * c.OLDS and spread <= 1.33 * width and width <= 1.33 * spread
+
+    def look(self, clusters: list[Any]) -> None:
+        """Take new cells where they are due; called after every record that `STRIDE` divides."""
+        if self.opened:
+            return
+        young = self.next <= 65536 and self.t >= self.next
+        while young and self.next <= self.t:
+            self.next *= 2
+        n, cells = min(len(clusters), self.most), len(self.centres)
+        due = n != cells if self.t <= 2048 else 2 * n >= 3 * cells and n > cells
+        if not (self.rebuild or (young and due)):
+            return
+        self.rebuild = False
+        chosen = sorted(clusters, key=lambda cluster: (-cluster.size, cluster.id))[: self.most]
+        if not chosen:
+            return
+        self.centres = [[float(x) for x in cluster.centre] for cluster in chosen]
+        self.units[1:] = [self.unit(128) for _ in chosen]
+        for unit, cluster in zip(self.units[1:], chosen, strict=True):
+            unit.number.NAME = cluster.id

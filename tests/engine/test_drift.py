@@ -1,0 +1,304 @@
+"""The drift watch: the same changes whatever the batches, states that are checked, and what it reports."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from resonance.engine import ParameterError, StateError
+from resonance.engine.drift import DriftWatch, layout
+from resonance.engine.drift.watch import KIND, REVISION
+from resonance.engine.state import pack, unpack
+
+CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]])
+COUNTS = "cluster", "was", "unit", "features", "share", "evidence", "share_before", "share_after", "since", "channels"
+
+
+def clusters(sizes=(4, 3, 2, 1), centres=CENTRES):
+    return [
+        SimpleNamespace(id=id_, size=size, centre=centre)
+        for id_, (size, centre) in enumerate(zip(sizes, centres, strict=True), start=10)
+    ]
+
+
+def stream(n=6_144, seed=0, centres=CENTRES):
+    """Return stationary records of equally large clusters, and which cluster each is of."""
+    rng = np.random.default_rng(seed)
+    where = rng.integers(len(centres), size=n)
+    return centres[where] + 0.1 * rng.standard_normal((n, centres.shape[1])), where
+
+
+def moved(n=6_144, at=3_000, by=0.3):
+    """Return a stream of which the third cluster moves along its second feature."""
+    X, where = stream(n)
+    X[at:, 1] += by * (where[at:] == 2)
+    return X, where
+
+
+def learn(watch, X, where, sizes=(512,), restored=False, found=clusters):
+    """Return the changes and the watch; batches take the sizes in turn, as far as there is room."""
+    changes, done, turn = [], 0, 0
+    while done < len(X):
+        end = min(done + min(watch.room, sizes[turn % len(sizes)]), len(X))
+        turn += 1
+        offsets = np.arange(watch.records, watch.records + end - done) * 2
+        changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets * 1_000)
+        done = end
+        if watch.wants_cells(lambda: len(found())):
+            watch.take_cells(found())
+        if restored:
+            watch = DriftWatch.from_state(watch.state())
+    return changes, watch
+
+
+def plain(changes):
+    """Return changes as values that can be compared; the index in the batch is not one of them."""
+    return [
+        (
+            *(change.record, change.kind, change.cells, change.evidence, change.threshold),
+            [
+                (*(getattr(unit, name) for name in COUNTS), *(unit.before, unit.after, unit.spread))
+                for unit in change.units
+            ],
+        )
+        for change in changes
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The changes and the watch of a stream that moves, in the largest batches."""
+    return learn(DriftWatch(2, hold=300), *moved())
+
+
+@pytest.mark.parametrize(("sizes", "restored"), [((1,), False), ((7, 300, 1, 64), False), ((97,), True)])
+def test_batches_and_restarts_change_nothing(whole, sizes, restored):
+    changes, watch = learn(DriftWatch(2, hold=300), *moved(), sizes, restored)
+    np.testing.assert_equal(plain(changes), plain(whole[0]))
+    assert watch.state() == whole[1].state()
+
+
+def test_the_index_of_a_change_is_its_record_of_the_batch(whole):
+    changes, _ = learn(DriftWatch(2, hold=300), *moved(), (100,))
+    for change in changes:
+        assert change.index == change.record % 512 % 100
+    assert [change.index for change in whole[0]] == [change.record % 512 for change in whole[0]]
+
+
+def test_a_stationary_stream_has_no_change():
+    changes, watch = learn(DriftWatch(2), *stream(40_960, seed=1))
+    assert changes == []
+    assert watch.cells == 4
+    assert not watch.is_open
+
+
+def test_a_cell_that_moves_is_reported_with_feature_and_since(whole):
+    (drift, settled), watch = whole
+    assert (drift.kind, settled.kind) == ("drift", "settled")
+    assert 3_000 < drift.record < 3_300
+    (unit,) = (unit for unit in drift.units if unit.unit)
+    # The third largest cluster.
+    assert (unit.unit, unit.cluster, unit.was, unit.features, unit.share) == (3, 12, 12, True, False)
+    channel = unit.channels[0]
+    assert (channel.channel, channel.change) == (1, "moved")
+    assert channel.evidence >= 1.0
+    assert drift.evidence == pytest.approx(channel.evidence * drift.threshold)
+    assert channel.before == pytest.approx(4.0, abs=0.03)
+    assert channel.after == pytest.approx(4.3, abs=0.1)
+    assert channel.spread == pytest.approx(0.1, rel=0.2)
+    assert 2_900 < unit.since.offset / 2 < 3_010
+    assert unit.since.time == unit.since.offset * 1_000
+    np.testing.assert_allclose(unit.before, [0.0, 4.0], atol=0.03)
+    np.testing.assert_allclose(unit.after, [0.0, 4.3], atol=0.1)
+    (ended,) = (unit for unit in settled.units if unit.unit)
+    assert (ended.settled, ended.since, ended.evidence) == (True, None, 0.0)
+    assert ended.channels[0].after == pytest.approx(4.3, abs=0.03)
+    assert not watch.is_open
+
+
+def test_a_cell_that_widens_and_one_that_narrows():
+    X, where = stream(8_192)
+    for cell, factor in ((0, 3.0), (3, 0.2)):
+        late = (np.arange(len(X)) >= 5_000) & (where == cell)
+        X[late] = CENTRES[cell] + factor * (X[late] - CENTRES[cell])
+    changes, _ = learn(DriftWatch(2), X, where)
+    assert [change.kind for change in changes] == ["drift", "settled"]
+    found = {unit.unit: {channel.change for channel in unit.channels} for unit in changes[1].units}
+    assert "widened" in found[1]
+    assert "narrowed" in found[4]
+
+
+def test_a_share_that_vanishes_is_reported_and_cells_are_taken_anew():
+    X, where = stream(20_480)
+    gone = (np.arange(len(X)) >= 8_000) & (where == 3)
+    where[gone] = np.arange(gone.sum()) % 3
+    X[gone] += CENTRES[where[gone]] - CENTRES[3]
+    changes, watch = learn(DriftWatch(2), X, where)
+    assert [change.kind for change in changes][:2] == ["drift", "settled"]
+    told = {unit.unit: unit for unit in changes[1].units}
+    assert told[4].share
+    assert told[4].share_before == pytest.approx(0.25, abs=0.05)
+    assert any(unit.share and unit.share_after < unit.share_before for unit in changes[0].units)
+    assert watch._state.number[1, layout.SEEN] < 4_000
+
+
+def test_more_clusters_than_cells_are_cut_to_the_largest():
+    watch = DriftWatch(2, cells=3)
+    X, where = stream(1_024)
+    learn(watch, X, where)
+    watch.take_cells(clusters(sizes=(1, 5, 5, 9)))
+    assert watch.cells == 3
+    assert watch._names[1:].tolist() == [13, 11, 12]
+    np.testing.assert_array_equal(watch._state.centre, CENTRES[[3, 1, 2]])
+    assert DriftWatch.from_state(watch.state()).state() == watch.state()
+    assert not watch.take_cells([])
+    assert watch.cells == 3
+
+
+def test_one_cell_or_none_leaves_the_stream_alone():
+    for cells in (0, 1):
+        changes, watch = learn(DriftWatch(2, cells=cells), *stream(2_048))
+        assert watch.cells == cells
+        assert changes == []
+
+
+def test_a_watch_that_is_rescaled_goes_on_as_one_of_the_other_units():
+    factor, shift = np.array([0.5, 4.0]), np.array([1.0, -2.0])
+    X, where = moved()
+    for at in (16, 512, 1_024, 3_200, 6_000):
+        one, other = DriftWatch(2, hold=300), DriftWatch(2, hold=300)
+        before, one = learn(one, X[:at], where[:at])
+        one.rescale(factor, shift)
+
+        def scaled():
+            return clusters(centres=CENTRES * factor + shift)
+
+        after, one = learn(one, X[at:] * factor + shift, where[at:], found=scaled)
+        # The nearest cell is another one's in other units; here the clusters are far from each other.
+        expected, other = learn(other, X * factor + shift, where, found=scaled)
+        assert [(c.record, c.kind, len(c.units)) for c in [*before, *after]] == [
+            (c.record, c.kind, len(c.units)) for c in expected
+        ]
+        units = one.cells + 1
+        np.testing.assert_array_equal(one._state.number[:units], other._state.number[:units])
+        np.testing.assert_allclose(one._state.channel[:units], other._state.channel[:units], rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(one._state.centre, other._state.centre, rtol=1e-12, atol=1e-12)
+
+
+def test_memory_is_bounded_whatever_the_features():
+    X, where = stream(1_024)
+    wide = np.pad(X, ((0, 0), (0, 6)))
+
+    def eight():
+        return clusters(sizes=range(8), centres=np.pad(np.resize(CENTRES, (8, 2)), ((0, 0), (0, 6))))
+
+    _, watch = learn(DriftWatch(8), wide, where, found=eight)
+    assert watch.cells == 8
+    assert len(watch.state()) < 60_000
+    most = DriftWatch(4_096, cells=64)
+    most.learn(np.zeros((1, 4_096)), *(np.zeros(1, dtype=np.int64) for _ in range(3)))
+    assert len(most.state()) < 2_600_000
+    with pytest.raises(ParameterError, match="from 1 to 8,190 features"):
+        DriftWatch(8_191)
+    with pytest.raises(ParameterError, match="features"):
+        DriftWatch(0)
+
+
+def test_a_batch_beyond_the_room_or_of_other_features_is_refused():
+    watch, none = DriftWatch(2), np.zeros(513, dtype=np.int64)
+    with pytest.raises(ValueError, match="at most 512 records of 2 features"):
+        watch.learn(np.zeros((513, 2)), none, none, none)
+    with pytest.raises(ValueError, match="at most 512 records of 2 features"):
+        watch.learn(np.zeros((3, 3)), none[:3], none[:3], none[:3])
+
+
+def replaced(array, at, value):
+    """Return a copy of an array with another value in one place."""
+    other = array.copy()
+    other[at] = value
+    return other
+
+
+DAMAGED = [
+    *((name, lambda a: a[:-1]) for name in ("head", "channel", "number", "share", "share_time", "mark", "centre")),
+    *((name, lambda a: a[None]) for name in ("head", "channel", "number", "share", "share_time", "mark", "names")),
+    *(
+        (name, lambda a: a.view(np.int64 if a.dtype == np.float64 else np.float64))
+        for name in ("head", "channel", "number", "share", "centre", "names")
+    ),
+    *(("head", lambda a, at=at: replaced(a, at, -1)) for at in range(layout.HEAD)),
+    ("head", lambda a: replaced(a, layout.CELLS, 5)),
+    ("head", lambda a: replaced(a, layout.CELLS, 2**40)),
+    ("head", lambda a: replaced(a, layout.OPEN, 2)),
+    ("head", lambda a: replaced(a, layout.START, 2**40)),
+    ("head", lambda a: replaced(a, layout.NEXT_LOOK, 0)),
+    *(
+        ("channel", lambda a, f=f, v=v: replaced(a, (1, f, 0), v))
+        for f in (layout.C, layout.MU, layout.S, layout.OS, layout.OLD, layout.SYY)
+        for v in (np.nan, np.inf, -np.inf)
+    ),
+    *(("channel", lambda a, f=f: replaced(a, (1, f, 0), np.nan)) for f in (layout.HS, layout.HQ)),
+    *(("channel", lambda a, f=f: replaced(a, (1, f, 0), 0.0)) for f in (layout.HS, layout.RHO, layout.BE, layout.G)),
+    *(("channel", lambda a, f=f: replaced(a, (1, f, 0), -1.0)) for f in (layout.OS, layout.OQ)),
+    ("channel", lambda a: replaced(a, (1, layout.OS, 0), 1e9)),
+    *(("number", lambda a, f=f: replaced(a, (1, f), -1)) for f in range(layout.NAME)),
+    *(("number", lambda a, f=f: replaced(a, (1, f), 2)) for f in (layout.WATCHED, layout.FLAG, layout.SHARE_FLAG)),
+    ("number", lambda a: replaced(a, (1, layout.SEEN), 10**6)),
+    ("number", lambda a: replaced(a, (1, layout.CHECK), 0)),
+    ("number", lambda a: replaced(a, (1, layout.SHARE_CHECK), 0)),
+    *(("share", lambda a, v=v: replaced(a, (1, layout.SN), v)) for v in (np.nan, np.inf)),
+    *(("share", lambda a, v=v: replaced(a, (1, layout.HR), v)) for v in (np.nan, 0.0, -1.0)),
+    *(("centre", lambda a, v=v: replaced(a, (0, 0), v)) for v in (np.nan, np.inf, 1e200)),
+]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGED)
+def test_a_damaged_state_is_refused(whole, name, damage):
+    header, arrays = unpack(whole[1].state(), KIND, REVISION)
+    with pytest.raises(StateError):
+        DriftWatch.from_state(pack(KIND, REVISION, header, {**arrays, name: damage(arrays[name])}))
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        *(("dimension", value) for value in (0, -1, 1, 3, 2.0, "2", None, True, 10**9)),
+        *(("parameters", value) for value in (None, [], "step", {"none": 1}, {"step": 0}, {"step": "x"}, {"cells": 2})),
+        ("parameters", {"rarity": 1e30}),
+        ("parameters", {"hold": 1.5}),
+    ],
+)
+def test_a_header_of_no_watch_is_refused(whole, member, value):
+    header, arrays = unpack(whole[1].state(), KIND, REVISION)
+    with pytest.raises(StateError):
+        DriftWatch.from_state(pack(KIND, REVISION, {**header, member: value}, arrays))
+
+
+def test_any_member_may_be_missing_only_in_a_damaged_state(whole):
+    header, arrays = unpack(whole[1].state(), KIND, REVISION)
+    for name in arrays:
+        with pytest.raises(StateError):
+            DriftWatch.from_state(pack(KIND, REVISION, header, {key: arrays[key] for key in arrays if key != name}))
+    for name in header:
+        with pytest.raises(StateError):
+            DriftWatch.from_state(pack(KIND, REVISION, {key: header[key] for key in header if key != name}, arrays))
+
+
+def test_a_state_with_other_numbers_is_refused_or_goes_on(whole):
+    """Whatever a checksum calls whole: nothing is read or written beyond an array, and the state is kept."""
+    header, arrays = unpack(whole[1].state(), KIND, REVISION)
+    rng = np.random.default_rng(3)
+    X, where = stream(600, seed=4)
+    values = {np.dtype("f8"): (-1.0, 0.0, 0.3, 1e9, 1e-300, 1e300), np.dtype("i8"): (0, -1, 1, 3, 2**31, 2**62)}
+    taken = 0
+    for _ in range(300):
+        name = str(rng.choice(list(arrays)))
+        place = tuple(int(rng.integers(size)) for size in arrays[name].shape)
+        value = rng.choice(values[arrays[name].dtype])
+        other = {**arrays, name: replaced(arrays[name], place, value)}
+        try:
+            watch = DriftWatch.from_state(pack(KIND, REVISION, header, other))
+        except StateError:
+            continue
+        taken += 1
+        learn(watch, X, where)
+    assert 50 < taken < 300

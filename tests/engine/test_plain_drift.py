@@ -1,0 +1,82 @@
+"""The drift watch against its specification in plain Python: rows and state to the last bit."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.engine.plain_drift import FIELDS, NUMBERS, SHARE, PlainDrift
+from tests.engine.watched import clusters_at, watched
+
+
+def stream(seed, d, n=5_120, k=3, **given):
+    """Return records about k centres that change in many ways, with clusters that come, go and change their ids."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((k, d)) * 4.0
+    where = rng.integers(k, size=n)
+    X = centres[where] + 0.1 * rng.standard_normal((n, d))
+    X[1200:2000, 0] += 0.3 * rng.standard_normal()
+    X[2600:3000] = centres[where[2600:3000]] + 0.02 * rng.standard_normal((400, d))
+    late = rng.random(n) < 0.5
+    late[:3400] = False
+    X[late], where[late] = centres[0] + 0.1 * rng.standard_normal((late.sum(), d)), 0
+    if d > 1:
+        X[:, 1] += 0.2 * np.sin(np.arange(n) / 40.0)
+    if d > 2:
+        X[:, 2] = 0.25
+        X[:, 3] = np.round(X[:, 3], 1)
+    X[rng.integers(n, size=40)] *= 1e6
+    X[1000:4000:7] = X[999]
+    at, cluster, size, centre = [], [], [], []
+    for t in range(512, n + 1, 512):
+        for c in range(k if t < 3000 else k - 1):
+            at.append(t)
+            cluster.append(c + 10 * (t > 2000))
+            size.append(int((where[:t] == c).sum()) // 50)
+            centre.append(centres[c])
+    return {
+        "X": X,
+        "answer": np.where(rng.random(n) < 0.05, -1, where + 10 * (np.arange(n) > 2000)),
+        "offset": np.arange(n) * 3 + 7,
+        "params": json.dumps(given),
+        "cluster_at": np.array(at),
+        "cluster_id": np.array(cluster),
+        "cluster_size": np.array(size),
+        "cluster_centre": np.array(centre),
+    }
+
+
+@pytest.mark.parametrize(
+    ("seed", "d", "given"),
+    [
+        (1, 1, {}),
+        (2, 2, {"rarity": 100.0, "hold": 64}),
+        (3, 2, {"ordinary": 1, "hold": 64, "step": 1.0}),
+        (4, 2, {"cells": 0}),
+        (5, 5, {"cells": 2, "rarity": 1e3}),
+        (6, 5, {"step": 0.2, "hold": 100, "ordinary": 1}),
+    ],
+)
+def test_rows_and_state_are_those_of_the_specification(seed, d, given):
+    data = stream(seed, d, **given)
+    plain = PlainDrift(d, **given)
+    for t, (x, answer, offset) in enumerate(zip(data["X"], data["answer"], data["offset"], strict=True), start=1):
+        plain.learn([float(each) for each in x], int(answer), int(offset))
+        if t % 512 == 0:
+            plain.look(clusters_at(data, t))
+    rows, watch = watched(data)
+    expected = np.array([row + [0.0] * (11 - len(row)) for row in plain.rows])
+    np.testing.assert_array_equal(rows, expected)
+    assert len({row[0] for row in plain.rows}) == 3
+    state = watch._state
+    assert state.head.tolist() == [
+        *(plain.t, plain.opened, plain.start, plain.seq, len(plain.centres), plain.rebuild),
+        *(plain.moved, plain.rates, plain.gone, plain.next),
+    ]
+    for k, unit in enumerate(plain.units):
+        channel = np.array([[float(getattr(c, name)) for c in unit.channels] for name in FIELDS])
+        np.testing.assert_array_equal(state.channel[k], channel)
+        if k:
+            np.testing.assert_array_equal(state.share[k], [float(getattr(unit.share, name)) for name in SHARE])
+            assert state.number[k].tolist() == [int(getattr(unit.number, name)) for name in NUMBERS]
+        np.testing.assert_array_equal(state.mark[k, :, :, 0], unit.marks)

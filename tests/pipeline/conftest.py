@@ -1,0 +1,21 @@
+"""Every test of the pipeline runs in a folder of its own, and no variable of the environment is a setting."""
+
+import os
+from functools import partial
+
+import pytest
+
+from tests.pipeline.commands import run
+
+
+@pytest.fixture(autouse=True)
+def _nothing_set(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("RESONANCE_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """The command line, which returns its exit code."""
+    return partial(run, monkeypatch)

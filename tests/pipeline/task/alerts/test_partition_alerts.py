@@ -1,0 +1,282 @@
+"""Alerts of a partition task: where they open and clear, what they say, and that they depend on the log alone."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
+from resonance.pipeline.task.alerts.drift_rules import transitions
+from resonance.pipeline.task.alerts.open_alerts import OpenAlerts
+from resonance.pipeline.task.model.learn_result import LearnResult
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.schemas import load_schema
+
+from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, run, settings, states, task, value_of
+
+BROKEN = b"d3"
+CAREFUL: dict[str, Any] = {"engine__landmarks": None, "engine__memory": None, "engine__expire_records": None}
+"""The engine's own defaults in place of `FORGETFUL`."""
+
+
+def given(**changed: Any) -> Any:
+    return settings(**{"stream": "key", "alerts__dead_letters_window": 100, **CAREFUL, **changed})
+
+
+def devices(
+    count: int = 5, rounds: int = 650, broken: int = 350, seed: int = 0, factor: float = 12.0, gap: int = 1_000
+) -> list[Record]:
+    """Records of some devices in turn; one breaks and is mended, one sends nothing for a while, some are no use."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(1.0, 9.0, (count, 3, 3))
+    log = []
+    for turn in range(rounds):
+        for device in rng.permutation(count).tolist():
+            offset = len(log) + len(log) // 60
+            row = centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))
+            if device == 3 and broken <= turn < broken + 100:
+                row = row * factor * np.exp(0.5 * rng.normal(size=3))
+            key = b"d%d" % device
+            if device == 1 and 200 <= turn < 300:
+                key = b"d0"
+            value = b"{" if 260 <= turn < 280 else value_of(row.tolist(), id=f"r{offset}")
+            log.append(Record(TOPIC, 0, offset, STAMP + gap * turn, key, value))
+    return log
+
+
+LOG = devices()
+
+
+def alerts_of(outputs: Outputs) -> list[tuple[str, str, str | None]]:
+    return [(alert["kind"], alert["rule"], alert["stream"]) for alert in payloads(outputs.alerts)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> Outputs:
+    return run(task(given()), LOG)
+
+
+def test_what_opens_and_clears(whole: Outputs) -> None:
+    assert alerts_of(whole) == [
+        ("opened", "silent", "p0:d1"),
+        ("opened", "dead_letters", None),
+        ("cleared", "dead_letters", None),
+        ("cleared", "silent", "p0:d1"),
+        ("opened", "unlike", "p0:d3"),
+        ("cleared", "unlike", "p0:d3"),
+    ]
+    silent, dead, *_ = payloads(whole.alerts)
+    assert silent["key"] == "resonance/silent/p0:d1/1/0"
+    assert silent["text"] == "p0:d1 has had no record for 60 s; usually one comes every 1 s"
+    assert dead["key"] == "resonance/dead_letters/features[0]/1/0"
+    assert dead["text"] == "6 of the last 100 records of features[0] are dead letters"
+    for opened, cleared in zip(payloads(whole.alerts)[4::2], payloads(whole.alerts)[5::2], strict=True):
+        assert opened["key"] == cleared["key"]
+        assert opened["since"] == opened["time"] == cleared["since"] < cleared["time"]
+
+
+def test_every_message_keeps_the_schema_and_is_keyed_by_its_alert(whole: Outputs) -> None:
+    validator = Draft202012Validator(load_schema("alert"), format_checker=Draft202012Validator.FORMAT_CHECKER)
+    for message, alert in zip(whole.alerts, payloads(whole.alerts), strict=True):
+        validator.validate(alert)
+        assert message.key == alert["key"].encode()
+        assert dict(message.headers)["ce_type"] == b"resonance.alert.v1"
+    ids = [dict(message.headers)["ce_id"] for message in whole.alerts]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_messages_of_a_stream_are_numbered_without_gaps(whole: Outputs) -> None:
+    numbers: dict[str | None, list[int]] = {}
+    for alert in payloads(whole.alerts):
+        numbers.setdefault(alert["stream"], []).append(alert["seq"])
+    assert numbers == {"p0:d1": [0, 1], None: [0, 1], "p0:d3": [0, 1]}
+
+
+@pytest.mark.parametrize("size", [1, 77])
+def test_the_cuts_of_batches_change_nothing(whole: Outputs, size: int) -> None:
+    worker, other = task(given()), task(given())
+    assert run(worker, LOG, size).alerts == whole.alerts
+    run(other, LOG)
+    assert states(worker) == states(other)
+
+
+@pytest.mark.parametrize("first", range(7, len(LOG), 211))
+def test_a_restore_at_any_record_goes_on_bit_for_bit(whole: Outputs, first: int) -> None:
+    held = Held(task(given()))
+    found = []
+    for start in (0, first, first + 150):
+        stop = {0: first, first: first + 150}.get(start, len(LOG))
+        found += held.task.process(LOG[start:stop]).alerts
+        held.read = min(stop, len(LOG))
+        # Some of the streams alone, so that a restart reads records again.
+        held.write(held.task.pending(everything=True)[::2], LOG[held.read - 1].offset + 1)
+        held.restore(PartitionTask(given(), TOPIC, 0), LOG, 64)
+    assert found == whole.alerts
+
+
+def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    worker = task(given())
+    worker.learn_silently(LOG[:cut])
+    outputs = worker.process(LOG[cut:])
+    assert alerts_of(outputs) == [("opened", "unlike", "p0:d3"), ("cleared", "unlike", "p0:d3")]
+    opened, cleared = payloads(outputs.alerts)
+    assert opened["cause"]["source"]["offset"] == LOG[cut].offset
+    assert opened["since"] < opened["time"]
+    assert (opened["seq"], cleared["seq"]) == (0, 1)
+    # A restart behind that record does not emit it again.
+    held = Held(task(given()))
+    held.task.learn_silently(LOG[:cut])
+    held.task.process(LOG[cut : cut + 5])
+    held.read = cut + 5
+    held.write(held.task.pending(everything=True), LOG[cut + 4].offset + 1)
+    held.restore(task(given()), LOG)
+    assert alerts_of(held.task.process(LOG[cut + 5 :])) == [("cleared", "unlike", "p0:d3")]
+
+
+def test_emit_from_keeps_alerts_back() -> None:
+    outputs = run(task(given(emit_from="2023-11-14T22:19:50Z")), LOG, 100)
+    assert alerts_of(outputs) == [("opened", "unlike", "p0:d3"), ("cleared", "unlike", "p0:d3")]
+
+
+def test_a_new_version_clears_what_was_open_of_the_model() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    worker = task(given())
+    worker.process(LOG[:cut])
+    fresh, snapshots, state = task(given(engine__memory=5001)), list(worker.states()), worker.partition_state()
+    fresh.restore_partition(state)
+    for snapshot in snapshots:
+        fresh.restore(snapshot, new_version=True)
+    cleared, *_ = payloads(fresh.process(LOG[cut : cut + 20]).alerts)
+    assert (cleared["kind"], cleared["rule"], cleared["version"]) == ("cleared", "unlike", 1)
+    assert cleared["evidence"] == {"ended": 1.0}
+
+
+def test_without_rules_there_are_no_alerts_and_no_state() -> None:
+    rules = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
+    off = given(**{f"alerts__{rule}": False for rule in rules})
+    worker = task(off)
+    assert run(worker, LOG[:500]).alerts == []
+    assert worker.model("p0:d1").alerts is None
+    assert "alerts" not in orjson.loads(worker.partition_state())
+    held = Held(task(given()))
+    held.task.process(LOG[:500])
+    held.write(held.task.pending(everything=True), 500)
+    held.restore(task(off), LOG)
+    assert held.task.model("p0:d1").alerts is None
+
+
+def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    held = Held(task(given()))
+    held.task.process(LOG[:cut])
+    held.read = cut
+    held.write(held.task.pending(everything=True), LOG[cut - 1].offset + 1)
+    held.restore(task(given(alerts__unlike=False)), LOG)
+    assert alerts_of(held.task.process(LOG[cut:])) == [("cleared", "unlike", "p0:d3")]
+
+
+def test_the_open_alerts_are_counted_by_rule() -> None:
+    worker = task(given())
+    worker.process([record for record in LOG if record.timestamp < STAMP + 275_000])
+    assert worker.health.open_alerts == {"silent": 1, "dead_letters": 1}
+    assert worker.health.alerts == {"silent": 1, "dead_letters": 1}
+
+
+def test_a_new_cluster_that_takes_many_records_is_named() -> None:
+    rng = np.random.default_rng(1)
+    centres = rng.uniform(1.0, 9.0, (5, 3))
+    log = []
+    for i in range(3_000):
+        is_new = i >= 2_000 and rng.random() < 0.3
+        row = centres[4 if is_new else rng.integers(4)] * (1.0 + 0.03 * rng.normal(size=3))
+        log.append(Record(TOPIC, 0, i, STAMP + 1_000 * i, None, value_of(row.tolist())))
+    whole = run(task(given(stream="partition")), log)
+    opened = [alert for alert in payloads(whole.alerts) if alert["rule"] == "new_cluster"]
+    emerged = [event["cluster"] for event in payloads(whole.cluster_events) if event["kind"] == "emerged"]
+    assert [(alert["kind"], alert["cluster"]) for alert in opened] == [("opened", emerged[-1])]
+    assert 2_000 < opened[0]["cause"]["source"]["offset"] < 2_400
+    assert run(task(given(stream="partition")), log, 3).alerts == whole.alerts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [12.0, 0.15])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed: int, factor: float) -> None:
+    rng = np.random.default_rng(seed)
+    centres, broken = rng.uniform(10.0, 100.0, (40, 3, 3)), int(rng.integers(40))
+    log, counts = [], dict.fromkeys(range(40), 0)
+    for turn in range(1_100):
+        for device in rng.permutation(40).tolist():
+            row = centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))
+            if device == broken and turn >= 1_000:
+                row = row * factor * np.exp(0.5 * rng.normal(size=3))
+            counts[device] += 1
+            log.append(Record(TOPIC, 0, len(log), STAMP + len(log), b"d%d" % device, value_of(row.tolist())))
+    outputs = run(task(given(engine__min_cluster_records=None, prepare__warmup_records=None)), log, 2_000)
+    opened = [alert for alert in payloads(outputs.alerts) if alert["kind"] == "opened"]
+    assert {alert["stream"] for alert in opened} == {f"p0:d{broken}"}
+    assert {"unlike"} <= {alert["rule"] for alert in opened} <= {"unlike", "drift_open"}
+    assert opened[0]["cause"]["source"]["offset"] >= 40 * 1_000
+
+
+def change(kind: str, *units: tuple[int, int, bool, float, float]) -> Any:
+    names = ("unit", "cluster", "share", "share_before", "share_after")
+    return SimpleNamespace(kind=kind, units=[SimpleNamespace(**dict(zip(names, own, strict=True))) for own in units])
+
+
+DRIFT = change("drift", (0, -1, False, 1, 1), (1, 2, True, 0.1, 0.2), (2, 3, True, 0.1, 0.01), (3, 4, True, 0.1, 0.15))
+
+
+@pytest.mark.parametrize("cuts", [(50,), (11, 30, 50), tuple(range(1, 51))])
+def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts: tuple[int, ...]) -> None:
+    worker = task(given(stream="partition"))
+    worker.process([record for record in LOG[:400] if record.value != b"{"])
+    model: Any = worker.model("p0")
+    log = [record._replace(offset=10_000 + i) for i, record in enumerate(LOG[:50])]
+    drift, outputs = {10: DRIFT, 29: change("settled"), 40: DRIFT, 45: change("recovered")}, Outputs()
+    start = 0
+    for stop in cuts:
+        batch = worker._features.decode(log[start:stop])
+        own = [(at - start, phase) for at, phase in drift.items() if start <= at < stop]
+        texts, alerts = worker._learner.texts_of(model), worker._alerts
+        assert alerts is not None
+        alerts.learned(model, batch, LearnResult(), texts, outputs, suppressed=False, drift=own)
+        start = stop
+    messages = payloads(outputs.sort().alerts)
+    rules = [("drift_open", None), ("share", "p0/1/2"), ("share", "p0/1/3")]
+    found = [(one["cause"]["source"]["offset"], one["kind"], one["rule"], one.get("cluster")) for one in messages]
+    assert found == [
+        (10_000 + at, kind, *rule)
+        for at, kind in ((10, "opened"), (29, "cleared"), (40, "opened"), (45, "cleared"))
+        for rule in rules
+    ]
+    assert messages[1]["text"] == "p0/1/2 has another share of its stream: 10 % before, 20 % now"
+
+
+def test_the_rules_on_drift_are_switched_one_by_one() -> None:
+    for share, drift_open in ((True, False), (False, True)):
+        found = transitions(OpenAlerts(), DRIFT, str, share=share, drift_open=drift_open)
+        assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
+
+
+def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
+    records = [Record(TOPIC, 0, offset, 0, None, b"") for offset in range(400)]
+    dead = [*range(100, 130, 2), *range(300, 306)]
+    whole = DeadLetterShare(100, 0.1).take(records, dead)
+    assert whole == [(120, True, 11), (218, False, 5)]
+    share = DeadLetterShare(100, 0.1)
+    found = []
+    for start in range(0, 400, 7):
+        part = records[start : start + 7]
+        found += [
+            (start + at, *rest) for at, *rest in share.take(part, [d - start for d in dead if 0 <= d - start < 7])
+        ]
+        fresh = DeadLetterShare(100, 0.1)
+        fresh.restore(orjson.loads(orjson.dumps(share.state())))
+        assert fresh.take(part, []) == []
+        share = fresh
+    assert found == whole

@@ -1,0 +1,199 @@
+"""Changes of the data through the partition task: events, their numbers, and the state that they follow from."""
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.schemas import load_schema
+
+from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restored, run, task
+
+NAMES = ["cpu", "latency_ms", "payload_kb"]
+CENTRES = np.array([[0.2, 100.0, 4.0], [0.5, 300.0, 9.0], [0.8, 500.0, 30.0]])
+SPREADS = np.array([0.02, 10.0, 1.0])
+
+
+def given(**changes: Any) -> Settings:
+    common = {"input.topics": [TOPIC], "stream": "partition", "input.features": NAMES}
+    return Settings.of({**common, **{name.replace("__", "."): value for name, value in changes.items()}})
+
+
+def log_of(n: int, moved: float = 6.0, change: int = 4_000, keys: int = 0, first: int = 0) -> list[Record]:
+    """Return records of three groups, of which the second takes longer from one record on, by some spreads."""
+    rng = np.random.default_rng(1)
+    own = rng.integers(3, size=n)
+    X = CENTRES[own] + SPREADS * rng.normal(size=(n, 3))
+    X[change:, 1] += np.where(own[change:] == 1, moved * SPREADS[1], 0.0)
+    log = []
+    for i, row in enumerate(X.tolist()):
+        value = orjson.dumps(dict(zip(NAMES, row, strict=True))) if i % 401 != 7 else b"{}"
+        key = b"key%d" % (i % keys) if keys else None
+        log.append(Record(TOPIC, 0, first + i, STAMP + 10 * i, key, value))
+    return log
+
+
+def drifts(settings: Settings, log: list[Record], size: int = 700) -> list[dict[str, Any]]:
+    return payloads(run(task(settings), log, size).drift_events)
+
+
+def test_a_change_is_one_event_with_its_cluster_its_feature_and_its_beginning():
+    log = log_of(7_000)
+    events = drifts(given(), log)
+    validator = Draft202012Validator(load_schema("drift_event"))
+    for event in events:
+        validator.validate(event)
+    drift, settled = events
+    assert (drift["kind"], drift["seq"], drift["detector"], drift["scope"]) == ("drift", 0, "watch", "cluster")
+    assert drift["value"] > drift["threshold"]
+    assert 4_000 < drift["cause"]["source"]["offset"] < 4_300
+    assert 3_800 < drift["since"]["offset"] <= 4_040
+    assert drift["since"]["time"].startswith("2023-11-14T22:13:5")
+    (unit,) = drift["units"]
+    assert unit["cluster"] == drift["cluster"]
+    assert unit["change"][0] == "moved"
+    feature = unit["features"][0]
+    assert (feature["feature"], feature["change"]) == (drift["feature"], "moved") == ("latency_ms", "moved")
+    assert feature["before"] == pytest.approx(300.0, abs=2.0)
+    assert feature["after"] == pytest.approx(360.0, abs=8.0)
+    assert feature["spread"] == pytest.approx(10.0, rel=0.15)
+    assert feature["shift"] == pytest.approx(6.0, rel=0.2)
+    assert (settled["kind"], settled["seq"], settled["opened"]) == ("settled", 1, 0)
+    assert settled["units"][0]["features"][0]["after"] == pytest.approx(360.0, abs=3.0)
+    answered = [a for a in payloads(run(task(given()), log, 700).assignments) if a["cluster"] == drift["cluster"]]
+    assert np.mean([orjson.loads(log[a["source"]["offset"]].value or b"")["cpu"] for a in answered]) < 0.6
+
+
+def test_a_change_that_goes_back_has_recovered_and_a_steady_stream_is_silent():
+    there, back = log_of(7_000, change=4_000), log_of(10_000, change=10_000)
+    events = drifts(given(), there[:5_500] + back[5_500:])
+    assert [event["kind"] for event in events] == ["drift", "settled", "drift", "settled"] or [
+        event["kind"] for event in events
+    ] == ["drift", "settled", "drift", "recovered"]
+    assert drifts(given(), log_of(12_000, moved=0.0)) == []
+
+
+@pytest.mark.parametrize("changes", [{}, {"stream": "key"}, {"engine__name": "caea"}, {"prepare__project": 2}])
+def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_same(changes: dict[str, Any]):
+    settings = given(**changes, snapshots__records=300)
+    log = log_of(6_000, keys=2 if "stream" in changes else 0, first=10)
+    _, expected = alike(settings, log, (29, 1_000), (150, 2_048, 4_101))
+    assert payloads(expected.drift_events)
+
+
+def held(worker: Any) -> list[Any]:
+    """The snapshots of every stream of a task."""
+    return list(worker.states())
+
+
+def test_records_that_are_learned_silently_are_watched_and_not_told():
+    log = log_of(7_000)
+    expected = drifts(given(), log)
+    silent = task(given())
+    silent.learn_silently(log[:4_400])
+    later = payloads(run(silent, log[4_400:], 500).drift_events)
+    assert [event["kind"] for event in later] == ["settled"]
+    assert later == expected[1:]
+
+
+def test_other_settings_of_the_watch_begin_it_anew_and_keep_the_model():
+    log = log_of(6_000)
+    worker = task(given())
+    run(worker, log[:3_900], 500)
+    for changes in ({"drift__detect": False}, {"drift__step": 1.0}):
+        fresh = restored(given(**changes), worker.partition_state(), held(worker))
+        model: StreamModel = fresh.model("p0")
+        assert model.engine.state() == worker.model("p0").engine.state()
+        assert (model.drift is None) if "drift__detect" in changes else model.drift is not None
+        # What began 3,900 records in has no baseline before the change.
+        assert payloads(run(fresh, log[3_900:], 500).drift_events) == []
+    assert payloads(run(worker, log[3_900:], 500).drift_events)
+
+
+def test_values_are_told_in_the_units_of_the_input_whatever_was_done_to_them():
+    log = log_of(6_000, moved=8.0)
+    for changes in ({"prepare__log1p": ["latency_ms"]}, {"prepare__scale": "none"}, {"prepare__project": 3}):
+        event = drifts(given(**changes), log)[0]
+        by_name = {each["feature"]: each for each in event["units"][0]["features"]}
+        assert by_name["latency_ms"]["before"] == pytest.approx(300.0, rel=0.1), changes
+        assert by_name["latency_ms"]["after"] > 340.0, changes
+
+
+def test_sparse_records_are_not_watched():
+    settings = given(engine__name="sa_art", input__features=None, input__sparse="x")
+    assert settings.drift_parameters is None
+
+
+def event_of(**members: Any) -> Any:
+    since = {"offset": 2_118, "time": "2026-01-05T08:00:10.590Z"}
+    return {
+        "kind": "drift", "stream": "p2", "scope": "cluster", "since": since, "units": [],
+        "cause": {"source": {"offset": 2_613}}, **members,
+    }  # fmt: skip
+
+
+MOVED = {"feature": "latency_ms", "change": "moved", "before": 764.1, "after": 803.0, "spread": 24.4, "shift": 1.6}
+WIDER = {"feature": "cpu", "change": "widened", "before": 1.0, "after": 1.0, "spread": 1.0, "shift": 0.0, "ratio": 1.7}
+SINCE = ", since about record 2,118 (08:00:10), seen at 2,613"
+
+
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (
+            event_of(units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
+            f"p2/1/4 moved: latency_ms 764 -> 803 (+1.6 spreads){SINCE}",
+        ),
+        (
+            event_of(continues=3, units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
+            f"p2/1/4 goes on moving: latency_ms 764 -> 803 (+1.6 spreads){SINCE}",
+        ),
+        (
+            event_of(units=[{"cluster": None, "change": ["widened"], "features": [WIDER]}], scope="stream"),
+            f"p2 widened: cpu varies 1.7 times as much{SINCE}",
+        ),
+        (
+            event_of(
+                units=[
+                    {
+                        "cluster": "p2/1/6",
+                        "change": ["moved", "more"],
+                        "features": [MOVED],
+                        "share": {"before": 0.13, "after": 0.25},
+                    },
+                    {"cluster": "p2/1/7", "change": ["together"], "features": []},
+                ]
+            ),
+            "p2 has more of p2/1/6, 13 % -> 25 %, and it moved: latency_ms 764 -> 803 (+1.6 spreads); "
+            f"and 1 more{SINCE}",
+        ),
+        (
+            event_of(
+                units=[
+                    {
+                        "cluster": "p0/1/5",
+                        "change": ["fewer"],
+                        "features": [],
+                        "share": {"before": 0.11, "after": 0.001},
+                    }
+                ]
+            ),
+            f"p0/1/5 has gone silent: 11 % -> 0 %{SINCE}",
+        ),
+        (
+            event_of(kind="settled", units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
+            "p2/1/4 settled: latency_ms 764 -> 803 (+1.6 spreads); the baseline from here on",
+        ),
+        (
+            event_of(kind="recovered", opened=7, units=[{"cluster": "p2/1/4", "change": [], "features": []}]),
+            "p2/1/4 recovered: as before drift event 7 of p2",
+        ),
+    ],
+)
+def test_every_event_is_a_sentence(event: Any, sentence: str):
+    assert drift_sentence(event) == sentence

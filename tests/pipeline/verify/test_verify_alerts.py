@@ -1,0 +1,136 @@
+"""Alerts of whole deployments: written with the other outputs, compared by `verify`, listed while they are open."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import pytest
+from resonance.pipeline.cli import alerts as command
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.replay.sinks import FILES
+from resonance.pipeline.watch.open_alerts import OpenAlertTable
+
+from tests.pipeline.commands import run
+from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
+from tests.pipeline.memory_deployment import rekeyed as both_hops
+from tests.pipeline.repartition.two_hops import ROUTES
+from tests.pipeline.streams import TOPIC
+
+EAGER = {"alerts__unconfirmed_records": 100, "alerts__dead_letters_window": 20, "alerts__dead_letters_share": 0.2}
+ALERTS = "resonance.alerts"
+
+
+def spoil(log: list[Record], offsets: Iterable[int]) -> None:
+    for offset in offsets:
+        log[offset] = log[offset]._replace(value=b'{"cpu": "much"}')
+
+
+@pytest.fixture
+def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
+    """One partition that is spoiled for a while; a worker is killed after a commit without a snapshot."""
+    made = MemoryDeployment(monkeypatch, **EAGER)
+    spoil(made.logs[TOPIC, 0], range(220, 240))
+    made.work(150, everything=True, archive=True)
+    made.work(230, snapshots=False)
+    made.work(450, archive=True)
+    made.work(600)
+    return made
+
+
+def payloads(records: Iterable[Any]) -> list[dict[str, Any]]:
+    return [orjson.loads(record.value) for record in records]
+
+
+def test_a_deployment_with_crashes_is_identical_and_its_alerts_count(deployment: MemoryDeployment) -> None:
+    recorded = payloads(deployment.recorded("alerts"))
+    assert [(alert["kind"], alert["rule"]) for alert in recorded] == [
+        ("opened", "dead_letters"),
+        ("cleared", "dead_letters"),
+    ]
+    verdict = deployment.verify()
+    assert verdict.identical
+    assert verdict.as_json()["alerts"] == 2
+    assert deployment.verify(begin="470").identical
+
+
+def test_a_changed_alert_is_found(deployment: MemoryDeployment) -> None:
+    record = deployment.recorded("alerts")[0]
+    deployment.replace("alerts", 0, value=record.value.replace(b'"critical"', b'"info"'))
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.kind, difference.what) == ("alerts", "other")
+    assert difference.members == [("severity", "info", "critical")]
+
+
+def test_alerts_of_rekeyed_streams_are_raised_where_they_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = both_hops(monkeypatch, **EAGER)
+    for partition in range(2):
+        log = made.logs[TOPIC, partition]
+        # The country is the stream's, so the first stage has no use for the rest of the record.
+        spoiled = (record._replace(value=record.value.replace(b'"cpu":', b'"gpu":')) for record in log[200:300])
+        log[200:300] = list(spoiled)
+    for _ in range(3):
+        made.turn(0.6, everything=True)
+    made.turn()
+    found = payloads(record for part in range(3) for record in made.recorded("alerts", part))
+    assert {(alert["kind"], alert["rule"]) for alert in found} >= {("opened", "dead_letters")}
+    assert {alert["cause"]["source"]["topic"] for alert in found} == {TOPIC}
+    assert made.verify().identical
+
+
+def test_alerts_of_keyed_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MemoryDeployment(monkeypatch, routes=2, **{**KEYED, **EAGER})
+    spoil(made.logs[TOPIC, 0], range(220, 240))
+    for _ in range(3):
+        made.turn(0.6, everything=True)
+    made.turn()
+    found = payloads(record for part in range(2) for record in made.recorded("alerts", part))
+    assert ("opened", "dead_letters") in [(alert["kind"], alert["rule"]) for alert in found]
+    assert ROUTES not in {alert["cause"]["source"]["topic"] for alert in found}
+    assert made.verify().identical
+
+
+def test_the_rules_alone_are_counted_and_nothing_is_written(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
+    before = {at: len(log) for at, log in deployment.logs.items()}
+    assert run(monkeypatch, "replay", "--rules-only", "--processes", "1") == 0
+    printed = capsys.readouterr()
+    assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
+    assert "1 alerts opened in 600 records" in printed.err
+    assert {at: len(log) for at, log in deployment.logs.items()} == before
+
+
+def test_rules_only_writes_nowhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(monkeypatch, "replay", "--topics", "features", "--rules-only", "--output", "x")
+        == ConfigurationError.exit_code
+    )
+    assert "leave --output and --to-name out" in capsys.readouterr().err
+    assert FILES["alerts"] == "alerts.jsonl"
+
+
+def test_open_alerts_are_listed_until_they_clear(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
+    monkeypatch.setattr(command, "ClusterAdmin", lambda *_: None)
+    monkeypatch.setattr(command, "partitions_of", lambda *_: [(ALERTS, 0)])
+    monkeypatch.setattr(command, "LogReader", lambda *_: deployment)
+    assert run(monkeypatch, "alerts") == 0
+    assert "no alert is open" in capsys.readouterr().err
+    deployment.logs[ALERTS, 0].pop()
+    assert run(monkeypatch, "alerts") == 0
+    assert "critical  dead_letters  5 of the last 20 records of features[0] are dead letters" in capsys.readouterr().out
+    assert run(monkeypatch, "alerts", "--json") == 0
+    (alert,) = orjson.loads(capsys.readouterr().out)["open"]
+    assert alert["rule"] == "dead_letters"
+
+
+def test_a_record_that_is_no_alert_is_left_out(deployment: MemoryDeployment) -> None:
+    table = OpenAlertTable()
+    deployment.append((ALERTS, 0), Message(None, b"[]", []))
+    deployment.append((ALERTS, 0), Message(None, None, []))
+    table.apply(deployment.recorded("alerts"))
+    assert (table.alerts(), table.foreign) == ([], 2)

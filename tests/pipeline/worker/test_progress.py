@@ -1,0 +1,108 @@
+"""What a worker says of its work while it runs."""
+
+import logging
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faust.types import TP
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Counts, DeadLetterExample
+from resonance.pipeline.worker.progress import Progress, models_of
+
+AT = TP("in", 0)
+MISSING = ("validate", "missing_feature")
+
+
+class Work:
+    """A running worker with one partition, its clock, and what its progress logged."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO)
+        self._log = caplog
+        self.now, self.end = 0.0, 0
+        self.dead: Counter[tuple[str, str]] = Counter()
+        self.examples: dict[tuple[str, str], DeadLetterExample] = {}
+        task = SimpleNamespace(health=SimpleNamespace(clusters=3))
+        self.partition: Any = SimpleNamespace(task=task, position=0, learned_again=None)
+        self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=SimpleNamespace(records=0))
+        consumer = SimpleNamespace(ends=lambda: {AT: self.end})
+        self.status: Any = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer)
+        self.progress = Progress(self.status, ["temp", "net.in"], lambda: self.now)
+
+    def step(self, seconds: float, records: int, dead: int = 0, end: int | None = None) -> list[str]:
+        """Let some seconds pass, and return what is said then."""
+        self.now += seconds
+        self.partition.position += records
+        self.processor.counters.records += records
+        self.end = self.partition.position if end is None else end
+        self.dead = self.dead + Counter({MISSING: dead})
+        self.partition.task.counts = Counts(dead_letters_by_stage=self.dead, dead_letter_examples=self.examples)
+        self._log.clear()
+        self.progress.look()
+        return [record.getMessage() for record in self._log.records]
+
+
+@pytest.fixture
+def work(caplog: pytest.LogCaptureFixture) -> Work:
+    return Work(caplog)
+
+
+def test_a_line_every_ten_seconds(work: Work) -> None:
+    assert work.step(4, 1_000, end=60_000) == []
+    assert work.step(6, 4_000, 250, end=60_000) == [
+        "5,000 records (500/s); 250 dead letters (250 missing_feature); 3 clusters; 55,000 records behind"
+    ]
+    assert work.step(9, 1_000, end=60_000) == []
+    assert work.step(1, 1_000, end=60_000) == [
+        "2,000 records (200/s); 0 dead letters; 3 clusters; 53,000 records behind"
+    ]
+
+
+def test_caught_up_is_said_once_and_silence_once(work: Work) -> None:
+    caught_up = "caught up: every record of the assigned partitions is answered"
+    assert work.step(5, 100, end=200) == []
+    assert work.step(1, 100) == [caught_up]
+    assert work.step(4, 100) == ["300 records (30/s); 0 dead letters; 3 clusters; nothing waits"]
+    assert work.step(10, 0) == ["0 records (0/s); 0 dead letters; 3 clusters; nothing waits"]
+    assert work.step(10, 0) == []
+    # A backlog of more than it works off between two lines.
+    assert work.step(1, 10, end=50_000) == []
+    assert work.step(1, 49_690) == [caught_up]
+
+
+def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Work) -> None:
+    work.examples[MISSING] = DeadLetterExample(7, "temp is missing; send it", b'{"tmp": 1, "net": {"in": 2}}')
+    assert work.step(1, 19, 19, end=1_000) == []
+    assert work.step(1, 21, 21) == [
+        "40 of the last 40 records are dead letters of class missing_feature; the first one, offset 7: temp is "
+        "missing; send it. The record has tmp, net.in (did you mean tmp?)",
+        "caught up: every record of the assigned partitions is answered",
+    ]
+    assert work.step(1, 100, 100) == []
+
+
+def test_some_dead_letters_and_those_of_a_restore_are_no_warning(work: Work) -> None:
+    work.partition.learned_again = Counts(dead_letters_by_stage=Counter({MISSING: 500}))
+    assert work.step(1, 100, 540, end=1_000) == []
+
+
+def test_nothing_is_said_before_it_runs(work: Work) -> None:
+    work.status.phase = "restoring"
+    assert work.step(60, 500, 500) == []
+
+
+@pytest.mark.parametrize(
+    ("stream", "topics", "said"),
+    [
+        ("partition", ["a"], "a model for each of 4 input partitions"),
+        ("topic", ["a"], "one model for all records"),
+        ("topic", ["a", "b"], "a model for each of 2 topics"),
+        ("key", ["a"], "a model for each key of the records, at most 10,000 in a partition"),
+        ("field:device.id", ["a"], "a model for each value of device.id in the records"),
+    ],
+)
+def test_the_start_says_how_many_models_there_will_be(stream: str, topics: list[str], said: str) -> None:
+    given = Settings.of({"input.topics": topics, "stream": stream})
+    assert f"stream = {stream}: {said}" in models_of(given, 4)
