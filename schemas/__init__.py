@@ -19,6 +19,7 @@ from resonance.schemas.drift_event import (
     UnitChange,
 )
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
+from resonance.schemas.subscriber import Output, OutputKind, Subscriber
 
 __all__ = [
     "SCHEMA_NAMES",
@@ -50,9 +51,12 @@ __all__ = [
     "EventGapError",
     "EventReason",
     "Header",
+    "Output",
+    "OutputKind",
     "SalientFeature",
     "SchemaName",
     "Source",
+    "Subscriber",
     "UnitChange",
     "dead_letter_headers",
     "describe_cluster",

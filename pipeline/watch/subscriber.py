@@ -9,7 +9,7 @@ keeps `positions`.
 
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from resonance.pipeline.errors import BrokerError
@@ -18,21 +18,10 @@ from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import right_refused, translated
 from resonance.pipeline.kafka.log_reader import headers_of
 from resonance.pipeline.records import Record
-
-REMEMBERED = 200_000
-"""Outputs that are recognised when they are repeated; repeats come within a worker's commit interval."""
+from resonance.schemas.repeats import REMEMBERED, Repeats
 
 BATCH = 2_000
 """Most outputs that one poll returns."""
-
-
-class OutputIdentity(NamedTuple):
-    """What two deliveries of one output have in common."""
-
-    topic: str
-    key: bytes | None
-    content: int
-    """Hash of value and headers."""
 
 
 class Subscriber:
@@ -55,8 +44,6 @@ class Subscriber:
     ----------
     positions : dict of (topic, partition) to int
         The next offset of each partition.
-    repeats : int
-        Outputs that came again.
     trouble : str
         Why the broker cannot be reached at the moment; empty while it can.
 
@@ -77,11 +64,9 @@ class Subscriber:
         compacted: Collection[str] = (),
     ) -> None:
         self.positions = dict(starts)
-        self.repeats = 0
         self.trouble = ""
-        self._remembered = remembered
         self._compacted = frozenset(compacted)
-        self._seen: dict[OutputIdentity, None] = {}
+        self._repeats = Repeats(remembered)
         self._client = dict(client)
         self._refusals = Refusals(self._client)
         self._consumer = Consumer(
@@ -142,6 +127,11 @@ class Subscriber:
                 raise BrokerError(f"{where} cannot be read: {problem.str()}")
         return found
 
+    @property
+    def repeats(self) -> int:
+        """Outputs that came again."""
+        return self._repeats.count
+
     def has_reached(self, ends: Mapping[tuple[str, int], int]) -> bool:
         """Whether everything below some offsets has been read."""
         return all(self.positions[at] >= end for at, end in ends.items())
@@ -151,14 +141,7 @@ class Subscriber:
             return True
         # The whole record counts: an assignment names its record and an event its number, but only the headers of a
         # dead letter say which record it was, and its ``ce_id``, if any, is the sender's.
-        identity = OutputIdentity(record.topic, record.key, hash((record.value, record.headers)))
-        if identity in self._seen:
-            self.repeats += 1
-            return False
-        self._seen[identity] = None
-        if len(self._seen) > self._remembered:
-            del self._seen[next(iter(self._seen))]
-        return True
+        return not self._repeats.has_seen((record.topic, record.key, record.value, record.headers))
 
     def _note(self, error: KafkaError) -> None:
         self._refusals.note(error)
