@@ -17,7 +17,7 @@ from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.positions import LATEST, Position, partitions_of, ranges_from
 from resonance.pipeline.watch import watch as watched
-from resonance.pipeline.watch.subscriber import Subscriber
+from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.watch import OUTPUTS, Filter, Watch, WatchedOutput
 
 PATIENCE = 10.0
@@ -34,7 +34,7 @@ TEXT = """Follow the outputs as they come.
 
 Answers, events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. It
 belongs to no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left
-out. How to write such a subscriber yourself: docs/data.md."""
+out. For your own programs: docs/consuming.md."""
 
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
@@ -89,9 +89,9 @@ def watch(
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
     compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
-    with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
+    with OutputReader(client, starts, group=group, compacted=compacted) as followed:
         hint = "; --from earliest shows what is there already" if begin == LATEST else ""
-        following = Watch(subscriber, settings.name, topics, wanted, say, hint)
+        following = Watch(followed, settings.name, topics, wanted, say, hint)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]

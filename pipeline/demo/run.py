@@ -21,7 +21,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
-from resonance.pipeline.watch.subscriber import Subscriber
+from resonance.pipeline.watch.output_reader import OutputReader
 from rich.console import Console
 
 TOPIC = "telemetry"
@@ -130,7 +130,7 @@ class _Demo:
     # The play
 
     def _play(
-        self, broker: EmbeddedBroker, follower: Subscriber, worker: WorkerProcess, outputs: Sequence[str]
+        self, broker: EmbeddedBroker, follower: OutputReader, worker: WorkerProcess, outputs: Sequence[str]
     ) -> None:
         """Send, follow, kill and restart, until every record is answered."""
         story, options = self._story, self._options
@@ -180,7 +180,7 @@ class _Demo:
         if count > 0:
             broker.flush()
 
-    def _receive(self, follower: Subscriber, outputs: Sequence[str], wait: float = 0.03) -> None:
+    def _receive(self, follower: OutputReader, outputs: Sequence[str], wait: float = 0.03) -> None:
         """Take over what has arrived; `outputs` are the topics of assignments, cluster events and drift events."""
         story = self._story
         taken = (
@@ -211,7 +211,7 @@ class _Demo:
             self._seconds = min(self._seconds, max(MIN_SECONDS, SENT_SECONDS - story.seconds))
             story.say("note", f"worker {worker.pid} answers; sending {self._rate():,.0f} records a second")
 
-    def _kill(self, worker: WorkerProcess, follower: Subscriber, outputs: Sequence[str]) -> None:
+    def _kill(self, worker: WorkerProcess, follower: OutputReader, outputs: Sequence[str]) -> None:
         """Kill the worker between the first answers to a burst and the commit that would close it."""
         story = self._story
         known, until = sum(story.answered), time.monotonic() + 1
@@ -238,7 +238,7 @@ class _Demo:
 
     # The verdict
 
-    def _judge(self, settings: Settings, follower: Subscriber) -> int:
+    def _judge(self, settings: Settings, follower: OutputReader) -> int:
         options, story, console = self._options, self._story, self._console
         expected = report.replay(settings, self._telemetry)
         assignments = report.compare([part.assignments for part in expected], self._assignments)
@@ -265,13 +265,13 @@ class _Demo:
         return 0 if all(each.exact for each in compared.values()) else DIFFERENT
 
 
-def follow(broker: EmbeddedBroker, topics: Sequence[str]) -> Subscriber:
-    """Return a subscriber to all partitions of output topics, from their beginning."""
+def follow(broker: EmbeddedBroker, topics: Sequence[str]) -> OutputReader:
+    """Return a reader of all partitions of output topics, from their beginning."""
     starts = dict.fromkeys(product(topics, range(PARTITIONS)), 0)
-    return Subscriber(broker.client_settings() | {"fetch.wait.max.ms": 50}, starts)
+    return OutputReader(broker.client_settings() | {"fetch.wait.max.ms": 50}, starts)
 
 
-def check_complete(follower: Subscriber, received: int) -> None:
+def check_complete(follower: OutputReader, received: int) -> None:
     """Raise `BrokerError` where outputs were dropped before they were read: its offsets have no gaps."""
     missing = sum(follower.positions.values()) - follower.repeats - received
     if missing > 0:

@@ -10,8 +10,8 @@ from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
-from resonance.pipeline.watch.subscriber import Subscriber
 from resonance.schemas import ClusterEventKind
 
 OUTPUTS: Final[Mapping[str, str]] = {
@@ -105,14 +105,14 @@ class Watch:
 
     def __init__(
         self,
-        subscriber: Subscriber,
+        reader: OutputReader,
         name: str,
         topics: Mapping[str, str],
         wanted: Filter,
         report: Callable[[str], None] = lambda _: None,
         hint: str = "",
     ) -> None:
-        self._subscriber = subscriber
+        self._reader = reader
         self._name = name
         self._topics = topics
         self._wanted = wanted
@@ -131,12 +131,12 @@ class Watch:
         `BrokerError` where a topic cannot be read.
         """
         moved = time.monotonic()
-        while ends is None or not self._subscriber.has_reached(ends):
-            records = self._subscriber.poll(LOOK_SECONDS)
+        while ends is None or not self._reader.has_reached(ends):
+            records = self._reader.poll(LOOK_SECONDS)
             if records:
                 moved = time.monotonic()
             elif ends is not None and time.monotonic() - moved > PATIENCE:
-                reason = self._subscriber.trouble or "no outputs came"
+                reason = self._reader.trouble or "no outputs came"
                 raise BrokerError(f"the broker gave nothing for {PATIENCE:g} s ({reason}); look at it, and start again")
             found = []
             for record in records:
@@ -171,8 +171,8 @@ class Watch:
         return output
 
     def _idle(self) -> None:
-        if self._subscriber.trouble:
-            self._say_once(f"the broker cannot be reached ({self._subscriber.trouble}); waiting for it")
+        if self._reader.trouble:
+            self._say_once(f"the broker cannot be reached ({self._reader.trouble}); waiting for it")
         elif not self.matched:
             if self._wanted.streams and self.streams and (missing := self._wanted.streams - self.streams):
                 self._say_once(f"{self._no_such_stream(missing)}; waiting for some")

@@ -7,7 +7,7 @@ import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Record
-from resonance.pipeline.watch.subscriber import Subscriber
+from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.watch import Filter, Watch, WatchedOutput, as_line
 from resonance.schemas import dead_letter_headers
 
@@ -158,11 +158,11 @@ def test_topics_without_anything_are_reported(monkeypatch, capsys, broker):
 def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
     broker.create(["later.assignments"])
     said = []
-    with Subscriber(broker.client_settings(), {("later.assignments", 2): 0}) as subscriber:
+    with OutputReader(broker.client_settings(), {("later.assignments", 2): 0}) as reader:
         topics = {"later.assignments": "assignments"}
-        batches = Watch(subscriber, "later", topics, Filter(), said.append, "; look back").batches()
+        batches = Watch(reader, "later", topics, Filter(), said.append, "; look back").batches()
 
-        def poll(timeout, poll=subscriber.poll):
+        def poll(timeout, poll=reader.poll):
             found = poll(0.02)
             if not found and len(said) == 1:
                 broker.append("later.assignments", 2, orjson.dumps(assignment(5)))
@@ -170,7 +170,7 @@ def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
                 broker.flush()
             return found
 
-        subscriber.poll = poll
+        reader.poll = poll
         (found,) = next(batches)
     assert found.payload["source"]["offset"] == 5
     assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it); look back"
@@ -194,8 +194,8 @@ def test_dead_letters_of_different_records_are_no_repeats_though_their_sender_ga
     for offset in (7, 7, 8):
         broker.append(topic, 1, b"{", headers=sent + dead_letter_headers("shop", text | {"offset": str(offset)}))
     broker.flush()
-    with Subscriber(broker.client_settings(), {(topic, 1): begin}) as subscriber:
-        dead_letters = [record for record in _records(subscriber, 3) if record.value == b"{"]
+    with OutputReader(broker.client_settings(), {(topic, 1): begin}) as reader:
+        dead_letters = [record for record in _records(reader, 3) if record.value == b"{"]
     assert [dict(each.headers)["shop.error.offset"] for each in dead_letters] == [b"7", b"8"]
 
 
@@ -204,14 +204,14 @@ def test_a_compacted_topic_may_say_again_what_it_said_before(broker):
     for value in (b"there", None, b"there"):
         broker.append(topic, 1, value, b"p1/1/0")
     broker.flush()
-    with Subscriber(broker.client_settings(), {(topic, 1): 0}, compacted=[topic]) as subscriber:
-        assert [record.value for record in _records(subscriber, 3)] == [b"there", None, b"there"]
+    with OutputReader(broker.client_settings(), {(topic, 1): 0}, compacted=[topic]) as reader:
+        assert [record.value for record in _records(reader, 3)] == [b"there", None, b"there"]
 
 
-def _records(subscriber, count):
+def _records(reader, count):
     found = []
     for _ in range(100):
-        found += subscriber.poll(0.2)
+        found += reader.poll(0.2)
         if len(found) >= count:
             break
     return found
@@ -224,10 +224,10 @@ def test_an_event_of_a_stranger_is_of_no_kind():
 
 def test_only_so_many_outputs_are_remembered(broker):
     starts = {("shop.assignments", partition): 0 for partition in range(PARTITIONS)}
-    with Subscriber(broker.client_settings(), starts, remembered=3) as subscriber:
-        while not subscriber.has_reached({("shop.assignments", 0): 5}):
-            subscriber.poll(0.1)
-        assert subscriber.repeats == 1
+    with OutputReader(broker.client_settings(), starts, remembered=3) as reader:
+        while not reader.has_reached({("shop.assignments", 0): 5}):
+            reader.poll(0.1)
+        assert reader.repeats == 1
 
 
 def line(kind, payload):

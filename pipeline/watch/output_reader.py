@@ -1,10 +1,8 @@
-"""A consumer of the outputs as a user's own program could be: this file holds everything that a subscriber must know.
+"""Reads output topics for `watch`, `alerts` and the demo: chosen partitions from chosen offsets, without a group.
 
-It reads committed records only (``isolation.level=read_committed``), so it never sees an output of an aborted
-transaction. With at-least-once delivery an output may come again with the same bytes in key, value and headers; the
-subscriber recognises it by them and drops it. Records of compacted topics are not dropped: there the newest value of a
-key counts, even where it repeats an earlier one. The subscriber joins no group: to continue where it stopped, a program
-keeps `positions`.
+It reads committed records only, so it never sees an output of an aborted transaction. With at-least-once delivery an
+output may come again with the same bytes in key, value and headers; it is recognised by them and dropped. Records of
+compacted topics are not dropped: there the newest value of a key counts, even where it repeats an earlier one.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +22,7 @@ BATCH = 2_000
 """Most outputs that one poll returns."""
 
 
-class Subscriber:
+class OutputReader:
     """Reads output topics, each output once.
 
     Parameters
@@ -49,7 +47,7 @@ class Subscriber:
 
     Examples
     --------
-    >>> with Subscriber({"bootstrap.servers": "localhost:9092"}, {("checkout.assignments", 0): 0}) as outputs:
+    >>> with OutputReader({"bootstrap.servers": "localhost:9092"}, {("checkout.assignments", 0): 0}) as outputs:
     ...     for record in outputs.poll(1.0):
     ...         print(orjson.loads(record.value)["cluster"])
     """
@@ -59,7 +57,7 @@ class Subscriber:
         client: Mapping[str, Any],
         starts: Mapping[tuple[str, int], int],
         *,
-        group: str = "resonance-subscriber",
+        group: str = "resonance-watch",
         remembered: int = REMEMBERED,
         compacted: Collection[str] = (),
     ) -> None:
