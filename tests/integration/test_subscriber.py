@@ -43,17 +43,18 @@ class Feed:
     """Records of a deployment with a model for each key, in parts."""
 
     def __init__(self, broker, partitions=2):
-        own = {"stream": "key", "engine.memory": 100, "engine.min_cluster_records": 5}
+        own = {"stream": "key", "input.id_path": "id", "engine.memory": 100, "engine.min_cluster_records": 5}
         self.deployment = Deployment(broker, partitions=partitions, settings=own)
         self._records = records(6000, partitions)
         self._producer = Producer({"bootstrap.servers": broker, "enable.idempotence": True})
-        self._sent = 0
 
-    def work(self, count):
+    def work(self, count, places=0):
+        """Let a worker process the next records, moved to other places; then it ends."""
         for _, (partition, key, value) in zip(range(count), self._records, strict=False):
-            self._producer.produce(self.deployment.input, value, key, partition)
+            record = json.loads(value)
+            moved = {**record, "features": [value + places for value in record["features"]]}
+            self._producer.produce(self.deployment.input, json.dumps(moved), key, partition)
         assert self._producer.flush(20) == 0
-        self._sent += count
         with self.deployment.worker() as worker:
             worker.wait_for(lambda health: health["records"] == count)
             worker.terminate()
@@ -78,7 +79,7 @@ def test_the_program_of_the_page_goes_on_after_a_restart_with_events_in_between(
     feed.work(2000)
     size = lines_of(feed.deployment)
     first = printed(program, size)
-    feed.work(2000)
+    feed.work(2000, places=20)
     second = printed(program, lines_of(feed.deployment) - size)
     assert sum(line.startswith("new cluster") for line in first) > 0
     # Every line but the last one was done with, and does not come again.
@@ -104,7 +105,7 @@ def test_every_event_comes_once_and_the_table_is_that_of_all_events(broker):
     present = feed.events()
     with Subscriber(broker, name, "team") as subscriber:
         found = take(subscriber, len(present))
-    feed.work(2500)
+    feed.work(2500, places=20)
     every = feed.events()
     assert len(every) > len(present) > 0
     with Subscriber({"bootstrap.servers": broker}, name, "team") as subscriber:
