@@ -271,6 +271,15 @@ class Preparation:
         self._compared += len(rows) * int(np.count_nonzero(self._columns.ranged))
         return prepared
 
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Prepare records that are not learned: as `apply` does, but they count nowhere and none is moved in its step.
+
+        Nothing changes, and there may be any number of them.
+        """
+        if not self._ready:
+            raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
+        return self._prepared(self._rows(X))[0]
+
     @property
     def _rescales(self) -> bool:
         return self._parameters.rescale and self._axes is None
