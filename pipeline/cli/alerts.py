@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Deployment, Json
+from resonance.pipeline.cli.options import Json, Outputs
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
@@ -27,7 +27,7 @@ app = CommandApp()
 @app.command()
 @says_when_stopped(UNCHANGED)
 @injected
-def alerts(streams: Streams = None, *, settings: Deployment, as_json: Json = False) -> None:
+def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False) -> None:
     """List the open alerts, the most urgent first.
 
     They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.

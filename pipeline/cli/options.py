@@ -79,6 +79,15 @@ def _settings(
     return load_settings(config, pairs, name=name, broker=broker, topics=topics)
 
 
+@injected
+def _output_settings(load: Loader) -> Settings:
+    # Where the outputs are follows from the name of the deployment alone.
+    return load({"input.topics": ["any"]})
+
+
+Outputs = Annotated[Settings, Depends(_output_settings)]
+"""Settings of a command that reads outputs; it needs no setting of the input."""
+
 StreamDeployment = Annotated[Settings, Depends(_stream_settings)]
 """Settings of a command on a deployment."""
 

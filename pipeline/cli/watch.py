@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated
@@ -9,16 +10,18 @@ from typing import Annotated
 import orjson
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Deployment, Json
+from resonance.pipeline.cli.options import Json, Outputs
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.positions import LATEST, Position, partitions_of, ranges_from
+from resonance.pipeline.kafka.positions import EARLIEST, LATEST, Position, partitions_of, ranges_from
 from resonance.pipeline.watch import watch as watched
 from resonance.pipeline.watch.output_reader import OutputReader
-from resonance.pipeline.watch.watch import OUTPUTS, Filter, Watch, WatchedOutput
+from resonance.pipeline.watch.watch import LOOK_SECONDS, OUTPUTS, Filter, Watch, WatchedOutput
+from resonance.schemas import ClusterTable
 
 PATIENCE = 10.0
 COLOURS = {
@@ -32,8 +35,9 @@ COLOURS = {
 
 TEXT = """Follow the outputs as they come.
 
-Answers, events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. It
-belongs to no group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left
+Events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. The answer to
+every record is shown with --kind assignments. A topic that does not exist yet is waited for. The command belongs to no
+group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left
 out. For your own programs: docs/consuming.md."""
 
 Streams = Annotated[
@@ -46,7 +50,7 @@ Kinds = Annotated[
         "-k",
         metavar="KIND",
         help="assignments, events, drift, alerts, dead-letters, clusters, or a kind of event: emerged, absorbed, "
-        "split, vanished, version_started; repeatable. By default all but clusters.",
+        "split, vanished, version_started; repeatable. By default all but assignments and clusters.",
     ),
 ]
 From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m|OFFSET", help="Where to begin.")]
@@ -74,16 +78,24 @@ def watch(
     limit: Limit = None,
     until_end: UntilEnd = False,
     *,
-    settings: Deployment,
+    settings: Outputs,
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
     wanted = Filter.of(kinds or (), streams or ())
     begin = Position.parse(start, "--from")
-    topics, partitions = _places(settings, wanted, chosen=bool(kinds))
+    cluster = ClusterAdmin(librdkafka(settings), settings.broker.answer_timeout)
+    kind_of = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
+    topics = _existing(cluster, kind_of, chosen=bool(kinds))
+    if not topics and not until_end:
+        topics, begin = _waited_for(cluster, kind_of, chosen=bool(kinds)), EARLIEST
+    # Where none exists, the error names the first one.
+    topics = topics or dict(list(kind_of.items())[:1])
+    partitions = [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
     client = librdkafka(settings)
     group = f"{settings.name}-watch"
     with LogReader(client, group, PATIENCE) as reader:
+        table = _present(settings, cluster, reader) if begin == LATEST and "events" in topics.values() else None
         ranges = ranges_from(reader, partitions, begin)
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
@@ -91,7 +103,7 @@ def watch(
     compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
     with OutputReader(client, starts, group=group, compacted=compacted) as followed:
         hint = "; --from earliest shows what is there already" if begin == LATEST else ""
-        following = Watch(followed, settings.name, topics, wanted, say, hint)
+        following = Watch(followed, settings.name, topics, wanted, say, hint, table)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]
@@ -107,15 +119,32 @@ def watch(
         say(f"nothing on {', '.join(topics)} from {start} to the end")
 
 
-def _places(settings: Settings, wanted: Filter, *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
-    """Return kind by topic, and the partitions; unless kinds were chosen, only of topics that exist."""
-    cluster = ClusterAdmin(librdkafka(settings), settings.broker.answer_timeout)
-    topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
-    if not chosen:
-        counts = cluster.partition_counts()
-        # Where none exists, keep the first one, so that the error names it.
-        topics = {topic: kind for topic, kind in topics.items() if topic in counts} or dict(list(topics.items())[:1])
-    return topics, [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
+def _existing(cluster: ClusterAdmin, topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
+    """Return the topics that exist; where kinds were chosen, nothing unless all do."""
+    counts = cluster.partition_counts()
+    found = {topic: kind for topic, kind in topics.items() if topic in counts}
+    return found if len(found) == len(topics) or not chosen else {}
+
+
+def _waited_for(cluster: ClusterAdmin, topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
+    """Wait until topics exist, and return them."""
+    first = next(iter(topics))
+    near = nearest(first, cluster.partition_counts())
+    say(f"there is no topic {first} yet{near}; waiting for a worker that makes it (Ctrl-C ends it)")
+    while not (found := _existing(cluster, topics, chosen=chosen)):
+        time.sleep(LOOK_SECONDS)
+    return found
+
+
+def _present(settings: Settings, cluster: ClusterAdmin, reader: LogReader) -> ClusterTable:
+    """Return the present clusters: what separates a new one from them describes it."""
+    table, topic = ClusterTable.from_clusters([]), settings.topic("clusters")
+    partitions = [(topic, partition) for partition in range(cluster.partition_counts().get(topic, 0))]
+    for _, records in reader.read(reader.bounds(partitions)):
+        for record in records:
+            if record.key is not None:
+                table.apply_cluster(record.key, record.value)
+    return table
 
 
 def _print(outputs: Sequence[WatchedOutput], *, as_json: bool) -> None:

@@ -62,7 +62,9 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
     distances = _distances(end, start)
     notable = sorted(distances, key=lambda feature: -distances[feature])[:MOVED]
     notable = [feature for feature in notable if distances[feature] >= _NOTABLE] or notable[:1]
-    return ", ".join(f"{f} {number(start['centre'][f])} -> {number(end['centre'][f])}" for f in notable)
+    values = [(f, number(start["centre"][f]), number(end["centre"][f])) for f in notable]
+    # A difference that the digits do not show is none for a reader.
+    return ", ".join(f"{name} {before} -> {after}" for name, before, after in values if before != after)
 
 
 def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] = ()) -> str:

@@ -12,7 +12,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
-from resonance.schemas import ClusterEventKind
+from resonance.schemas import ClusterEventKind, ClusterSnapshot, ClusterTable, EventGapError
 
 OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
@@ -24,8 +24,8 @@ OUTPUTS: Final[Mapping[str, str]] = {
 }
 """What can be watched, and the kind of topic that holds it."""
 
-USUAL: Final = ("assignments", "events", "drift", "alerts", "dead-letters")
-"""What is watched by default: the present clusters follow from the events."""
+USUAL: Final = ("events", "drift", "alerts", "dead-letters")
+"""What is watched by default: what happens, and not the answer to every record."""
 
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(ClusterEventKind)
 
@@ -49,6 +49,8 @@ class WatchedOutput(NamedTuple):
     record: Record
     payload: Any
     """The parsed value, a dict or a `StoredDeadLetter`; None for a cluster that is forgotten."""
+    peers: Sequence[ClusterSnapshot] = ()
+    """Of an event: the clusters that its stream had before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Watch:
     """Follows the outputs of the deployment `name`, with the kind of output by topic.
 
     `report` is called with a sentence about anything that is no output: that none arrive, to which `hint` is appended,
-    or that the broker cannot be reached.
+    or that the broker cannot be reached. `table` has the clusters of before, by which new ones are described.
     """
 
     def __init__(
@@ -111,7 +113,9 @@ class Watch:
         wanted: Filter,
         report: Callable[[str], None] = lambda _: None,
         hint: str = "",
+        table: ClusterTable | None = None,
     ) -> None:
+        self._table = ClusterTable.from_clusters([]) if table is None else table
         self._reader = reader
         self._name = name
         self._topics = topics
@@ -166,9 +170,22 @@ class Watch:
             self._say_once(f"{record.topic}[{record.partition}]@{record.offset} is no output of a worker: left out")
             return None
         output = WatchedOutput(kind, record, payload)
+        if kind == "events":
+            output = output._replace(peers=self._peers(payload))
         if (stream := stream_of(output)) and len(self.streams) < SEEN_STREAMS:
             self.streams.add(stream)
         return output
+
+    def _peers(self, event: Any) -> Sequence[ClusterSnapshot]:
+        """Return the clusters that a stream had before an event, and apply the event."""
+        try:
+            stream = event["stream"]
+            peers = list(self._table.clusters(stream).values()) if stream in self._table.streams else []
+            self._table.apply(event)
+        except (EventGapError, KeyError, TypeError):
+            # Deleted events, or members of a later release: it is described by itself.
+            return ()
+        return peers
 
     def _idle(self) -> None:
         if self._reader.trouble:
@@ -197,14 +214,14 @@ class Watch:
 
 def as_line(output: WatchedOutput) -> str:
     """Return an output as a sentence."""
-    kind, record, payload = output
+    kind, record, payload, peers = output
     if isinstance(payload, StoredDeadLetter):
         cut = f"; {payload.truncated} cut" if payload.truncated else ""
         return f"{payload.where} was not used ({payload.stage}, {payload.kind}): {payload.message}{cut}"
     if payload is None:
         return f"{(record.key or b'').decode(errors='replace')} is forgotten"
     try:
-        return _SENTENCES[kind](payload)
+        return _event(payload, peers) if kind == "events" else _SENTENCES[kind](payload)
     except (KeyError, TypeError, AttributeError):
         # A later release may write other members: then the value is shown as it is.
         return orjson.dumps(payload).decode()
@@ -219,7 +236,7 @@ def time_of(output: WatchedOutput) -> str:
 
 def as_json(output: WatchedOutput) -> dict[str, Any]:
     """Return an output as JSON values: where it stands, and its content."""
-    kind, record, payload = output
+    kind, record, payload, _ = output
     return {
         "kind": kind,
         "topic": record.topic,
@@ -245,8 +262,8 @@ def _assignment(payload: Mapping[str, Any]) -> str:
     return f"{where} is in {payload['cluster']}{deeper} ({number(payload['score'])}{novel}){labels}"
 
 
-def _event(payload: Any) -> str:
-    described = sentence(payload)
+def _event(payload: Any, peers: Sequence[ClusterSnapshot]) -> str:
+    described = sentence(payload, peers)
     return described if payload["kind"] == "version_started" else f"cluster {described}"
 
 
@@ -269,7 +286,6 @@ def _cluster(payload: Any) -> str:
 
 _SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "assignments": _assignment,
-    "events": _event,
     "drift": _drift,
     "alerts": _alert,
     "clusters": _cluster,
