@@ -11,14 +11,10 @@ import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import say
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.positions import LATEST, Position, partitions_of, ranges_from
+from resonance.pipeline.config import settings as config
+from resonance.pipeline.kafka import admin, clients, log_reader, positions
+from resonance.pipeline.watch import subscriber
 from resonance.pipeline.watch import watch as watched
-from resonance.pipeline.watch.subscriber import Subscriber
-from resonance.pipeline.watch.watch import OUTPUTS, Filter, Watch, WatchedOutput
 
 PATIENCE = 10.0
 COLOURS = {
@@ -78,20 +74,20 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
-    wanted = Filter.of(kinds or (), streams or ())
-    begin = Position.parse(start, "--from")
+    wanted = watched.Filter.of(kinds or (), streams or ())
+    begin = positions.Position.parse(start, "--from")
     topics, partitions = _places(settings, wanted, chosen=bool(kinds))
-    client = librdkafka(settings)
+    client = clients.librdkafka(settings)
     group = f"{settings.name}-watch"
-    with LogReader(client, group, PATIENCE) as reader:
-        ranges = ranges_from(reader, partitions, begin)
+    with log_reader.LogReader(client, group, PATIENCE) as reader:
+        ranges = positions.ranges_from(reader, partitions, begin)
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
     compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
-    with Subscriber(client, starts, group=group, compacted=compacted) as subscriber:
-        hint = "; --from earliest shows what is there already" if begin == LATEST else ""
-        following = Watch(subscriber, settings.name, topics, wanted, say, hint)
+    with subscriber.Subscriber(client, starts, group=group, compacted=compacted) as follower:
+        hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
+        following = watched.Watch(follower, settings.name, topics, wanted, say, hint)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]
@@ -107,18 +103,20 @@ def watch(
         say(f"nothing on {', '.join(topics)} from {start} to the end")
 
 
-def _places(settings: Settings, wanted: Filter, *, chosen: bool) -> tuple[dict[str, str], list[tuple[str, int]]]:
+def _places(
+    settings: "config.Settings", wanted: "watched.Filter", *, chosen: bool
+) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return kind by topic, and the partitions; unless kinds were chosen, only of topics that exist."""
-    cluster = ClusterAdmin(librdkafka(settings), settings.broker.answer_timeout)
-    topics = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
+    cluster = admin.ClusterAdmin(clients.librdkafka(settings), settings.broker.answer_timeout)
+    topics = {settings.topic(watched.OUTPUTS[kind]): kind for kind in wanted.kinds}
     if not chosen:
         counts = cluster.partition_counts()
         # Where none exists, keep the first one, so that the error names it.
         topics = {topic: kind for topic, kind in topics.items() if topic in counts} or dict(list(topics.items())[:1])
-    return topics, [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
+    return topics, [at for topic in topics for at in positions.partitions_of(cluster, topic, settings.name)]
 
 
-def _print(outputs: Sequence[WatchedOutput], *, as_json: bool) -> None:
+def _print(outputs: "Sequence[watched.WatchedOutput]", *, as_json: bool) -> None:
     if as_json:
         lines = [orjson.dumps(watched.as_json(output)).decode() for output in outputs]
     else:
