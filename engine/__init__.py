@@ -4,8 +4,9 @@ from resonance.engine.cache import prepare_cache
 
 prepare_cache()  # before anything imports numba
 
-from collections.abc import Mapping  # noqa: E402
-from typing import Any  # noqa: E402
+from collections.abc import Iterator, Mapping  # noqa: E402
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any, Final  # noqa: E402
 
 from resonance.engine.base import (  # noqa: E402
     Cluster,
@@ -19,24 +20,23 @@ from resonance.engine.base import (  # noqa: E402
     Salience,
     Step,
 )
-from resonance.engine.caea import CAEA  # noqa: E402
 from resonance.engine.errors import EngineError, ParameterError, RecordError, StateError  # noqa: E402
-from resonance.engine.evq import EVQ  # noqa: E402
-from resonance.engine.hcaea import (  # noqa: E402
-    HCAEA,
-    HCAEARoot,
-    HCAEASubtree,
-    Operations,
-    RootStep,
-    SubtreeStep,
-)
-from resonance.engine.ildn import ILDN  # noqa: E402
-from resonance.engine.labels import LabelEngine, LabelSet  # noqa: E402
-from resonance.engine.mlca import MLCA, MLCAC, MLCAI  # noqa: E402
-from resonance.engine.modal import Modal  # noqa: E402
+from resonance.engine.hcaea.operations import Operations, RootStep, SubtreeStep  # noqa: E402
 from resonance.engine.parameters import Parameter  # noqa: E402
-from resonance.engine.sa_art import SAART, FuzzyART  # noqa: E402
 from resonance.engine.sparse import SparseBatch, SparseEngine  # noqa: E402
+
+if TYPE_CHECKING:
+    from resonance.engine.caea.engine import CAEA
+    from resonance.engine.evq.engine import EVQ
+    from resonance.engine.hcaea.engine import HCAEA
+    from resonance.engine.hcaea.root import HCAEARoot
+    from resonance.engine.hcaea.subtree import HCAEASubtree
+    from resonance.engine.ildn.engine import ILDN
+    from resonance.engine.labels import LabelEngine, LabelSet
+    from resonance.engine.mlca.mlca import MLCA, MLCAC, MLCAI
+    from resonance.engine.modal.engine import Modal
+    from resonance.engine.sa_art.fuzzy_art import FuzzyART
+    from resonance.engine.sa_art.sa_art import SAART
 
 __all__ = [
     "CAEA",
@@ -48,6 +48,7 @@ __all__ = [
     "MLCAC",
     "MLCAI",
     "PARTS",
+    "ROOT",
     "SAART",
     "Cluster",
     "Engine",
@@ -78,13 +79,68 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (Modal, CAEA, HCAEA, EVQ, ILDN, FuzzyART, SAART, MLCA, MLCAI, MLCAC)
+
+def _imported(place: str) -> Any:
+    """Return what stands at ``module.name`` below this package."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+class Registry(Mapping[str, Any]):
+    """Classes by name; each is imported, with its kernels, when it is looked up."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> Any:
+        return _imported(self._places[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+_ENGINES: Final = {
+    "modal": "modal.engine.Modal",
+    "caea": "caea.engine.CAEA",
+    "hcaea": "hcaea.engine.HCAEA",
+    "evq": "evq.engine.EVQ",
+    "ildn": "ildn.engine.ILDN",
+    "fuzzy_art": "sa_art.fuzzy_art.FuzzyART",
+    "sa_art": "sa_art.sa_art.SAART",
+    "mlca": "mlca.mlca.MLCA",
+    "mlca_i": "mlca.mlca.MLCAI",
+    "mlca_c": "mlca.mlca.MLCAC",
 }
+"""Where each engine stands below this package, by its name in settings."""
+
+ENGINES: Mapping[str, type[Engine]] = Registry(_ENGINES)
 """Every engine by its name in settings."""
 
-PARTS: dict[str, type[HCAEARoot] | type[HCAEASubtree]] = {part.name: part for part in (HCAEARoot, HCAEASubtree)}
+ROOT: Final = "hcaea-root"
+"""Name of the part of HCAEA that is the root."""
+
+_PARTS: Final = {ROOT: "hcaea.root.HCAEARoot", "hcaea-subtree": "hcaea.subtree.HCAEASubtree"}
+
+PARTS: Mapping[str, "type[HCAEARoot] | type[HCAEASubtree]"] = Registry(_PARTS)
 """The two parts of HCAEA, for tasks that hold one of them alone."""
+
+_BY_NAME: Final = {
+    place.rpartition(".")[2]: place
+    for place in (*_ENGINES.values(), *_PARTS.values(), "labels.LabelEngine", "labels.LabelSet")
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an engine when it is needed: numba and the kernels take longer than everything else."""
+    if name not in _BY_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _imported(_BY_NAME[name])
 
 
 def make_engine(name: str, parameters: Mapping[str, Any]) -> Engine:

@@ -6,6 +6,9 @@ from typing import Self
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray, Step
 
+MAX_NODES = 2**53
+"""Node ids stay below it: events hold them as floats on the way out of a kernel."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operations:

@@ -14,12 +14,9 @@ from resonance.engine.events import events_from
 from resonance.engine.facts import Path
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.model_tree import ModelTree
-from resonance.engine.hcaea.operations import Operations, SubtreeStep
+from resonance.engine.hcaea.operations import MAX_NODES, Operations, SubtreeStep
 from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below
 from resonance.engine.shell import filled_by_kernels, no_answers
-
-MAX_NODES = 2**53
-"""Node ids stay below it: events hold them as floats on the way out of a kernel."""
 
 
 class HCAEASubtree(ModelTree):

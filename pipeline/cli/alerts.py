@@ -8,11 +8,8 @@ from resonance.pipeline.cli.options import Json, Outputs
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.positions import EARLIEST, partitions_of, ranges_from
-from resonance.pipeline.watch.open_alerts import OpenAlertTable
+from resonance.pipeline.kafka import admin, clients, log_reader, positions
+from resonance.pipeline.watch import open_alerts
 
 PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
@@ -34,11 +31,13 @@ def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False)
     """
     if not settings.raises_alerts:
         raise ConfigurationError("every rule is off (alerts.*), so there are no alerts; switch one on")
-    client, topic = librdkafka(settings), settings.topic("alerts")
-    partitions = partitions_of(ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
-    table = OpenAlertTable()
-    with LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-        for _, records in reader.read(ranges_from(reader, partitions, EARLIEST)):
+    client, topic = clients.librdkafka(settings), settings.topic("alerts")
+    partitions = positions.partitions_of(
+        admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name
+    )
+    table = open_alerts.OpenAlertTable()
+    with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
+        for _, records in reader.read(positions.ranges_from(reader, partitions, positions.EARLIEST)):
             table.apply(records)
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     if as_json:

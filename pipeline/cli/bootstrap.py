@@ -12,7 +12,7 @@ from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka import ranges
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.replay import bootstrapping
 
@@ -54,7 +54,7 @@ def bootstrap(
     as_json: Json = False,
 ) -> None:
     """Learn recorded data."""
-    span = Span.parse(end=end)
+    span = ranges.Span.parse(end=end)
     file = as_file(source)
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")

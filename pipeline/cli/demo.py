@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.output import end
-from resonance.pipeline.demo.run import Options, run
+from resonance.pipeline.demo import run as story
 
 app = CommandApp()
 
@@ -17,4 +17,4 @@ def demo(
     seconds: Annotated[float, typer.Option(min=5, max=600, metavar="N", help="How long the telemetry takes.")] = 42.0,
 ) -> None:
     """Watch a worker cluster the telemetry of four regions, be killed, and recover as if nothing had happened."""
-    end(run(Options(folder, seconds)))
+    end(story.run(story.Options(folder, seconds)))

@@ -14,15 +14,12 @@ from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.dead_letters import records as dead_letters
 from resonance.pipeline.dead_letters import replay as work
 from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.kafka import admin, positions
-from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.topics.acls import replay_group
-from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.kafka import admin, clients, log_reader, positions
+from resonance.pipeline.topics import acls, kinds
 from resonance.pipeline.worker.http import page_client
 from resonance.schemas import DeadLetterClass, DeadLetterStage
 
@@ -51,7 +48,7 @@ app = CommandApp(no_args_is_help=True, help="Records that could not be used: lis
 
 def chosen(
     kinds: Class = None, stages: Stage = None, partition: Partition = None, start: From = "earliest"
-) -> dead_letters.Choice:
+) -> "dead_letters.Choice":
     """Return the choice of dead letters that the options make.
 
     Raises `ConfigurationError`, with what is allowed, for an unknown class or stage, and for an unreadable partition or
@@ -75,7 +72,7 @@ def chosen(
     )
 
 
-Chosen = Annotated[dead_letters.Choice, Depends(chosen)]
+Chosen = Annotated["dead_letters.Choice", Depends(chosen)]
 
 
 @app.command("list", short_help="List what could not be used, and why.")
@@ -103,7 +100,10 @@ def list_dead_letters(
         raise ConfigurationError(f"--export {export}: it cannot be written ({error.strerror}); name another") from None
     stopped = f"{UNCHANGED}, but {export} may hold a part of the dead letters" if export else UNCHANGED
     try:
-        with says_when_stopped(stopped), LogReader(client, replay_group(settings.name), PATIENCE) as reader:
+        with (
+            says_when_stopped(stopped),
+            log_reader.LogReader(client, acls.replay_group(settings.name), PATIENCE) as reader,
+        ):
             begin = positions.EARLIEST if choice.since < 0 else positions.Position(time=choice.since)
             ranges = positions.ranges_from(reader, partitions, begin)
             for _, found in dead_letters.read_dead_letters(reader, ranges, settings.name):
@@ -206,20 +206,22 @@ def replay_dead_letters(
         say(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it")
 
 
-def replay_source(settings: Settings, choice: dead_letters.Choice) -> work.ReplaySource:
+def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") -> "work.ReplaySource":
     """Return the dead letters of a deployment, and the topics that they came from."""
     client, partitions = connected(settings, choice)
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout)
-    names = [partitions[0][0], *(topic.name for topic in Topics.of(settings).of_others)]
+    names = [partitions[0][0], *(topic.name for topic in kinds.Topics.of(settings).of_others)]
     return work.ReplaySource(client, settings.name, partitions, cluster.describe(names), atomic=not cluster.embedded)
 
 
-def connected(settings: Settings, choice: dead_letters.Choice) -> tuple[dict[str, Any], list[tuple[str, int]]]:
+def connected(
+    settings: "config.Settings", choice: "dead_letters.Choice"
+) -> tuple[dict[str, Any], list[tuple[str, int]]]:
     """Return the connection's configuration, and the chosen partitions of the dead-letter topic.
 
     Raises `ConfigurationError`, with the range of partitions, for one that the topic does not have.
     """
-    client = librdkafka(settings)
+    client = clients.librdkafka(settings)
     topic = settings.topic("dead_letters")
     found = positions.partitions_of(admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
     if choice.partition is None:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.checkpoint import inspection, listing
-from resonance.pipeline.checkpoint.inspection import InspectedCluster, InspectedStream
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
 from resonance.pipeline.cli.output import cell, print_json, print_table, say
@@ -59,7 +58,7 @@ def place(centre: float, spread: float) -> str:
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
-def _show(stream: InspectedStream) -> None:
+def _show(stream: "inspection.InspectedStream") -> None:
     """Print a stream and its clusters."""
     at = f"{stream.topic}[{stream.partition}]"
     count = len(stream.clusters)
@@ -98,7 +97,7 @@ def _show(stream: InspectedStream) -> None:
         say(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
 
 
-def _portraits(clusters: Sequence[InspectedCluster]) -> tuple[list[str], list[list[str]]]:
+def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[str]]]:
     """Return columns and cells that describe clusters: the same features for all, or for each cluster its own."""
     if any(cluster.salient for cluster in clusters):
         portraits = [", ".join(map(_salient, cluster.salient[:SHOWN])) for cluster in clusters]

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 import typer
+from resonance.pipeline.cli.lazily import imported_lazily
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, ResonanceError
 from resonance.pipeline.interrupts import interruptible
@@ -44,7 +45,7 @@ class LazyGroup(TyperGroup):
         """Return a command, None where there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        with says_when_stopped(UNCHANGED):
+        with says_when_stopped(UNCHANGED), imported_lazily():
             return typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import Depends, injected
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as configuration
 from resonance.pipeline.errors import ConfigurationError
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
@@ -43,14 +43,14 @@ OPTIONS = {"broker": "broker.bootstrap", "topics": "input.topics"}
 
 def load_settings(
     config: Path | None, pairs: Sequence[str] | None, otherwise: Mapping[str, Any] | None = None, **named: Any
-) -> Settings:
+) -> "configuration.Settings":
     """Return the settings of a command from ``--config``, from ``--set`` (`pairs`), and from options of their own.
 
     The last are `named` by option (`OPTIONS`), or by setting with ``__`` for the dot; None counts as not given.
     `otherwise` has settings, by dotted name, that apply where no source has them.
     """
     values = {OPTIONS.get(name, name.replace("__", ".")): value for name, value in named.items()}
-    return Settings.load(config, given(pairs, values), otherwise)
+    return configuration.Settings.load(config, given(pairs, values), otherwise)
 
 
 def _loader(
@@ -60,38 +60,38 @@ def _loader(
     topics: Topics = None,
     stream: Stream = None,
     pairs: Set = None,
-) -> Callable[..., Settings]:
+) -> "Callable[..., configuration.Settings]":
     return partial(load_settings, config, pairs, name=name, broker=broker, topics=topics, stream=stream)
 
 
-Loader = Annotated[Callable[..., Settings], Depends(_loader)]
+Loader = Annotated["Callable[..., configuration.Settings]", Depends(_loader)]
 """`load_settings` with the options of a deployment, for a command that chooses settings by its other options."""
 
 
 @injected
-def _stream_settings(load: Loader) -> Settings:
+def _stream_settings(load: Loader) -> "configuration.Settings":
     return load()
 
 
 def _settings(
     config: Config = None, name: Name = None, broker: Broker = None, topics: Topics = None, pairs: Set = None
-) -> Settings:
+) -> "configuration.Settings":
     return load_settings(config, pairs, name=name, broker=broker, topics=topics)
 
 
 @injected
-def _output_settings(load: Loader) -> Settings:
+def _output_settings(load: Loader) -> "configuration.Settings":
     # Where the outputs are follows from the name of the deployment alone.
     return load({"input.topics": ["any"]})
 
 
-Outputs = Annotated[Settings, Depends(_output_settings)]
+Outputs = Annotated["configuration.Settings", Depends(_output_settings)]
 """Settings of a command that reads outputs; it needs no setting of the input."""
 
-StreamDeployment = Annotated[Settings, Depends(_stream_settings)]
+StreamDeployment = Annotated["configuration.Settings", Depends(_stream_settings)]
 """Settings of a command on a deployment."""
 
-Deployment = Annotated[Settings, Depends(_settings)]
+Deployment = Annotated["configuration.Settings", Depends(_settings)]
 """The same without ``--stream``, for commands that need no setting of that name."""
 
 

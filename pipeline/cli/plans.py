@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint import deployment_context
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.recovery import rewrite
-from resonance.pipeline.recovery.rewrite import Change, Standing
 
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
 """Message of a command that is stopped after it has begun to change a deployment."""
@@ -19,12 +18,12 @@ WRITING = "stopped while it was being written: it may be done, in part or as a w
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
 
 
-def alone(source: DeploymentContext) -> None:
+def alone(source: "deployment_context.DeploymentContext") -> None:
     """Wait until the group has no members; raise `BrokerError` where workers do not leave it in time."""
     rewrite.wait_for_empty_group(source, threading.Event(), say)
 
 
-def warn_of_members(source: DeploymentContext) -> None:
+def warn_of_members(source: "deployment_context.DeploymentContext") -> None:
     """Print a warning where workers of the group run and the user has the right to see them."""
     try:
         members = rewrite.members_of(source)
@@ -37,7 +36,12 @@ def warn_of_members(source: DeploymentContext) -> None:
 
 
 def show(
-    source: DeploymentContext, changes: Sequence[Change], topics: Mapping[str, str], *, done: bool, as_json: bool
+    source: "deployment_context.DeploymentContext",
+    changes: "Sequence[rewrite.Change]",
+    topics: Mapping[str, str],
+    *,
+    done: bool,
+    as_json: bool,
 ) -> None:
     """Print what was changed, or would be.
 
@@ -70,7 +74,7 @@ def show(
     warn_of_members(source)
 
 
-def _as_json(change: Change) -> dict[str, Any]:
+def _as_json(change: "rewrite.Change") -> dict[str, Any]:
     streams = [
         {
             "stream": stream.stream,
@@ -84,7 +88,7 @@ def _as_json(change: Change) -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "from": was, "to": change.offset, "streams": streams}
 
 
-def _at(standing: Standing | None) -> str:
+def _at(standing: "rewrite.Standing | None") -> str:
     if standing is None:
         return "not there"
     at = f" at offset {standing.next}" if standing.next is not None else ", in no snapshot yet"

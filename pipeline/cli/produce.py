@@ -15,15 +15,12 @@ from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import SigtermAsCtrlC
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files import produce as work
-from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files import record_file, suggest, survey
 from resonance.pipeline.files.rows import FileRecord
-from resonance.pipeline.files.suggest import as_file, suggest
-from resonance.pipeline.files.survey import FileSurvey
-from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.kafka import admin, clients
 from resonance.pipeline.machine import collect_rarely
 
 SHOWN = 3
@@ -61,7 +58,7 @@ app = CommandApp()
 
 def _loader(
     config: Config = None, name: Name = None, broker: Broker = None, pairs: Set = None
-) -> Callable[..., Settings]:
+) -> "Callable[..., config.Settings]":
     return partial(load_settings, config, pairs, name=name, broker=broker)
 
 
@@ -78,7 +75,7 @@ def produce(
     skip_bad: SkipBad = False,
     save: Save = None,
     dry_run: DryRun = False,
-    load: Annotated[Callable[..., Settings], Depends(_loader)],
+    load: Annotated["Callable[..., config.Settings]", Depends(_loader)],
     as_json: Json = False,
 ) -> None:
     """Produce the records of a file."""
@@ -86,28 +83,28 @@ def produce(
     # The file may hold labels, and the input topic must differ from labels.topic.
     settings = load({"input.topics": topic_from(file)}, topics=topic, labels__topic="none")
     topic = settings.input.topics[0]
-    with RecordFile(file, columns, skip_bad=skip_bad) as source:
+    with record_file.RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         first = next(batches, None)
         if first is None:
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
         _check_new(save, settings)
-        survey = None if _described(settings) else FileSurvey()
+        seen = None if _described(settings) else survey.FileSurvey()
         if dry_run:
-            first = next(_surveyed([first], survey, limit))
+            first = next(_surveyed([first], seen, limit))
             more = len(first) != limit and next(batches, None) is not None
-            suggestion = _suggestion(survey, settings, topic, keyed=columns.key is not None, more=more)
+            suggestion = _suggestion(seen, settings, topic, keyed=columns.key is not None, more=more)
             _show(first, suggestion, topic, as_json=as_json)
             if save or not as_json:
                 _offer_settings(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
             return
-        sent = _surveyed(chain([first], batches), survey, limit)
+        sent = _surveyed(chain([first], batches), seen, limit)
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         with SigtermAsCtrlC(state) as stop:
             result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
         skipped_rows = source.skipped
-        suggestion = _suggestion(survey, settings, topic, keyed=columns.key is not None)
+        suggestion = _suggestion(seen, settings, topic, keyed=columns.key is not None)
     if as_json:
         print_json(
             {
@@ -131,19 +128,19 @@ def produce(
 
 
 def _send(
-    source: RecordFile,
+    source: "record_file.RecordFile",
     first: list[FileRecord],
     batches: Iterable[list[FileRecord]],
-    settings: Settings,
+    settings: "config.Settings",
     create_partitions: int | None,
     rate: float | None,
     limit: int | None,
     *,
     own_times: bool,
-) -> work.Produced:
+) -> "work.Produced":
     topic = settings.input.topics[0]
-    client = librdkafka(settings)
-    cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    client = clients.librdkafka(settings)
+    cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
     if target.created:
         say(f"made topic {topic} with {target.partitions} partitions")
@@ -163,21 +160,21 @@ def _send(
         )
 
 
-def _described(settings: Settings) -> bool:
+def _described(settings: "config.Settings") -> bool:
     """Return whether the settings already say where the features stand."""
     given = settings.input
     return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
 
 
 def _surveyed(
-    batches: Iterable[list[FileRecord]], survey: FileSurvey | None, limit: int | None
+    batches: Iterable[list[FileRecord]], seen: "survey.FileSurvey | None", limit: int | None
 ) -> Iterator[list[FileRecord]]:
     """Yield the batches, with no more records than the limit, and add their records to the survey."""
     left = limit
     for batch in batches:
         wanted = batch if left is None else batch[:left]
-        if survey is not None:
-            survey.add([orjson.loads(record.value) for record in wanted])
+        if seen is not None:
+            seen.add([orjson.loads(record.value) for record in wanted])
         yield wanted
         if left is not None:
             left -= len(wanted)
@@ -186,23 +183,21 @@ def _surveyed(
 
 
 def _suggestion(
-    survey: FileSurvey | None, settings: Settings, topic: str, *, keyed: bool, more: bool = False
+    seen: "survey.FileSurvey | None", settings: "config.Settings", topic: str, *, keyed: bool, more: bool = False
 ) -> str | None:
     """Return a settings file for the surveyed records; None where the settings already describe them."""
-    if survey is None:
+    if seen is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    text = as_file(suggest(survey), topic, name=name, bootstrap=settings.broker.bootstrap)
+    text = suggest.as_file(suggest.suggest(seen), topic, name=name, bootstrap=settings.broker.bootstrap)
     if keyed:
         text = text.replace('stream = "partition"', 'stream = "partition"  # or "key": a model for each key', 1)
     if more:
-        text += (
-            f"\n# From the first {survey.records:,} records; without --dry-run all that are produced are looked at.\n"
-        )
+        text += f"\n# From the first {seen.records:,} records; without --dry-run all that are produced are looked at.\n"
     return text
 
 
-def _check_new(save: Path | None, settings: Settings) -> None:
+def _check_new(save: Path | None, settings: "config.Settings") -> None:
     """Refuse, before anything is produced, a settings file that exists, has no folder, or would have no content."""
     if save is None:
         return

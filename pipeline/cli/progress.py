@@ -4,9 +4,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 
 @contextmanager
 def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]]:
@@ -17,7 +14,9 @@ def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    from rich import console, progress  # noqa: PLC0415 - not needed by --help
+
+    with progress.Progress(console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -28,14 +27,16 @@ def records_bar(text: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
+    from rich import console, progress  # noqa: PLC0415 - not needed by --help
+
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:>12,.0f} records"),
-        TextColumn("{task.fields[rate]:>10,.0f}/s"),
-        TimeElapsedColumn(),
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.completed:>12,.0f} records"),
+        progress.TextColumn("{task.fields[rate]:>10,.0f}/s"),
+        progress.TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress.Progress(*columns, console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=None, rate=0.0)
 
         def done(more: int) -> None:

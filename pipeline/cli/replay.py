@@ -12,14 +12,13 @@ from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.files.record_file import FORMATS
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.files import record_file
+from resonance.pipeline.kafka import ranges
 from resonance.pipeline.machine import collect_rarely, cores
 from resonance.pipeline.replay import replaying
-from resonance.pipeline.replay.replaying import ReplayOutput, Summary
-from resonance.pipeline.replay.run import PartitionResult
+from resonance.pipeline.replay import run as replay_run
 from resonance.schemas import AlertRule
 
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
@@ -59,8 +58,8 @@ Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: pa
 app = CommandApp()
 
 
-def _span(begin: From = None, end: To = None, last: Last = None, partition: Partition = None) -> Span:
-    return Span.parse(begin, end, last, partition)
+def _span(begin: From = None, end: To = None, last: Last = None, partition: Partition = None) -> "ranges.Span":
+    return ranges.Span.parse(begin, end, last, partition)
 
 
 def _processes(
@@ -71,7 +70,7 @@ def _processes(
     return processes or cores()
 
 
-ChosenSpan = Annotated[Span, Depends(_span)]
+ChosenSpan = Annotated["ranges.Span", Depends(_span)]
 Processes = Annotated[int, Depends(_processes)]
 
 
@@ -102,7 +101,7 @@ def replay(
     settings = load_for(topic, load, otherwise=otherwise)
     if rules_only:
         settings = rules_alone(settings)
-    output = ReplayOutput(folder, to_name)
+    output = replaying.ReplayOutput(folder, to_name)
     with says_when_stopped(_stopped(output)), records_bar("replay") as report:
         collect_rarely()
         if file is not None:
@@ -131,7 +130,7 @@ def replay(
         _require_answers(summary, file)
 
 
-def _require_answers(summary: Summary, file: Path) -> None:
+def _require_answers(summary: "replaying.Summary", file: Path) -> None:
     """Raise `ConfigurationError` where every record of a file became a dead letter: the settings fit another file."""
     unusable = summary.dead_letters
     if summary.records and unusable.total() >= summary.records:
@@ -142,7 +141,7 @@ def _require_answers(summary: Summary, file: Path) -> None:
         )
 
 
-def rules_alone(settings: Settings) -> Settings:
+def rules_alone(settings: "config.Settings") -> "config.Settings":
     """Return the settings without assignments, which a replay of the rules does not need.
 
     Raises `ConfigurationError` where every rule is off.
@@ -150,10 +149,10 @@ def rules_alone(settings: Settings) -> Settings:
     if not settings.raises_alerts:
         raise ConfigurationError("--rules-only: every rule is off (alerts.*); switch one on")
     values = settings.model_dump()
-    return Settings.of({**values, "output": {**values["output"], "assignments": "none"}})
+    return config.Settings.of({**values, "output": {**values["output"], "assignments": "none"}})
 
 
-def show_rules(summary: Summary) -> None:
+def show_rules(summary: "replaying.Summary") -> None:
     """Print how often each rule opened an alert, and how many are still open at the end."""
     opened, cleared = summary.alerts, summary.cleared
     rows = [(rule, opened[rule], opened[rule] - cleared[rule]) for rule in get_args(AlertRule)]
@@ -166,10 +165,12 @@ def as_file(source: str | None) -> Path | None:
     if source is None:
         return None
     path = Path(source)
-    return path if path.exists() or path.suffix.lower() in (*FORMATS, ".gz") else None
+    return path if path.exists() or path.suffix.lower() in (*record_file.FORMATS, ".gz") else None
 
 
-def load_for(topic: str | None, load: Callable[..., Settings], *, otherwise: str | None = None) -> Settings:
+def load_for(
+    topic: str | None, load: "Callable[..., config.Settings]", *, otherwise: str | None = None
+) -> "config.Settings":
     """Return the settings for a source: `topic`, or else `otherwise`, applies where ``input.topics`` is not set.
 
     Raises `ConfigurationError`, which lists the input topics, for a topic that the deployment does not read.
@@ -184,7 +185,7 @@ def load_for(topic: str | None, load: Callable[..., Settings], *, otherwise: str
     return settings
 
 
-def say_start(where: str, part: PartitionResult) -> None:
+def say_start(where: str, part: "replay_run.PartitionResult") -> None:
     """Print where the models of a partition come from, and what was left aside."""
     for note in part.notes:
         say(f"{where}: {note}")
@@ -193,7 +194,7 @@ def say_start(where: str, part: PartitionResult) -> None:
         say(f"{where}: {part.start}{learned}")
 
 
-def _show(summary: Summary, output: ReplayOutput, *, as_json: bool) -> None:
+def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_json: bool) -> None:
     several = len({part.topic for part in summary.parts}) > 1
     for part in summary.parts:
         say_start(f"{part.topic}[{part.partition}]" if several else f"partition {part.partition}", part)
@@ -219,13 +220,13 @@ def _show(summary: Summary, output: ReplayOutput, *, as_json: bool) -> None:
     say(_sentence(summary, to))
 
 
-def _stopped(output: ReplayOutput) -> str:
+def _stopped(output: "replaying.ReplayOutput") -> str:
     if output.folder:
         return f"{UNCHANGED}, but {output.folder} may hold a part of the outputs"
     return f"{UNCHANGED}, but the topics of {output.name} may hold a part of the outputs" if output.name else UNCHANGED
 
 
-def _sentence(summary: Summary, to: str) -> str:
+def _sentence(summary: "replaying.Summary", to: str) -> str:
     silent = sum(part.silent for part in summary.parts)
     learned = f", and learned {silent:,} silently before them," if silent else ""
     return (

@@ -4,20 +4,17 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint import deployment_context
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.positions import Position
-from resonance.pipeline.recovery import entry, rewrite
-from resonance.pipeline.recovery.past_models import tasks_of
-from resonance.pipeline.recovery.reset import carry_out_reset, plan_reset
-from resonance.pipeline.recovery.reset_stream import plan_stream_reset
-from resonance.pipeline.recovery.rollback import plan_return
+from resonance.pipeline.kafka import positions
+from resonance.pipeline.recovery import entry, past_models, reset_stream, rewrite, rollback
+from resonance.pipeline.recovery import reset as whole_reset
 
 TEXT = f"""Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
 worker of the group must be stopped. Without --yes it is only shown what would be changed.
@@ -85,7 +82,7 @@ def reset(
         }
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
         if yes and stream is None and to_archive is None:
-            carry_out_reset(source, changes, atomic=rewrite.is_atomic(settings, source))
+            whole_reset.carry_out_reset(source, changes, atomic=rewrite.is_atomic(settings, source))
         elif yes:
             rewrite.write(source, changes, atomic=rewrite.is_atomic(settings, source))
         # Writing uses up the planned messages, but not what is shown of the changes.
@@ -93,15 +90,18 @@ def reset(
 
 
 def _plan(
-    settings: Settings, source: DeploymentContext, stream: str | None, to_archive: str | None
-) -> list[rewrite.Change]:
+    settings: "config.Settings",
+    source: "deployment_context.DeploymentContext",
+    stream: str | None,
+    to_archive: str | None,
+) -> "list[rewrite.Change]":
     """Return the changes that the options choose."""
-    task = partial(tasks_of(source), settings)
+    task = partial(past_models.tasks_of(source), settings)
     if stream is not None:
-        return plan_stream_reset(settings, source, stream)
+        return reset_stream.plan_stream_reset(settings, source, stream)
     if to_archive is not None:
-        changes, unchanged = plan_return(source, Position.parse(to_archive, "--to-archive"), task)
+        changes, unchanged = rollback.plan_return(source, positions.Position.parse(to_archive, "--to-archive"), task)
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes
-    return plan_reset(source, task)
+    return whole_reset.plan_reset(source, task)

@@ -6,8 +6,8 @@ import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import SETTINGS_HELP, Config, Json, Set, load_settings
 from resonance.pipeline.cli.output import print_json
-from resonance.pipeline.config.file import as_toml
-from resonance.pipeline.config.reference import as_markdown
+from resonance.pipeline.config import file as settings_file
+from resonance.pipeline.config import reference
 
 app = CommandApp()
 
@@ -21,10 +21,10 @@ def settings(
 ) -> None:
     """Show the settings."""
     if as_reference:
-        typer.echo(as_markdown(), nl=False)
+        typer.echo(reference.as_markdown(), nl=False)
         return
     loaded = load_settings(config, pairs)
     if as_json:
         print_json(loaded.dump())
     else:
-        typer.echo(as_toml(loaded.dump(), loaded.derived()), nl=False)
+        typer.echo(settings_file.as_toml(loaded.dump(), loaded.derived()), nl=False)

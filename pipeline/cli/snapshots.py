@@ -6,21 +6,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint import export_file
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
-from resonance.pipeline.checkpoint.diff import Side, StateDifference, compare
-from resonance.pipeline.checkpoint.listing import StoredPartition, check_stored, none_yet, read_states
+from resonance.pipeline import timestamps
+from resonance.pipeline.checkpoint import checkpoint as checkpoints
+from resonance.pipeline.checkpoint import diff as diffs
+from resonance.pipeline.checkpoint import export_file, listing
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import DIFFERS, MismatchError
 from resonance.pipeline.mismatches import NEW_VERSION
-from resonance.pipeline.recovery import entry, import_checkpoint, rewrite
-from resonance.pipeline.recovery.past_models import tasks_of
-from resonance.pipeline.timestamps import TimeTexts
+from resonance.pipeline.recovery import entry, import_checkpoint, past_models, rewrite
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only this stream.")]
 TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write: a new one.")]
@@ -29,9 +27,9 @@ SourceFile = Annotated[Path, typer.Argument(metavar="FILE", help="File that `sna
 app = CommandApp(no_args_is_help=True, help="The models as they are stored: list, export, import, compare.")
 
 
-def _read(settings: Settings) -> list[StoredPartition]:
+def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
     with entry.opened(settings) as (source, reader):
-        return read_states(source, reader)
+        return listing.read_states(source, reader)
 
 
 @app.command("list", short_help="List the newest snapshot of every stream.")
@@ -73,7 +71,7 @@ def list_snapshots(settings: Deployment, as_json: Json = False) -> None:
             ],
         )
     else:
-        say(none_yet(settings, f"deployment {settings.name}"))
+        say(listing.none_yet(settings, f"deployment {settings.name}"))
 
 
 @app.command("export", short_help="Write them into one file.")
@@ -84,7 +82,7 @@ def export_snapshots(
 ) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
     partitions = _present(settings, stream)
-    size = export_file.write_file(file, settings.name, TimeTexts()[time.time() * 1000 // 1], partitions)
+    size = export_file.write_file(file, settings.name, timestamps.TimeTexts()[time.time() * 1000 // 1], partitions)
     count = sum(len(partition.streams) for partition in partitions)
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})
@@ -111,7 +109,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Depl
     if yes:
         plans.alone(source)
     try:
-        changes = import_checkpoint.plan_import(source, partitions, partial(tasks_of(source), settings))
+        changes = import_checkpoint.plan_import(source, partitions, partial(past_models.tasks_of(source), settings))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
@@ -135,7 +133,9 @@ def diff_snapshots(
 ) -> None:
     """Compare two files, or a file and what is stored now; exit code 0 means identical, 3 that something differs."""
     first = export_file.read_file(before)
-    same, differences = compare(settings, first, export_file.read_file(after) if after else _present(settings, None))
+    same, differences = diffs.compare(
+        settings, first, export_file.read_file(after) if after else _present(settings, None)
+    )
     if as_json:
         print_json({"identical": same, "different": [difference.as_json() for difference in differences]})
     elif not differences:
@@ -148,20 +148,20 @@ def diff_snapshots(
         raise typer.Exit(DIFFERS)
 
 
-def _present(settings: Settings, stream: str | None) -> list[PartitionCheckpoint]:
+def _present(settings: "config.Settings", stream: str | None) -> "list[checkpoints.PartitionCheckpoint]":
     """Return what is stored now, or one stream of it."""
     states = _read(settings)
     if stream is not None:
-        check_stored(stream, states, settings)
+        listing.check_stored(stream, states, settings)
     return export_file.chosen((state.checkpoint for state in states), stream)
 
 
-def _row(difference: StateDifference) -> tuple[str, str, str, str]:
+def _row(difference: "diffs.StateDifference") -> tuple[str, str, str, str]:
     changes = [f"+{cluster}" for cluster in difference.appeared] + [f"-{cluster}" for cluster in difference.gone]
     return difference.stream, _side(difference.before), _side(difference.after), " ".join(changes)
 
 
-def _side(side: Side | None) -> str:
+def _side(side: "diffs.Side | None") -> str:
     return "not there" if side is None else f"version {side.version} at {side.next:,}, {side.size:,} bytes"
 
 

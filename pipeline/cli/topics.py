@@ -7,17 +7,12 @@ from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Deployment, Json, StreamDeployment
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.kafka.acl import principal_of
-from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.clients import faust_credentials, librdkafka
-from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.topics import report, start_check, volume
+from resonance.pipeline.kafka import acl, admin, clients, log_reader
+from resonance.pipeline.topics import acls as rights
+from resonance.pipeline.topics import inputs, kinds, report, start_check, volume
 from resonance.pipeline.topics import topics as surveys
-from resonance.pipeline.topics.acls import needed
-from resonance.pipeline.topics.inputs import make_inputs
-from resonance.pipeline.topics.kinds import Topics
 
 MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
 
@@ -57,15 +52,15 @@ def plan(
         raise ConfigurationError("--principal: only --acls names one; add --acls")
     if record_bytes is not None and rate is None:
         raise ConfigurationError("--record-bytes: only --rate needs them; add --rate")
-    client = librdkafka(settings)
+    client = clients.librdkafka(settings)
     if acls:
-        shown = (client["bootstrap.servers"], principal or principal_of(client), needed(settings))
+        shown = (client["bootstrap.servers"], principal or acl.principal_of(client), rights.needed(settings))
         if as_json:
             print_json(report.acl_values(*shown))
         else:
             typer.echo("\n".join(report.acl_lines(*shown)))
         return
-    found = surveys.survey(_cluster(settings, client), Topics.of(settings))
+    found = surveys.survey(_cluster(settings, client), kinds.Topics.of(settings))
     volumes, size = None, record_bytes
     if rate is not None:
         volumes, size = _volumes(settings, client, found, rate, record_bytes)
@@ -91,11 +86,11 @@ def create(settings: Deployment, create_input: CreateInput = None, as_json: Json
 
     Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
-    cluster = _cluster(settings, librdkafka(settings))
-    wanted = Topics.of(settings)
+    cluster = _cluster(settings, clients.librdkafka(settings))
+    wanted = kinds.Topics.of(settings)
     if "name" not in settings.model_fields_set:
         say(f"deployment {settings.name} (name is not set)")
-    made = make_inputs(cluster, wanted, create_input) if create_input is not None else []
+    made = inputs.make_inputs(cluster, wanted, create_input) if create_input is not None else []
     found = surveys.survey(cluster, wanted)
     made += surveys.make_missing(cluster, found)
     counts = {status.topic.name: status.partitions for status in found.all}
@@ -117,18 +112,18 @@ def check(settings: StreamDeployment, as_json: Json = False) -> None:
 
     The topics, the settings that must fit them, and the rights of the user. Nothing is changed.
     """
-    faust_credentials(settings)
-    found = start_check.check_start(settings, librdkafka(settings), create=False)
-    count = len(Topics.of(settings).all)
+    clients.faust_credentials(settings)
+    found = start_check.check_start(settings, clients.librdkafka(settings), create=False)
+    count = len(kinds.Topics.of(settings).all)
     if as_json:
         print_json({"fits": True, "topics": count, "partitions": found.partitions})
     else:
         typer.echo(f"all {count} topics fit")
 
 
-def _cluster(settings: Settings, client: dict[str, Any]) -> Any:
+def _cluster(settings: "config.Settings", client: dict[str, Any]) -> Any:
 
-    cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if cluster.embedded:
         raise BrokerError(
             f"{cluster.servers} is an embedded broker, whose topics are made by touching them; name a Kafka cluster "
@@ -137,8 +132,8 @@ def _cluster(settings: Settings, client: dict[str, Any]) -> Any:
     return cluster
 
 
-def _volumes(settings: Settings, client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
-    with LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
+def _volumes(settings: "config.Settings", client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
+    with log_reader.LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
         samples = volume.sample(reader, found)
     if size is None:
         seen = [samples[s.topic.name].record_bytes for s in found.inputs if s.topic.name in samples]

@@ -9,9 +9,8 @@ from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_star
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS
 from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.verify import partition_verify
 from resonance.pipeline.verify import verify as verifying
-from resonance.pipeline.verify.partition_verify import Verified
-from resonance.pipeline.verify.verify import Verdict
 
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
 
@@ -43,7 +42,7 @@ def verify(
         raise typer.Exit(DIFFERS)
 
 
-def _show(verdict: Verdict, *, as_json: bool) -> None:
+def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     for part in verdict.parts:
         say_start(f"{part.topic}[{part.partition}]", part)
     if as_json:
@@ -68,7 +67,7 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
     )
 
 
-def _verdict(part: Verified) -> str:
+def _verdict(part: "partition_verify.Verified") -> str:
     if part.difference is not None:
         return "differs"
     return "identical" if part.compared else "nothing to compare"

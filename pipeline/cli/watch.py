@@ -9,19 +9,15 @@ from typing import Annotated
 
 import orjson
 import typer
+from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, Outputs
 from resonance.pipeline.cli.output import say
-from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import nearest
-from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.positions import EARLIEST, LATEST, Position, partitions_of, ranges_from
+from resonance.pipeline.config import settings as config
+from resonance.pipeline.kafka import admin, clients, log_reader, positions
+from resonance.pipeline.watch import output_reader
 from resonance.pipeline.watch import watch as watched
-from resonance.pipeline.watch.output_reader import OutputReader
-from resonance.pipeline.watch.watch import LOOK_SECONDS, OUTPUTS, Filter, Watch, WatchedOutput
-from resonance.schemas import ClusterTable
+from resonance.schemas import cluster_table
 
 PATIENCE = 10.0
 COLOURS = {
@@ -82,28 +78,30 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
-    wanted = Filter.of(kinds or (), streams or ())
-    begin = Position.parse(start, "--from")
-    cluster = ClusterAdmin(librdkafka(settings), settings.broker.answer_timeout)
-    kind_of = {settings.topic(OUTPUTS[kind]): kind for kind in wanted.kinds}
+    wanted = watched.Filter.of(kinds or (), streams or ())
+    begin = positions.Position.parse(start, "--from")
+    cluster = admin.ClusterAdmin(clients.librdkafka(settings), settings.broker.answer_timeout)
+    kind_of = {settings.topic(watched.OUTPUTS[kind]): kind for kind in wanted.kinds}
     topics = _existing(cluster, kind_of, chosen=bool(kinds))
     if not topics and not until_end:
-        topics, begin = _waited_for(cluster, kind_of, chosen=bool(kinds)), EARLIEST
+        topics, begin = _waited_for(cluster, kind_of, chosen=bool(kinds)), positions.EARLIEST
     # Where none exists, the error names the first one.
     topics = topics or dict(list(kind_of.items())[:1])
-    partitions = [at for topic in topics for at in partitions_of(cluster, topic, settings.name)]
-    client = librdkafka(settings)
+    partitions = [at for topic in topics for at in positions.partitions_of(cluster, topic, settings.name)]
+    client = clients.librdkafka(settings)
     group = f"{settings.name}-watch"
-    with LogReader(client, group, PATIENCE) as reader:
-        table = _present(settings, cluster, reader) if begin == LATEST and "events" in topics.values() else None
-        ranges = ranges_from(reader, partitions, begin)
+    with log_reader.LogReader(client, group, PATIENCE) as reader:
+        table = (
+            _present(settings, cluster, reader) if begin == positions.LATEST and "events" in topics.values() else None
+        )
+        ranges = positions.ranges_from(reader, partitions, begin)
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
     compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
-    with OutputReader(client, starts, group=group, compacted=compacted) as followed:
-        hint = "; --from earliest shows what is there already" if begin == LATEST else ""
-        following = Watch(followed, settings.name, topics, wanted, say, hint, table)
+    with output_reader.OutputReader(client, starts, group=group, compacted=compacted) as followed:
+        hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
+        following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]
@@ -119,26 +117,28 @@ def watch(
         say(f"nothing on {', '.join(topics)} from {start} to the end")
 
 
-def _existing(cluster: ClusterAdmin, topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
+def _existing(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
     """Return the topics that exist; where kinds were chosen, nothing unless all do."""
     counts = cluster.partition_counts()
     found = {topic: kind for topic, kind in topics.items() if topic in counts}
     return found if len(found) == len(topics) or not chosen else {}
 
 
-def _waited_for(cluster: ClusterAdmin, topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
+def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
     """Wait until topics exist, and return them."""
     first = next(iter(topics))
-    near = nearest(first, cluster.partition_counts())
+    near = errors.nearest(first, cluster.partition_counts())
     say(f"there is no topic {first} yet{near}; waiting for a worker that makes it (Ctrl-C ends it)")
     while not (found := _existing(cluster, topics, chosen=chosen)):
-        time.sleep(LOOK_SECONDS)
+        time.sleep(watched.LOOK_SECONDS)
     return found
 
 
-def _present(settings: Settings, cluster: ClusterAdmin, reader: LogReader) -> ClusterTable:
+def _present(
+    settings: "config.Settings", cluster: "admin.ClusterAdmin", reader: "log_reader.LogReader"
+) -> "cluster_table.ClusterTable":
     """Return the present clusters: what separates a new one from them describes it."""
-    table, topic = ClusterTable.from_clusters([]), settings.topic("clusters")
+    table, topic = cluster_table.ClusterTable.from_clusters([]), settings.topic("clusters")
     partitions = [(topic, partition) for partition in range(cluster.partition_counts().get(topic, 0))]
     for _, records in reader.read(reader.bounds(partitions)):
         for record in records:
@@ -147,7 +147,7 @@ def _present(settings: Settings, cluster: ClusterAdmin, reader: LogReader) -> Cl
     return table
 
 
-def _print(outputs: Sequence[WatchedOutput], *, as_json: bool) -> None:
+def _print(outputs: "Sequence[watched.WatchedOutput]", *, as_json: bool) -> None:
     if as_json:
         lines = [orjson.dumps(watched.as_json(output)).decode() for output in outputs]
     else:

@@ -7,7 +7,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Loader
 from resonance.pipeline.cli.output import end
-from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker import worker as process
 
@@ -62,14 +62,14 @@ def _settings(
     worker_id: WorkerId = None,
     web_port: WebPort = None,
     log_level: LogLevel = None,
-) -> Settings:
+) -> "config.Settings":
     return load(delivery__mode=delivery, worker__id=worker_id, worker__web_port=web_port, worker__log_level=log_level)
 
 
 @app.command(help=TEXT)
 @injected
 def worker(
-    settings: Annotated[Settings, Depends(_settings)],
+    settings: Annotated["config.Settings", Depends(_settings)],
     resume_from_snapshot: Resume = False,
     reset: Reset = False,
     new_version: NewVersion = False,

@@ -120,14 +120,14 @@ def _sparse(settings: Fields) -> Iterator[Problem]:
     given, prepare, engine = settings.input, settings.prepare, settings.engine_class
     if given.sparse is None:
         return
-    able = [name for name, each in sorted(engines.ENGINES.items()) if issubclass(each, SparseEngine)]
     if "features" in given.model_fields_set:
         allowed = "does not go together with input.features; choose one of them"
         yield Problem("input.sparse", given.sparse, allowed)
     if given.dimension is not None:
         allowed = "does not go together with input.dimension: engine.max_features says how many features there can be"
         yield Problem("input.sparse", given.sparse, allowed)
-    if engine.name not in able:
+    if not issubclass(engine, SparseEngine):
+        able = [name for name, each in sorted(engines.ENGINES.items()) if issubclass(each, SparseEngine)]
         allowed = (
             f"is for the engines that take sparse records, and engine.name is {engine.name}; choose "
             f"{' or '.join(able)}, or use input.features"
@@ -149,6 +149,8 @@ def _sparse(settings: Fields) -> Iterator[Problem]:
 def _labels(settings: Fields) -> Iterator[Problem]:
     path, topic = settings.input.label_path, settings.labels.topic
     if not settings.takes_labels:
+        if path is None and topic is None:
+            return
         learning = sorted(name for name, each in engines.ENGINES.items() if issubclass(each, engines.LabelEngine))
         allowed = (
             f"is for engines that learn from labels ({', '.join(learning)}), and {settings.engine.name} does not; "

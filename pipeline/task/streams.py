@@ -3,7 +3,7 @@
 from collections.abc import Iterator, KeysView
 from typing import Any
 
-from resonance.engine import ENGINES, PARTS, HCAEARoot
+from resonance.engine import ENGINES, PARTS, ROOT
 from resonance.engine.errors import ParameterError, StateError
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.messages import configuration_error, prepared_setting
@@ -254,7 +254,7 @@ class Streams:
 
 def engine_of(header: dict[str, Any]) -> str:
     """Return the name of the engine whose state a snapshot holds."""
-    return HCAEARoot.name if header.get("hierarchy") == "keyed" else str(header["engine"])
+    return ROOT if header.get("hierarchy") == "keyed" else str(header["engine"])
 
 
 def differences_of(then: dict[str, Any], now: dict[str, Any]) -> list[str]:

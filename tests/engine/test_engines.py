@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -434,3 +436,10 @@ def test_labels_that_are_none_are_refused(make):
         make().learn(np.zeros((1, 2)), [0.5])
     with pytest.raises(RecordError, match="labels of shape"):
         make().learn(np.zeros((1, 2)), [1, 2])
+
+
+def test_an_engine_is_imported_when_it_is_looked_up():
+    code = "import sys\nfrom resonance.engine import ENGINES\nassert 'numba' not in sys.modules\nENGINES['evq']"
+    code += "\nprint(*(name for name in sys.modules if name.endswith('.engine')))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["resonance.engine", "resonance.engine.evq.engine"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from resonance.engine import HCAEASubtree, Operations
+from resonance import engine as engines
 from resonance.engine.base import IntArray
 from resonance.engine.errors import StateError
 from resonance.engine.prepare import Preparation
@@ -52,7 +52,7 @@ class SubtreeModel(StreamModel):
             raise StateError("the first message of a subtree has no preparation")
         self._of(first.part)
         self.preparation = Preparation.from_state(first.preparation)
-        self.subtree = HCAEASubtree.below(first.part.node, settings.engine_parameters)
+        self.subtree = engines.HCAEASubtree.below(first.part.node, settings.engine_parameters)
         # `number` counts the messages that were applied.
         self.next = self.seq = self.number = self.snapshot_bytes = 0
         self.lifetimes = Lifetimes()
@@ -73,13 +73,13 @@ class SubtreeModel(StreamModel):
         return self._part.stream
 
     @property
-    def subtree(self) -> HCAEASubtree:
+    def subtree(self) -> "engines.HCAEASubtree":
         """The engine."""
         engine: Any = self.engine
         return engine  # type: ignore[no-any-return]
 
     @subtree.setter
-    def subtree(self, subtree: HCAEASubtree) -> None:
+    def subtree(self, subtree: "engines.HCAEASubtree") -> None:
         engine: Any = subtree
         self.engine = engine
 
@@ -151,7 +151,7 @@ class SubtreeModel(StreamModel):
             model.next, model.seq, model.number = (int(header[member]) for member in ("next", "seq", "number"))
             model.lifetimes = Lifetimes.from_state(header["lifetimes"])
             model.preparation = Preparation.from_state(arrays["prepare"].tobytes())
-            model.subtree = HCAEASubtree.from_state(arrays["engine"].tobytes())
+            model.subtree = engines.HCAEASubtree.from_state(arrays["engine"].tobytes())
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(f"the state of a subtree cannot be read: {error!r}") from error
         if model.subtree.node != model.root_node:
@@ -162,7 +162,9 @@ class SubtreeModel(StreamModel):
         return model
 
 
-def _operations(messages: Sequence[SubtreeOperation], places: Sequence[int], node: int, dimension: int) -> Operations:
+def _operations(
+    messages: Sequence[SubtreeOperation], places: Sequence[int], node: int, dimension: int
+) -> engines.Operations:
     """Return the operations of messages as the engine takes them; `places` become `Operations.record`."""
     counts = np.array([message.rows for message in messages], dtype=np.int64)
     ends = np.cumsum(counts)
@@ -188,4 +190,4 @@ def _operations(messages: Sequence[SubtreeOperation], places: Sequence[int], nod
     )
     if removed:
         record[learned], gone[learned] = places[-1], True
-    return Operations(np.full(rows, node, dtype=np.int64), record, gone, answered, label, vector)
+    return engines.Operations(np.full(rows, node, dtype=np.int64), record, gone, answered, label, vector)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import orjson
-from resonance.engine import ENGINES, PARTS, HCAEARoot
+from resonance.engine import ENGINES, PARTS, ROOT
 from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
@@ -258,7 +258,7 @@ class StreamModel:
             "last": self.last,
             "lifetimes": self.lifetimes.state(),
         }
-        if isinstance(self.engine, HCAEARoot):
+        if self.engine.name == ROOT:
             header["sent"] = sorted(self.sent.items())
         if self.drifts:
             header["drifts"] = self.drifts
@@ -281,16 +281,16 @@ class StreamModel:
         header, arrays = unpack(data, KIND, STATE_REVISION)
         model = cls.__new__(cls)
         model.name = name
-        classes: dict[str, Any] = {**ENGINES, **PARTS}
+        engine_class: Any = ENGINES[engine] if engine in ENGINES else PARTS[engine]
         kind = "sparse" if "sparse" in arrays else "prepare"
-        parts = {kind, "engine"} | ({"labels"} if issubclass(classes[engine], LabelEngine) else set())
+        parts = {kind, "engine"} | ({"labels"} if issubclass(engine_class, LabelEngine) else set())
         model.drift = StreamDrift.from_state(arrays["drift"].tobytes()) if "drift" in arrays else None
         if arrays.keys() - {"drift"} not in (parts, parts | {"labels"}):
             raise StateError(
                 f"the state of stream {name} has parts {sorted(arrays)}, not {' and '.join(sorted(parts))}"
             )
         model.preparation = PREPARATIONS[kind].from_state(arrays[kind].tobytes())
-        model.engine = classes[engine].from_state(arrays["engine"].tobytes())
+        model.engine = engine_class.from_state(arrays["engine"].tobytes())
         model.labels = None
         if "labels" in arrays:
             held = 0

@@ -134,9 +134,26 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     assert "replayed 50 records" in capsys.readouterr().err
 
 
+HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}
+"""What commands work with and their options and help texts do not need."""
+
+
 def test_the_list_of_commands_imports_none_of_them():
     code = "import sys\nfrom resonance.pipeline.cli.main import app\napp(['-h'], standalone_mode=False)"
     code += "\nprint(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "Run a worker." in shown
-    assert not {"numba", "faust", "resonance.pipeline.cli.worker"} & set(shown.split())
+    assert not (HEAVY | {"resonance.pipeline.cli.worker"}) & set(shown.split())
+
+
+def test_the_help_of_a_command_imports_nothing_that_the_command_works_with():
+    code = """
+import sys
+from resonance.pipeline.cli.main import COMMANDS, app
+for name in COMMANDS:
+    app([name, "-h"], standalone_mode=False)
+print(*sys.modules)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "--resume-from-snapshot" in shown
+    assert not HEAVY & set(shown.splitlines()[-1].split())

@@ -37,7 +37,7 @@ def interrupt(*_, **__):
         ("snapshots import file --yes", WRITE, WRITTEN),
         *(("reset", SOURCE, UNCHANGED), ("reset --stream p0 --yes", SOURCE, UNCHANGED)),
         ("reset --stream p0 --yes", WRITE, WRITTEN),
-        ("reset --yes", "cli.reset.carry_out_reset", WRITTEN),
+        ("reset --yes", "recovery.reset.carry_out_reset", WRITTEN),
         ("dlq list", DEAD_LETTERS, UNCHANGED),
         ("dlq list --export out", DEAD_LETTERS, f"{PART} out may hold a part of the dead letters"),
         ("dlq replay", "dead_letters.replay.plan", UNCHANGED),

@@ -5,7 +5,6 @@ from typing import Any
 
 import orjson
 import pytest
-from resonance.pipeline.cli import alerts as command
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.sinks import FILES
@@ -115,9 +114,9 @@ def test_open_alerts_are_listed_until_they_clear(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
-    monkeypatch.setattr(command, "ClusterAdmin", lambda *_: None)
-    monkeypatch.setattr(command, "partitions_of", lambda *_: [(ALERTS, 0)])
-    monkeypatch.setattr(command, "LogReader", lambda *_: deployment)
+    monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", lambda *_: None)
+    monkeypatch.setattr("resonance.pipeline.kafka.positions.partitions_of", lambda *_: [(ALERTS, 0)])
+    monkeypatch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: deployment)
     assert run(monkeypatch, "alerts") == 0
     assert "no alert is open" in capsys.readouterr().err
     deployment.logs[ALERTS, 0].pop()
