@@ -79,10 +79,11 @@ def _settings(
     return load_settings(config, pairs, name=name, broker=broker, topics=topics)
 
 
-@injected
-def _output_settings(load: Loader) -> "configuration.Settings":
+def _output_settings(
+    config: Config = None, name: Name = None, broker: Broker = None, pairs: Set = None
+) -> "configuration.Settings":
     # Where the outputs are follows from the name of the deployment alone.
-    return load({"input.topics": ["any"]})
+    return load_settings(config, pairs, {"input.topics": ["any"]}, name=name, broker=broker)
 
 
 Outputs = Annotated["configuration.Settings", Depends(_output_settings)]

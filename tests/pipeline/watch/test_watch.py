@@ -1,6 +1,7 @@
 """Outputs are followed in sentences, each once, filtered by stream and kind."""
 
 import json
+import time
 
 import orjson
 import pytest
@@ -20,7 +21,7 @@ TIME = "2026-01-05T08:00:20.750Z"
 def broker():
     """A broker on which a deployment `shop` has emitted something, some of it twice."""
     topics = [f"shop.{kind}" for kind in ("assignments", "cluster-events", "dead-letters", "clusters")]
-    with EmbeddedBroker([*topics, "quiet.assignments"]) as running:
+    with EmbeddedBroker([*topics, "quiet.cluster-events"]) as running:
         for number in (0, 1, 1, 2):
             ce_id = [("ce_id", b"orders-0-%d" % number)]
             running.append("shop.assignments", 0, orjson.dumps(assignment(number)), b"k", ce_id)
@@ -83,10 +84,11 @@ def run(monkeypatch, broker, *arguments, name="shop"):
 
 
 ALL = ["--from", "earliest", "--until-end"]
+WITH_ANSWERS = ["-k", "assignments", "-k", "events", "-k", "dead-letters"]
 
 
 def test_everything_is_emitted_once_and_in_sentences(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker.bootstrap, *ALL) == 0
+    assert run(monkeypatch, broker.bootstrap, *ALL, *WITH_ANSWERS) == 0
     lines = sorted(capsys.readouterr().out.splitlines(), key=lambda line: line[20:])
     assert lines == [
         "2026-01-05 08:00:20  assignments   orders[0]@0 r0 is in p0/1/7 (0.912)",
@@ -113,7 +115,9 @@ def test_a_machine_gets_an_object_a_line(monkeypatch, capsys, broker):
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        *((["--stream", "p1"], 1), (["--stream", "p1", "--stream", "p0"], 7), (["--kind", "vanished"], 1)),
+        ([*WITH_ANSWERS, "--stream", "p1"], 1),
+        ([*WITH_ANSWERS, "--stream", "p1", "--stream", "p0"], 7),
+        *((["--stream", "p0"], 2), (["--kind", "vanished"], 1)),
         *((["--kind", "vanished", "--kind", "events"], 2), (["--kind", "dead-letters"], 1), (["--limit", "3"], 3)),
     ],
 )
@@ -133,7 +137,7 @@ def test_clusters_and_their_ends_are_reported(monkeypatch, capsys, broker):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--stream", "p00"], 2, "no output of p00 was among those read (did you mean p0?); there were p0, p1"),
+        (["--stream", "p00"], 2, "no output of p00 was among those read (did you mean p0?); there were p0"),
         (["--kind", "event"], 2, "did you mean events?"),
         (["--kind", "drift"], 69, "topic shop.drift-events does not exist"),
         (["--from", "noon"], 2, "--from noon: must be earliest, latest, a time"),
@@ -145,14 +149,60 @@ def test_what_is_not_there_is_reported_with_the_nearest(monkeypatch, capsys, bro
 
 
 def test_a_missing_deployment_is_reported(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker.bootstrap, name="shopp") == 69
-    assert "topic shopp.assignments does not exist" in (said := capsys.readouterr().err)
-    assert "did you mean shop.assignments?" in said
+    assert run(monkeypatch, broker.bootstrap, "--until-end", name="shopp") == 69
+    assert "topic shopp.cluster-events does not exist" in (said := capsys.readouterr().err)
+    assert "did you mean shop.cluster-events?" in said
+
+
+def test_a_deployment_that_does_not_exist_yet_is_waited_for(monkeypatch, capsys, broker):
+    def created(seconds):
+        broker.create(["new.cluster-events"])
+        broker.append("new.cluster-events", 0, orjson.dumps(absorbed()))
+        broker.flush()
+
+    monkeypatch.setattr(time, "sleep", created)
+    assert run(monkeypatch, broker.bootstrap, "--limit", "1", name="new") == 0
+    shown = capsys.readouterr()
+    assert "absorbed by" in shown.out
+    assert "there is no topic new.cluster-events yet" in shown.err
+    assert "waiting for a worker" in shown.err
+
+
+def test_a_new_cluster_is_described_by_what_sets_it_apart_from_those_that_are_there(monkeypatch, capsys, broker):
+    def wide(name, latency, size):
+        return cluster(name) | {"centre": {"a": 1.0, "latency_ms": latency, "b": 2.0, "c": 3.0, "size": size}}
+
+    running = {"stream": "s0", "version": 1, "level": 1, "seq": 3, "since": TIME, "time": TIME, "parent": None}
+    events = [
+        {**absorbed(), "stream": "s0", "seq": seq, "kind": "emerged", "cluster": name, "before": [], "after": [new]}
+        for seq, name, new in ((4, "s0/1/4", wide("s0/1/4", 80.0, 70.0)), (5, "s0/1/5", wide("s0/1/5", 900.0, 70.0)))
+    ]
+    broker.create(["apart.cluster-events", "apart.clusters"])
+    broker.append("apart.clusters", 0, orjson.dumps(wide("s0/1/3", 80.0, 7.0) | running), b"s0/1/3")
+    broker.append("apart.cluster-events", 0, orjson.dumps(absorbed()))
+    broker.flush()
+
+    def appended(*given, original=OutputReader.poll):
+        while events:
+            broker.append("apart.cluster-events", 0, orjson.dumps(events.pop(0)))
+        broker.flush()
+        return original(*given)
+
+    monkeypatch.setattr(OutputReader, "poll", appended)
+    assert run(monkeypatch, broker.bootstrap, "--limit", "2", name="apart") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "s0/1/4 emerged: size 70, " in first
+    assert "s0/1/5 emerged: latency_ms 900, " in second
+
+
+def test_a_value_that_is_the_same_in_its_digits_has_not_changed():
+    event = {**absorbed(), "before": [cluster("p0/1/7"), cluster("p0/1/3")], "after": [cluster("p0/1/3", 3000, 80.01)]}
+    assert line("events", event) == "cluster p0/1/7 was absorbed by p0/1/3 after 1,204 records: 3,000 records together"
 
 
 def test_topics_without_anything_are_reported(monkeypatch, capsys, broker):
     assert run(monkeypatch, broker.bootstrap, *ALL, name="quiet") == 0
-    assert capsys.readouterr() == ("", "nothing on quiet.assignments from earliest to the end\n")
+    assert capsys.readouterr() == ("", "nothing on quiet.cluster-events from earliest to the end\n")
 
 
 def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
