@@ -1,8 +1,9 @@
-"""Describe the clusters of the streams for users, as the newest snapshots have them."""
+"""Describe the clusters of the streams for users: the newest snapshots, and what was learned since."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from resonance.engine.facts import parent_of
@@ -12,10 +13,18 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.tasks import Task
 from resonance.pipeline.timestamps import TimeTexts
 from resonance.schemas import SalientFeature
+
+RECENT: Final = 1_000
+"""Last answers of a stream in which the shares of its clusters are counted."""
+
+RECENT_OFFSETS: Final = 20_000
+"""Offsets at the end of a partition of answers that are read for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,22 @@ class InspectedCluster:
     centre: Mapping[str, float]
     spread: Mapping[str, float]
     """Like `centre`, in the input's units."""
+    recent: float | None
+    """Share of the stream's last answers that name it; None where none were read."""
     omitted: int
     """Features of sparse records that `centre` and `spread` leave out because a message has no room for them."""
     salient: Sequence[SalientFeature]
     """Empty for engines that do not weigh features."""
+
+
+class _Known(NamedTuple):
+    """What the topics say of a stream beside its models."""
+
+    time: str | None = None
+    began: Mapping[str, Emergence] = {}
+    splits: int = 0
+    taken_back: int = 0
+    recent: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +100,7 @@ class InspectedLabels:
 
 @dataclass(frozen=True, slots=True)
 class InspectedStream:
-    """A stream as its newest snapshot has it."""
+    """A stream, as of an offset."""
 
     stream: str
     topic: str
@@ -88,11 +109,17 @@ class InspectedStream:
     engine: str
     version: int
     next: int
-    """Offset behind the last record that the snapshot contains."""
+    """Offset behind the last record that is contained."""
+    stored: int
+    """Offset behind the last record that its snapshot contains; those up to `next` were learned again."""
     time: str | None
     """Kafka timestamp of that record; None where it is deleted, or was not read."""
     written: str
     """Time at which the snapshot was written."""
+    splits: int
+    """Splits of its clusters, as far as their events are stored and were read."""
+    taken_back: int
+    """Those after which one of the two was absorbed by the other."""
     committed: int
     """The group's committed offset in the partition; -1 where it has none."""
     records: int
@@ -112,12 +139,19 @@ class InspectedStream:
 
 
 def inspect(
-    settings: Settings, reader: LogReader, states: Sequence[StoredPartition], stream: str | None = None
+    settings: Settings,
+    reader: LogReader,
+    states: Sequence[StoredPartition],
+    stream: str | None = None,
+    *,
+    stored: bool = False,
+    learned: Callable[[int], None] = lambda _: None,
 ) -> list[InspectedStream]:
     """Return one stream, with its times and how its clusters began, or all streams without these.
 
-    Snapshots that were made under other settings are read under those. Raises MismatchError or ConfigurationError where
-    this release cannot read one.
+    One stream learns what the group has processed since its snapshot, without output, unless `stored`; `learned` is
+    called with numbers of records. Snapshots that were made under other settings are read under those. Raises
+    MismatchError or ConfigurationError where this release cannot read one.
     """
     chosen: list[tuple[StoredPartition, StreamSnapshot, StreamModel]] = []
     below: dict[str, list[StreamModel]] = {}
@@ -126,8 +160,13 @@ def inspect(
         if not snapshots or state.checkpoint is None:
             continue
         task = empty_task(settings, state.checkpoint)
-        for snapshot in snapshots:
+        learns = stream is not None and not stored and settings.hierarchy != "keyed"
+        # Of routes the order of all streams' records is checked, so all have to be there.
+        for snapshot in state.streams if learns and settings.is_routed else snapshots:
             task.restore(snapshot)
+        if learns:
+            _catch_up(settings, reader, state, task, snapshots[0], learned)
+        for snapshot in snapshots:
             model = task.model(snapshot.stream)
             if model.root_node is None:
                 chosen.append((state, snapshot, model))
@@ -136,13 +175,42 @@ def inspect(
     found = []
     for state, snapshot, model in chosen:
         # For many streams this would take long.
-        time = None if stream is None else _time(reader, state.at, snapshot.next)
-        began = {} if stream is None else _emergences(settings, reader, state.at, snapshot)
+        known = _Known()
+        if stream is not None:
+            known = _Known(
+                _time(reader, state.at, model.next),
+                *_history(settings, reader, state.at, model),
+                _recent(settings, reader, state.at, model.name),
+            )
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
-        found.append(_inspected([model, *subtrees], engine, state, snapshot, time, began))
+        found.append(_inspected([model, *subtrees], engine, state, snapshot, known))
     return found
+
+
+def _catch_up(
+    settings: Settings,
+    reader: LogReader,
+    state: StoredPartition,
+    task: Task,
+    snapshot: StreamSnapshot,
+    learned: Callable[[int], None],
+) -> None:
+    """Learn what the group has processed since a snapshot, where the log still has it."""
+    first, end = reader.bounds([state.at])[state.at]
+    begin = snapshot.next
+    if settings.is_routed:
+        begin = min(one.next for one in state.streams)
+    end = min(end, state.committed)
+    if not first <= begin < end:
+        return
+    names = StreamNames.of(settings, *state.at)
+    only = names.by_key and not settings.is_routed
+    key = names.key_of(snapshot.stream)
+    for _, records in reader.read({state.at: (begin, end)}):
+        task.catch_up([record for record in records if record.key == key] if only else records)
+        learned(len(records))
 
 
 def _inspected(
@@ -150,8 +218,7 @@ def _inspected(
     engine: str,
     state: StoredPartition,
     snapshot: StreamSnapshot,
-    time: str | None,
-    began: Mapping[str, Emergence],
+    known: _Known,
 ) -> InspectedStream:
     """Describe a stream by its model, which comes first, and by the models of its subtrees where these learn apart."""
     model = parts[0]
@@ -172,9 +239,10 @@ def _inspected(
                 size=emitted["size"],
                 nodes=emitted["nodes"],
                 records=own.records - own.since[cluster.id] if own and cluster.id in own.since else None,
-                emerged=began.get(emitted["id"]),
+                emerged=known.began.get(emitted["id"]),
                 centre=emitted["centre"],
                 spread=emitted["spread"],
+                recent=None if known.recent is None else known.recent.get(emitted["id"], 0.0),
                 omitted=emitted.get("omitted", 0),
                 salient=emitted.get("salient", ()),
             )
@@ -185,9 +253,12 @@ def _inspected(
         partition=state.at[1],
         engine=engine,
         version=model.version,
-        next=snapshot.next,
-        time=time,
+        next=model.next,
+        stored=snapshot.next,
+        time=known.time,
         written=TimeTexts()[state.written[snapshot.stream]],
+        splits=known.splits,
+        taken_back=known.taken_back,
         committed=state.committed,
         records=models[()].records if () in models else 0,
         features=model.preparation.known_features,
@@ -224,29 +295,53 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     return None
 
 
-def _emergences(
-    settings: Settings, reader: LogReader, at: TopicPartition, snapshot: StreamSnapshot
-) -> dict[str, Emergence]:
-    """Return how the clusters of a stream began, from the events that are still stored."""
+def _history(
+    settings: Settings, reader: LogReader, at: TopicPartition, model: StreamModel
+) -> tuple[dict[str, Emergence], int, int]:
+    """Return how the clusters of a stream began, its splits, and how many were taken back, from the stored events."""
     events = (settings.topic("cluster_events"), at[1])
-    if not reader.has(events):
-        return {}
-    marker = orjson.dumps({"stream": snapshot.stream})[1:-1]
     found: dict[str, Emergence] = {}
+    splits: set[frozenset[str]] = set()
+    back: set[frozenset[str]] = set()
+    if not reader.has(events):
+        return found, 0, 0
+    marker = orjson.dumps({"stream": model.name})[1:-1]
     for _, records in reader.read(reader.bounds([events])):
         for record in records:
             if record.value is None or marker not in record.value:
                 continue
             event = orjson.loads(record.value)
-            offset = event["cause"]["source"]["offset"]
-            # A snapshot does not contain what emerged behind it. Subtrees have snapshots of their own, which may be
-            # newer than the root's, and offsets of routes differ from those of the records that cause events.
+            kind, pair = event["kind"], frozenset((event["cluster"], event.get("other")))
+            # A model does not contain what emerged behind it. Subtrees have snapshots of their own, which may be newer
+            # than the root's, and offsets of routes differ from those of the records that cause events.
             apart = "subtree" in event or at[0] == settings.topic("routes")
-            known = apart or offset < snapshot.next
-            if event["kind"] in ("emerged", "split") and known:
+            if not apart and event["cause"]["source"]["offset"] >= model.next:
+                continue
+            if kind in ("emerged", "split"):
                 # The first one counts: delivered at least once, it can come again.
-                found.setdefault(event["cluster"], Emergence(offset, event["time"], event.get("other")))
-    return found
+                begun = Emergence(event["cause"]["source"]["offset"], event["time"], event.get("other"))
+                found.setdefault(event["cluster"], begun)
+            if kind == "split":
+                splits.add(pair)
+            elif kind == "absorbed" and pair in splits:
+                back.add(pair)
+    return found, len(splits), len(back)
+
+
+def _recent(settings: Settings, reader: LogReader, at: TopicPartition, stream: str) -> dict[str, float] | None:
+    """Return the share of the last answers that name each cluster; None where answers are not in this partition."""
+    answers = (settings.topic("assignments"), at[1])
+    if settings.output.assignments != "all" or settings.is_routed or not reader.has(answers):
+        return None
+    first, end = reader.bounds([answers])[answers]
+    marker = orjson.dumps({"stream": stream})[1:-1]
+    # The last ones count: `RECENT` of this stream, among some more of the others in its partition.
+    last: deque[list[str]] = deque(maxlen=RECENT)
+    for _, records in reader.read({answers: (max(first, end - RECENT_OFFSETS), end)}):
+        values = (record.value for record in records if record.value is not None and marker in record.value)
+        last.extend(orjson.loads(value)["clusters"] for value in values)
+    counts = Counter(cluster for clusters in last for cluster in clusters if cluster is not None)
+    return {cluster: count / len(last) for cluster, count in counts.items()} if last else None
 
 
 def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from resonance import schemas
 from resonance.pipeline.checkpoint import inspection, listing
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
 from resonance.pipeline.cli.output import cell, print_json, print_table, say
+from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.recovery import entry
-from resonance.schemas import SalientFeature
+from resonance.pipeline.watch import sentences
 
-TEXT = f"""Show the clusters of a stream, as its newest snapshot has them; without --stream, what streams there are.
-Nothing is written, and workers may be at work.
+TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
+processed since its newest snapshot is learned again first. Nothing is written, and workers may be at work.
 
 {SETTINGS_HELP}"""
 
@@ -25,13 +27,26 @@ ROUNDING = 1e-12
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 
+Wide = Annotated[bool, typer.Option("--wide", help="Six features, nodes, and how each cluster began.")]
+Stored = Annotated[bool, typer.Option("--stored", help="As of the newest snapshot, without learning what came since.")]
+
+FEWER_SPLITS = {"modal": "a lower engine.doubt", "evq": "a higher engine.margin"}
+"""What gives fewer splits with an engine."""
+
 app = CommandApp()
 
 
 @app.command(help=TEXT)
 @says_when_stopped(UNCHANGED)
 @injected
-def inspect(stream: OneStream = None, *, settings: Deployment, as_json: Json = False) -> None:
+def inspect(
+    stream: OneStream = None,
+    wide: Wide = False,
+    stored: Stored = False,
+    *,
+    settings: Deployment,
+    as_json: Json = False,
+) -> None:
     """Show the clusters of a stream, or all streams."""
     with entry.opened(settings) as (source, reader):
         states = listing.read_states(source, reader)
@@ -39,11 +54,12 @@ def inspect(stream: OneStream = None, *, settings: Deployment, as_json: Json = F
         if stream is not None:
             listing.check_stored(stream, states, settings)
         only = stream or (names[0] if len(names) == 1 else None)
-        found = inspection.inspect(settings, reader, states, only)
+        with records_bar("learning what came since the snapshot") as learned:
+            found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned)
     if as_json:
         print_json(found[0].as_json() if only else inspection.overview(found))
     elif only:
-        _show(found[0])
+        _show(found[0], wide=wide)
     elif not found:
         say(listing.none_yet(settings, f"deployment {settings.name}"))
     else:
@@ -58,17 +74,15 @@ def place(centre: float, spread: float) -> str:
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
-def _show(stream: "inspection.InspectedStream") -> None:
+def _show(stream: "inspection.InspectedStream", *, wide: bool) -> None:
     """Print a stream and its clusters."""
-    at = f"{stream.topic}[{stream.partition}]"
     count = len(stream.clusters)
     typer.echo(
         f"{stream.stream}, version {stream.version} ({stream.engine}): {count:,} cluster{'s' if count != 1 else ''} "
         f"after {stream.records:,} records"
     )
     when = f" ({stream.time})" if stream.time else ""
-    behind = f"; the group stands at offset {stream.committed}" if stream.committed >= 0 else ""
-    typer.echo(f"as of {at}@{stream.next - 1}{when}, snapshot written {stream.written}{behind}")
+    typer.echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:
         first = ", ".join(labels.known[:SHOWN]) + (", ..." if len(labels.known) > SHOWN else "")
         typer.echo(
@@ -77,24 +91,68 @@ def _show(stream: "inspection.InspectedStream") -> None:
         )
     if stream.open_drift is not None:
         typer.echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
+    if stream.taken_back:
+        fewer = FEWER_SPLITS.get(stream.engine)
+        hint = f"; {fewer} gives fewer splits" if fewer else ""
+        typer.echo(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
     if not stream.clusters:
         return
     typer.echo("")
-    names, portraits = _portraits(stream.clusters)
-    rows = []
-    for cluster, cells in zip(stream.clusters, portraits, strict=True):
-        emerged = cluster.emerged
-        came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
-        rows.append(
-            ("  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *cells)
-        )
-    print_table(("cluster", "size", "nodes", "age in records", "emerged", *names), rows)
+    columns, rows = (_wide if wide else _narrow)(stream.clusters)
+    print_table(columns, rows)
     more = max(len(cluster.centre) for cluster in stream.clusters) - SHOWN
-    if more > 0:
+    if wide and more > 0:
         say(f"{more:,} more features: --json has them")
     if omitted := max(cluster.omitted for cluster in stream.clusters):
         which = "those with the smallest means relative to their ranges"
         say(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
+
+
+def _since(stream: "inspection.InspectedStream") -> str:
+    """Return how the snapshot and the group stand to what is shown."""
+    again = f", {stream.next - stream.stored:,} offsets learned again since" if stream.next > stream.stored else ""
+    behind = f"; the group stands at offset {stream.committed}" if stream.committed > stream.next else ""
+    return f"snapshot written {stream.written}{again}{behind}"
+
+
+def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
+    """Return columns and rows that fit a terminal: each cluster with what sets it apart from the others."""
+    snapshots = [_snapshot(cluster) for cluster in clusters]
+    has_recent = any(cluster.recent is not None for cluster in clusters)
+    rows: list[list[object]] = []
+    for cluster, snapshot in zip(clusters, snapshots, strict=True):
+        level = [other for own, other in zip(clusters, snapshots, strict=True) if own.parent == cluster.parent]
+        recent = [f"{cluster.recent or 0.0:.0%}"] if has_recent else []
+        since = cluster.emerged.time[:16].replace("T", " ") if cluster.emerged else None
+        described = sentences.portrait(snapshot, level)
+        rows.append(["  " * (cluster.level - 1) + cluster.id, cluster.size, *recent, since, described])
+    return ["cluster", "size", *(["recent"] if has_recent else []), "since", "what sets it apart"], rows
+
+
+def _snapshot(cluster: "inspection.InspectedCluster") -> "schemas.ClusterSnapshot":
+    found: schemas.ClusterSnapshot = {
+        "id": cluster.id,
+        "size": cluster.size,
+        "nodes": cluster.nodes,
+        "centre": dict(cluster.centre),
+        "spread": dict(cluster.spread),
+    }
+    if cluster.salient:
+        found["salient"] = list(cluster.salient)
+    return found
+
+
+def _wide(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
+    """Return columns and rows with nodes, age, beginning, and centre and spread of the first features."""
+    names, portraits = _portraits(clusters)
+    rows: list[list[object]] = []
+    for cluster, cells in zip(clusters, portraits, strict=True):
+        emerged = cluster.emerged
+        came = f"{emerged.time}" + (f" from {emerged.split_from}" if emerged.split_from else "") if emerged else None
+        rows.append(
+            ["  " * (cluster.level - 1) + cluster.id, cluster.size, cluster.nodes, cluster.records, came, *cells]
+        )
+    return ["cluster", "size", "nodes", "age in records", "emerged", *names], rows
 
 
 def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[str]]]:
@@ -113,5 +171,5 @@ def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[
     return ["largest means"], [[text] for text in portraits]
 
 
-def _salient(each: SalientFeature) -> str:
+def _salient(each: "schemas.SalientFeature") -> str:
     return f"{each['feature']} {each['salience']:.2f}x{each['weight']:.2f}"

@@ -23,7 +23,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     table = Table(box=None, pad_edge=False, header_style="bold")
     for position, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[position], int | float | None) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        # Only text of many words may take a second line.
+        words = any(len(str(row[position]).split()) > 2 for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=not words)
     for row in rows:
         table.add_row(*map(cell, row))
     Console(width=None if sys.stdout.isatty() else 10_000, soft_wrap=not sys.stdout.isatty()).print(table)

@@ -11,7 +11,7 @@ from resonance.pipeline.cli.inspect import place
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.commands import run
-from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.streams import payloads, points
 
 OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
@@ -82,10 +82,92 @@ def test_the_table_names_clusters_and_features(monkeypatch, capsys):
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
     out = capsys.readouterr().out
     assert "p0:a, version 1 (modal): " in out
-    assert "as of features[0]@599 (2023-11-14T22:23:19.000Z), snapshot written 2023-" in out
-    assert "age in records" in out
+    assert "as of features[0]@599 (2023-11-14T22:23:19.000Z); snapshot written 2023-" in out
+    assert "what sets it apart" in out
+    assert max(map(len, out.splitlines())) < 120
     assert "latency_ms" in out
     assert "p0:a/1/0" in out or "p0:a/1/1" in out
+
+
+def test_wide_shows_how_each_began_and_its_features(monkeypatch, capsys):
+    MemoryDeployment(monkeypatch).work(600, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--wide") == 0
+    out = capsys.readouterr().out
+    assert "age in records" in out
+    assert " ± " in out
+
+
+def folded(deployment):
+    """The clusters as a subscriber knows them, with their sizes."""
+    table = ClusterTable()
+    for (topic, _), log in deployment.logs.items():
+        if topic == deployment.given.topic("cluster_events"):
+            for record in log:
+                table.apply(record.value)
+    return {stream: set(table.clusters(stream)) for stream in table.streams}
+
+
+def began_again(monkeypatch, layout):
+    """A deployment that processed half of its records, wrote all snapshots, and processed the rest without any."""
+    if layout == "key":
+        deployment = MemoryDeployment(monkeypatch, records=1_500)
+        deployment.work(600, everything=True)
+        before = folded(deployment)
+        deployment.work(1_500, snapshots=False)
+    else:
+        deployment = rekeyed(monkeypatch, records=1_500)
+        deployment.turn(0.5, everything=True)
+        before = folded(deployment)
+        deployment.turn(kept=False)
+    return deployment, before
+
+
+@pytest.mark.parametrize("layout", ["key", "field"])
+def test_what_came_since_the_snapshot_is_learned_again(monkeypatch, layout):
+    deployment, before = began_again(monkeypatch, layout)
+    states = read_states(deployment.source, deployment)
+    present = folded(deployment)
+    changed = [stream for stream in present if present[stream] != before.get(stream)]
+    assert changed
+    for stream in present:
+        seen = []
+        (stored,) = inspect(deployment.given, deployment, states, stream, stored=True, learned=seen.append)
+        assert ({cluster.id for cluster in stored.clusters}, seen) == (before.get(stream, set()), [])
+        (found,) = inspect(deployment.given, deployment, states, stream, learned=seen.append)
+        assert {cluster.id for cluster in found.clusters} == present[stream]
+        assert (found.stored, found.records > stored.records, sum(seen) > 100) == (stored.next, True, True)
+
+
+def test_where_the_records_since_are_deleted_it_is_shown_as_stored(monkeypatch):
+    deployment, before = began_again(monkeypatch, "key")
+    deployment.expire("features", 900)
+    (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
+    assert (found.next, found.committed, {cluster.id for cluster in found.clusters}) == (600, 1_500, before["p0:a"])
+
+
+def test_the_recent_share_is_that_of_the_last_answers(monkeypatch):
+    deployment, _ = began_again(monkeypatch, "key")
+    (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
+    answers = [each for each in map(orjson.loads, (r.value for r in deployment.recorded())) if each["stream"] == "p0:a"]
+    last = answers[-1_000:]
+    for cluster in found.clusters:
+        assert cluster.recent == sum(each["cluster"] == cluster.id for each in last) / len(last)
+
+
+def test_splits_that_were_taken_back_are_counted_with_what_gives_fewer(monkeypatch, capsys):
+    deployment = MemoryDeployment(monkeypatch)
+    deployment.work(600, everything=True)
+    log = deployment.recorded("cluster_events")
+    cause = {"source": {"topic": "features", "partition": 0, "offset": 9}}
+    for kind, own, other in (("split", 90, 0), ("split", 91, 0), ("absorbed", 0, 91), ("absorbed", 0, 1)):
+        event = {"stream": "p0:a", "kind": kind, "cluster": f"p0:a/1/{own}", "other": f"p0:a/1/{other}"}
+        log.append(log[-1]._replace(value=orjson.dumps(event | {"cause": cause, "time": "2026"})))
+    (found,) = inspect(deployment.given, deployment, read_states(deployment.source, deployment), "p0:a")
+    assert (found.splits, found.taken_back) == (2, 1)
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
+    assert (
+        "1 of 2 splits were taken back by a merge; a lower engine.doubt gives fewer splits" in capsys.readouterr().out
+    )
 
 
 def test_a_spread_of_rounding_alone_is_none():
@@ -98,7 +180,8 @@ def test_machines_get_everything(monkeypatch, capsys):
     shown = orjson.loads(capsys.readouterr().out)
     assert (shown["stream"], shown["topic"], shown["partition"], shown["next"]) == ("p0:a", "features", 0, 600)
     assert set(shown["clusters"][0]) == {
-        *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread", "omitted", "salient")
+        *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread", "recent"),
+        *("omitted", "salient"),
     }
     assert shown["features"] == ["cpu", "latency_ms", "net.in"]
     assert run(monkeypatch, *OPTIONS, "--json") == 0
