@@ -3,25 +3,58 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
 from types import ModuleType
+from typing import Any
 
-COMMANDS = "resonance.pipeline.cli"
+WORK, COMMANDS = "resonance.pipeline.", "resonance.pipeline.cli"
+
+
+class _UnloadedModule(ModuleType):
+    """Loads when a name that it does not have yet is looked up in it.
+
+    `importlib.util.LazyLoader` loads at any look-up, even of ``__file__``. `inspect.getmodule`, which pydantic calls
+    while it makes a class, looks that up in every module, and would load some in the middle of another.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        self.__class__ = ModuleType  # type: ignore[assignment] # from here on a module like any other
+        self.__loader__ = loader = self.__dict__.pop("_own_loader")
+        if self.__spec__ is not None:
+            self.__spec__.loader = loader
+        loader.exec_module(self)
+        return getattr(self, name)
+
+
+class _LazyLoader(Loader):
+    """Makes modules that load later, with the loader that found them."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module = _UnloadedModule(spec.name)
+        module.__dict__["_own_loader"] = self._loader
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
 
 
 class _LazyFinder(MetaPathFinder):
-    """Finds the modules of Resonance, except those of the command line."""
+    """Finds the modules of the pipeline, except those of the command line."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith("resonance.") or fullname.startswith(COMMANDS):
+        if not fullname.startswith(WORK) or fullname.startswith(COMMANDS):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
+            spec.loader = _LazyLoader(spec.loader)
         return spec
 
 
