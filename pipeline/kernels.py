@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -76,8 +77,16 @@ def _compile(names: Sequence[str]) -> Sequence[str]:
 
 
 @contextlib.contextmanager
-def log_while_compiling(engine: str, seconds: float = LOG_SECONDS) -> Iterator[None]:
-    """Log every `seconds` that the kernels of `engine` are still compiling: on a busy machine it takes minutes."""
+def show_while_compiling(engine: str, seconds: float = LOG_SECONDS) -> Iterator[None]:
+    """Show on a terminal, or log every `seconds`, that the kernels of `engine` are compiling: it can take minutes."""
+    if sys.stderr.isatty():
+        from rich import console, progress  # noqa: PLC0415 - only where there is a terminal
+
+        columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeElapsedColumn())
+        with progress.Progress(*columns, console=console.Console(stderr=True), transient=True) as bar:
+            bar.add_task(f"kernels of {engine}, compiled once on a machine", total=None)
+            yield
+        return
     done = threading.Event()
     began = time.monotonic()
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -51,6 +52,16 @@ def explain_late(record: logging.LogRecord) -> bool:
         )
         record.args = None
     return True
+
+
+SERVICE: Final = re.compile(r"\[\^[^\]]*\]: ")
+"""Name of a service before the lines of mode and Faust."""
+
+
+def without_service(record: logging.LogRecord) -> bool:
+    """Remove the name of a service from a line of Faust; return False for lines on monitoring that is not used."""
+    record.msg = SERVICE.sub("", str(record.msg))
+    return not record.msg.startswith("Missing sensor state")
 
 
 def hide(record: logging.LogRecord) -> bool:
@@ -150,6 +161,8 @@ def configure(level: str, style: Literal["text", "json"] = "text") -> None:
     def shown(record: logging.LogRecord) -> bool:
         # On the handler: a logger's filter sees its own records only, and aiokafka has a logger for each module.
         explain_late(record)
+        if record.name.partition(".")[0] in ("faust", "mode") and not debug and not without_service(record):
+            return False
         return not record.name.startswith("aiokafka") or (hide(record) and lower(record) and sparing(record))
 
     handler.addFilter(shown)

@@ -190,8 +190,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def settings_differ(where: str, changed: Sequence[str]) -> MismatchError:
-    """Return the mismatch of settings under which the models would differ."""
-    listed = "; ".join(changed)
+    """Return the mismatch of settings under which the models would differ; under another engine all of its own do."""
+    listed = "; ".join([each for each in changed if each.startswith("engine was ")] or changed)
     return _stop(
         f"{where}: the models were learned with other settings: {listed}",
         NEW_VERSION,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import orjson
 import typer
@@ -189,9 +189,8 @@ def _suggestion(
     if seen is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    text = suggest.as_file(suggest.suggest(seen), topic, name=name, bootstrap=settings.broker.bootstrap)
-    if keyed:
-        text = text.replace('stream = "partition"', 'stream = "partition"  # or "key": a model for each key', 1)
+    stream: Literal["partition", "topic"] = "partition" if keyed else "topic"
+    text = suggest.as_file(suggest.suggest(seen), topic, name=name, bootstrap=settings.broker.bootstrap, stream=stream)
     if more:
         text += f"\n# From the first {seen.records:,} records; without --dry-run all that are produced are looked at.\n"
     return text

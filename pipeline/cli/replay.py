@@ -126,19 +126,21 @@ def replay(
         show_rules(summary)
     else:
         _show(summary, output, as_json=as_json)
-    if file is not None:
-        _require_answers(summary, file)
+    _require_answers(summary, file)
 
 
-def _require_answers(summary: "replaying.Summary", file: Path) -> None:
-    """Raise `ConfigurationError` where every record of a file became a dead letter: the settings fit another file."""
+def _require_answers(summary: "replaying.Summary", file: Path | None) -> None:
+    """Raise `ConfigurationError` where every record became a dead letter: the settings fit other records."""
     unusable = summary.dead_letters
     if summary.records and unusable.total() >= summary.records:
         why = ", ".join(f"{kind} {count:,}" for kind, count in unusable.most_common())
-        raise ConfigurationError(
-            f"none of the {summary.records:,} records of {file} could be used ({why}); settings that fit a file: "
-            f"resonance produce {shlex.quote(str(file))} --dry-run --save-settings resonance.toml"
-        )
+        if file is None:
+            where = ", ".join(dict.fromkeys(part.topic for part in summary.parts))
+            remedy = "compare input.features with a record, or say what was wrong: resonance dlq list"
+        else:
+            where, command = str(file), f"resonance produce {shlex.quote(str(file))} --dry-run"
+            remedy = f"settings that fit a file: {command} --save-settings resonance.toml"
+        raise ConfigurationError(f"none of the {summary.records:,} records of {where} could be used ({why}); {remedy}")
 
 
 def rules_alone(settings: "config.Settings") -> "config.Settings":

@@ -9,17 +9,20 @@ from resonance.pipeline.cli.output import print_json
 from resonance.pipeline.config import file as settings_file
 from resonance.pipeline.config import reference
 
-app = CommandApp()
+app = CommandApp(help=f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}")
 
 
-@app.command(help=f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}")
+@app.callback(invoke_without_command=True)
 def settings(
+    context: typer.Context,
     config: Config = None,
     pairs: Set = None,
     as_json: Json = False,
     as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
     """Show the settings."""
+    if context.invoked_subcommand is not None:
+        return
     if as_reference:
         typer.echo(reference.as_markdown(), nl=False)
         return
@@ -28,3 +31,14 @@ def settings(
         print_json(loaded.dump())
     else:
         typer.echo(settings_file.as_toml(loaded.dump(), loaded.derived()), nl=False)
+
+
+@app.command(short_help="Check them, without a broker.")
+def check(config: Config = None, pairs: Set = None, as_json: Json = False) -> None:
+    """Check that the settings can be used together; no broker is contacted, see `resonance topics check` for that."""
+    loaded = load_settings(config, pairs)
+    if as_json:
+        print_json({"usable": True, "name": loaded.name, "engine": loaded.engine.name, "topics": loaded.logs})
+    else:
+        topics = ", ".join(loaded.input.topics)
+        typer.echo(f"the settings can be used: deployment {loaded.name}, engine {loaded.engine.name}, input {topics}")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.files.survey import FEW, Column, FileSurvey
@@ -18,6 +18,12 @@ FEWEST_SPARSE: Final = 40
 
 MAX_FULL: Final = 0.5
 """Largest share of these names that a record has on average."""
+
+STREAMS: Final = {
+    "topic": 'one model for all records; "partition": one for each partition, "key": one for each key',
+    "partition": 'one model for each partition; "key": one for each key, "topic": one for all records',
+}
+"""What a choice of `stream` means, beside the others."""
 
 _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
@@ -95,7 +101,9 @@ def suggest(seen: FileSurvey) -> Suggestion:
     return Suggestion(features, sparse, next(iter(best), None), next(iter(usable), None), gaps, categories, remarks)
 
 
-def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: str = "partition") -> str:
+def as_file(
+    found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: Literal["partition", "topic"] = "partition"
+) -> str:
     """Return a ``resonance.toml`` that reads the records."""
     values: dict[str, Any] = {"name": name, "stream": stream, "broker": {"bootstrap": bootstrap}}
     values["input"] = {"topics": [topic], **({"features": found.features} if found.features else {})}
@@ -108,7 +116,7 @@ def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, stream:
         values["input"]["time_path"] = found.time_path
     if found.gaps:
         values["prepare"] = {"missing": "mean"}
-    text = as_toml(values)
+    text = as_toml(values).replace(f'stream = "{stream}"', f'stream = "{stream}"  # {STREAMS[stream]}', 1)
     if found.categories:
         text += "\n# Texts with few values can be features, too: add them to input.features and here.\n"
         text += "".join(

@@ -22,7 +22,7 @@ from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.kernels import log_while_compiling
+from resonance.pipeline.kernels import show_while_compiling
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import OUTPUT_KINDS
 from resonance.pipeline.recovery.recovery import recover
@@ -170,7 +170,7 @@ class Worker:
         where = os.environ["NUMBA_CACHE_DIR"]
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
         self._status.enter("compiling kernels")
-        with log_while_compiling(settings.engine.name):
+        with show_while_compiling(settings.engine.name):
             settings.compile_engine()
         self._source = DeploymentContext.of(settings, client, deployment)
         if self._recovery:

@@ -52,7 +52,7 @@ def test_a_long_compilation_is_reported_until_it_ends(caplog):
     logger, handler = logging.getLogger(kernels.__name__), Told()
     logger.addHandler(handler)
     try:
-        with caplog.at_level(logging.INFO, kernels.__name__), kernels.log_while_compiling("caea", 0.001):
+        with caplog.at_level(logging.INFO, kernels.__name__), kernels.show_while_compiling("caea", 0.001):
             assert text.wait(60.0)
     finally:
         logger.removeHandler(handler)

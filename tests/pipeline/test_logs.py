@@ -79,7 +79,15 @@ def test_late_threads_are_reported_as_a_busy_machine(capsys, level, message, val
     said = json.loads(capsys.readouterr().err)
     assert said["level"] == "warning"
     assert said["message"].startswith("a thread of the worker had to wait for seconds: this machine has too little")
-    assert said["message"].endswith(f"({message % values})")
+    # Without the name of Faust's service.
+    assert said["message"].endswith(f"({(message % values).removeprefix('[^--ConsumerThread]: ')})")
+
+
+def test_what_faust_says_of_its_own_monitoring_is_left_out(capsys):
+    logs.configure("info", "json")
+    logging.getLogger("faust.app.base").warning("[^WorkerApp]: Missing sensor state for rebalance #%s", 1)
+    logging.getLogger("faust.app.base").warning("[^-Consumer]: gone")
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["gone"]
 
 
 def test_a_library_repeats_itself_once_in_a_while():

@@ -18,6 +18,14 @@ from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH
 from resonance.pipeline.worker.http.status import WorkerStatus
 
+PAGES = {
+    "GET /livez": "whether the worker makes progress",
+    "GET /readyz": "whether it answers records: its phase, partitions and models",
+    "GET /metrics": "counters and histograms for Prometheus",
+    f"POST {RESUME_PATH}": "resume a partition that dead letters paused: resonance dlq resume",
+}
+"""What ``/`` lists."""
+
 REQUEST_BYTES = 64 * 1024
 CLOSE_SECONDS = 1.0
 """How long a request that is being answered may delay the worker's end."""
@@ -40,6 +48,7 @@ class Pages:
     async def start(self, host: str, port: int) -> None:
         """Begin to serve; raise `ConfigurationError` where the port is taken or there is no such address."""
         app = web.Application(client_max_size=REQUEST_BYTES)
+        app.router.add_get("/", self._index)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -55,6 +64,9 @@ class Pages:
         """Close the port."""
         if self._runner is not None:
             await self._runner.cleanup()
+
+    async def _index(self, request: web.Request) -> web.Response:
+        return _json({"pages": PAGES}, 200)
 
     async def _livez(self, request: web.Request) -> web.Response:
         live, shown = self._status.live()

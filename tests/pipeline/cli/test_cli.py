@@ -157,3 +157,15 @@ print(*sys.modules)
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "--resume-from-snapshot" in shown
     assert not HEAVY & set(shown.splitlines()[-1].split())
+
+
+def test_settings_are_checked_without_a_broker(tmp_path):
+    # In a process of its own: nothing that the command needs is loaded there yet.
+    (tmp_path / "own.toml").write_text('name = "own"\n[input]\ntopics = ["readings"]\n')
+    command = [sys.executable, "-m", "resonance.pipeline.cli.main", "settings", "check", "--config", "own.toml"]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert checked.stdout == "the settings can be used: deployment own, engine modal, input readings\n"
+    refused = subprocess.run([*command, "--engine.name", "nope"], cwd=tmp_path, capture_output=True, check=False)
+    assert refused.returncode == 2
+    assert b"engine.name = 'nope'" in refused.stderr

@@ -38,6 +38,9 @@ def test_what_is_suggested_is_a_settings_file():
     assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
     assert settings.prepare.missing == "mean"
     assert '# [prepare.categories]\n# country = ["DE", "FR"]\n' in text
+    assert 'stream = "partition"  # one model for each partition; "key": one for each key, "topic": one for' in text
+    alone = as_file(suggest(FileSurvey(flows())), "flows", name="flows", bootstrap="kafka:9092", stream="topic")
+    assert Settings.of(tomllib.loads(alone)).stream == "topic"
 
 
 @pytest.mark.parametrize("most", [1, 9])

@@ -87,6 +87,12 @@ def test_a_worker_says_what_it_waits_for_and_is_alive_meanwhile(phase, words):
     assert b"resonance_ready 0.0" in get("/metrics", status)[1]
 
 
+def test_the_pages_are_listed():
+    code, body, _ = get("/", running())
+    pages = json.loads(body)["pages"]
+    assert (code, *pages) == (200, "GET /livez", "GET /readyz", "GET /metrics", "POST /dlq/resume")
+
+
 def test_a_worker_with_partitions_is_ready():
     code, shown = ready(running())
     assert (code, shown["partitions"], shown["problems"]) == (200, ["in[0]"], [])
