@@ -1,5 +1,8 @@
 """What travels on the bus: typed payloads, their JSON Schemas, and the headers around them."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from resonance.schemas.alert import Alert, AlertKind, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
@@ -19,7 +22,9 @@ from resonance.schemas.drift_event import (
     UnitChange,
 )
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
-from resonance.schemas.subscriber import Output, OutputKind, Subscriber
+
+if TYPE_CHECKING:
+    from resonance.schemas.subscriber import Output, OutputKind, Subscriber
 
 __all__ = [
     "SCHEMA_NAMES",
@@ -65,3 +70,10 @@ __all__ = [
     "schema_id",
     "source_uri",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the subscriber when it is needed: it alone needs a Kafka client."""
+    if name not in ("Output", "OutputKind", "Subscriber"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.subscriber"), name)

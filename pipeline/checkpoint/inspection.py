@@ -18,7 +18,7 @@ from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
 from resonance.pipeline.timestamps import TimeTexts
-from resonance.schemas import SalientFeature
+from resonance.schemas import ClusterSnapshot, SalientFeature
 
 RECENT: Final = 1_000
 """Last answers of a stream in which the shares of its clusters are counted."""
@@ -64,6 +64,20 @@ class InspectedCluster:
     """Features of sparse records that `centre` and `spread` leave out because a message has no room for them."""
     salient: Sequence[SalientFeature]
     """Empty for engines that do not weigh features."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster as an event describes it."""
+        found: ClusterSnapshot = {
+            "id": self.id,
+            "size": self.size,
+            "nodes": self.nodes,
+            "centre": dict(self.centre),
+            "spread": dict(self.spread),
+        }
+        if self.salient:
+            found["salient"] = list(self.salient)
+        return found
 
 
 class _Known(NamedTuple):

@@ -1,10 +1,9 @@
 """``resonance inspect``."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
-from resonance import schemas
 from resonance.pipeline.checkpoint import inspection, listing
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
@@ -117,7 +116,7 @@ def _since(stream: "inspection.InspectedStream") -> str:
 
 def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
     """Return columns and rows that fit a terminal: each cluster with what sets it apart from the others."""
-    snapshots = [_snapshot(cluster) for cluster in clusters]
+    snapshots = [cluster.snapshot for cluster in clusters]
     has_recent = any(cluster.recent is not None for cluster in clusters)
     rows: list[list[object]] = []
     for cluster, snapshot in zip(clusters, snapshots, strict=True):
@@ -127,19 +126,6 @@ def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str
         described = sentences.portrait(snapshot, level)
         rows.append(["  " * (cluster.level - 1) + cluster.id, cluster.size, *recent, since, described])
     return ["cluster", "size", *(["recent"] if has_recent else []), "since", "what sets it apart"], rows
-
-
-def _snapshot(cluster: "inspection.InspectedCluster") -> "schemas.ClusterSnapshot":
-    found: schemas.ClusterSnapshot = {
-        "id": cluster.id,
-        "size": cluster.size,
-        "nodes": cluster.nodes,
-        "centre": dict(cluster.centre),
-        "spread": dict(cluster.spread),
-    }
-    if cluster.salient:
-        found["salient"] = list(cluster.salient)
-    return found
 
 
 def _wide(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
@@ -171,5 +157,5 @@ def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[
     return ["largest means"], [[text] for text in portraits]
 
 
-def _salient(each: "schemas.SalientFeature") -> str:
+def _salient(each: Mapping[str, Any]) -> str:
     return f"{each['feature']} {each['salience']:.2f}x{each['weight']:.2f}"

@@ -80,10 +80,10 @@ def _settings(
 
 
 def _output_settings(
-    config: Config = None, name: Name = None, broker: Broker = None, pairs: Set = None
+    config: Config = None, name: Name = None, broker: Broker = None, topics: Topics = None, pairs: Set = None
 ) -> "configuration.Settings":
     # Where the outputs are follows from the name of the deployment alone.
-    return load_settings(config, pairs, {"input.topics": ["any"]}, name=name, broker=broker)
+    return load_settings(config, pairs, {"input.topics": ["any"]}, name=name, broker=broker, topics=topics)
 
 
 Outputs = Annotated["configuration.Settings", Depends(_output_settings)]

@@ -13,11 +13,9 @@ from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, Outputs
 from resonance.pipeline.cli.output import say
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.watch import output_reader
 from resonance.pipeline.watch import watch as watched
-from resonance.schemas import cluster_table
 
 PATIENCE = 10.0
 COLOURS = {
@@ -91,9 +89,10 @@ def watch(
     client = clients.librdkafka(settings)
     group = f"{settings.name}-watch"
     with log_reader.LogReader(client, group, PATIENCE) as reader:
-        table = (
-            _present(settings, cluster, reader) if begin == positions.LATEST and "events" in topics.values() else None
-        )
+        clusters = settings.topic("clusters")
+        follows_events = begin == positions.LATEST and "events" in topics.values()
+        known = range(cluster.partition_counts().get(clusters, 0) if follows_events else 0)
+        table = watched.present_clusters(reader, [(clusters, partition) for partition in known])
         ranges = positions.ranges_from(reader, partitions, begin)
     starts = {at: first for at, (first, _) in ranges.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
@@ -132,19 +131,6 @@ def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen
     while not (found := _existing(cluster, topics, chosen=chosen)):
         time.sleep(watched.LOOK_SECONDS)
     return found
-
-
-def _present(
-    settings: "config.Settings", cluster: "admin.ClusterAdmin", reader: "log_reader.LogReader"
-) -> "cluster_table.ClusterTable":
-    """Return the present clusters: what separates a new one from them describes it."""
-    table, topic = cluster_table.ClusterTable.from_clusters([]), settings.topic("clusters")
-    partitions = [(topic, partition) for partition in range(cluster.partition_counts().get(topic, 0))]
-    for _, records in reader.read(reader.bounds(partitions)):
-        for record in records:
-            if record.key is not None:
-                table.apply_cluster(record.key, record.value)
-    return table
 
 
 def _print(outputs: "Sequence[watched.WatchedOutput]", *, as_json: bool) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, get_args
 import orjson
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
-from resonance.pipeline.records import Record
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
@@ -84,6 +85,16 @@ class Filter:
         if self.streams and stream_of(output) not in self.streams:
             return False
         return not (self.events and output.kind == "events") or output.payload.get("kind") in self.events
+
+
+def present_clusters(reader: LogReader, partitions: Sequence[TopicPartition]) -> ClusterTable:
+    """Return the clusters that partitions of the clusters topic hold: new ones are described beside them."""
+    table = ClusterTable.from_clusters([])
+    for _, records in reader.read(reader.bounds(partitions)):
+        for record in records:
+            if record.key is not None:
+                table.apply_cluster(record.key, record.value)
+    return table
 
 
 def stream_of(output: WatchedOutput) -> str | None:
