@@ -128,7 +128,7 @@ def inspect(
         task = empty_task(settings, state.checkpoint)
         for snapshot in snapshots:
             task.restore(snapshot)
-            model = task.model(snapshot.stream)
+            model = task.models.named(snapshot.stream)
             if model.root_node is None:
                 chosen.append((state, snapshot, model))
             else:
