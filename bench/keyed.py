@@ -28,6 +28,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from bench.latency import latencies
@@ -77,7 +78,7 @@ def task_rows(count: int, features: int, rounds: int) -> list[Row]:
     for _ in range(rounds):
         local.append(_cost(PartitionTask(Settings.of(settings_of("local")), "features", 0), records)[0])
         keyed = Settings.of(settings_of("keyed"))
-        cost, sent = _cost(make_task(keyed, "features", 0, ROUTES), records)
+        cost, sent = _cost(make_task(keyed, "features", 0, TaskContext(routes=ROUTES)), records)
         first.append(cost)
         logs: dict[int, list[Record]] = {number: [] for number in range(ROUTES)}
         for message in sent.routes:

@@ -45,7 +45,7 @@ def curve(records: int, engine: str) -> tuple[list[Row], list[float]]:
         events += len(outputs.cluster_events)
         done = number * CHUNK
         if done % POINT == 0:
-            sizes = [len(task.snapshot(stream).body) for stream in task.pending(everything=True)]
+            sizes = [len(task.models.snapshot(stream).body) for stream in task.models.pending(everything=True)]
             memory.append(resident())
             rows.append(Row(f"{engine} at {done:,} records", "MB resident", memory[-1]))
             rows.append(Row(f"{engine} at {done:,} records", "kB snapshot", sum(sizes) / 1e3))

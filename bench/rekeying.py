@@ -16,6 +16,7 @@ from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from bench.pipeline import FEATURES, PARTITIONS, Bench, median
@@ -59,7 +60,7 @@ def step_rows() -> list[Row]:
     for _ in range(ROUNDS):
         for stream in ("key", "topic", "field:country"):
             given = Settings.of({"stream": stream, "input.topics": ["features"], "input.id_path": "id"})
-            task = make_task(given, "features", 0, 1)
+            task = make_task(given, "features", 0, TaskContext(routes=1))
             for chunk in chunks[: WARM // CHUNK]:
                 task.process(chunk)
             timed = chunks[WARM // CHUNK :]
@@ -68,7 +69,7 @@ def step_rows() -> list[Row]:
                 continue
             note(f"first hop, stream = {stream}", _per_record(task.process, timed))
         # Once more, by a task that nobody timed.
-        router = make_task(given, "features", 0, 1)
+        router = make_task(given, "features", 0, TaskContext(routes=1))
         log = [message for chunk in chunks for message in router.process(chunk).routes]
         routes = [Record("routes", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(log)]
         parts = [routes[i : i + CHUNK] for i in range(0, RECORDS, CHUNK)]
@@ -80,7 +81,7 @@ def step_rows() -> list[Row]:
             kept([route for record in some if (route := read_route(record))])
 
         note("second hop: routes read, repeats looked for", _per_record(read, parts[WARM // CHUNK :]))
-        second = make_task(given, given.topic("routes"), 0, 1)
+        second = make_task(given, given.topic("routes"), 0)
         for part in parts[: WARM // CHUNK]:
             second.process(part)
         note("second hop, all of it", _per_record(second.process, parts[WARM // CHUNK :]))

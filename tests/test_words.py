@@ -20,13 +20,11 @@ ALLOWED = {
     "docs/engines/evq.md": {"lanes"},
     # Of a file's name.
     "pipeline/cli/file_options.py": {"letter"},
+    # A member of stored states.
+    "pipeline/task/emission.py": {"told"},
 }
 LEFT = {
     "engine": {"told", "asked", "whoever", "nobody", "somebody"},
-    "pipeline/replay/replaying.py": {"hops"},
-    "pipeline/replay/two_stage_file.py": {"hops"},
-    "pipeline/task/dead_letters.py": {"letters"},
-    "pipeline/task/emission.py": {"told"},
 }
 """Where they still stand: a place goes from here with its last one."""
 

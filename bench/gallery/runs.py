@@ -168,7 +168,7 @@ def _through_task(line: Line, X: Array, settings: dict[str, Any]) -> Answers:
     line.splits, line.taken_back = history.splits, history.taken_back
     line.present, line.novel = len(history.present), novel / rest
     line.units_end = units_of(_engine(task))
-    line.state_bytes = sum(len(task.model(name).state()) for name in task.streams)
+    line.state_bytes = sum(len(task.models.named(name).state()) for name in task.models.names)
     line.task_second, line.task_last = second.task, last.task
     line.engine_second, line.engine_last = second.engine, last.engine
     return np.array(answers)
@@ -176,7 +176,7 @@ def _through_task(line: Line, X: Array, settings: dict[str, Any]) -> Answers:
 
 def _engine(task: PartitionTask) -> Engine | None:
     """Return the engine of a task; None until it is decided which features the records have."""
-    return task.model(task.streams[0]).engine if task.streams else None
+    return task.models.named(task.models.names[0]).engine if task.models.names else None
 
 
 def _through_peer(line: Line, X: Array) -> Answers:

@@ -86,7 +86,7 @@ class ArchiveWriter:
         """
         identity, streams, written, size = self._changelog.identity, [], 0, 0
         self._written = int(self._now() * 1000)
-        for snapshot in task.states():
+        for snapshot in task.models.states():
             parts = Parts.of(snapshot.body, self._chunk_bytes)
             streams.append(ArchivedStream(snapshot.stream, snapshot.next, snapshot.header, parts))
             yield from self._cut(snapshot.body, streams[-1].keys(identity.topic, position))
@@ -114,7 +114,7 @@ class ArchiveWriter:
 
 def is_consistent_at(task: Task, position: int) -> bool:
     """Return whether the states of a task hold exactly the effect of the records below an offset."""
-    return all(task.model(stream).next <= position for stream in task.streams)
+    return all(model.next <= position for model in task.models)
 
 
 def archive_writers(

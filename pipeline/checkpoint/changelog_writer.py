@@ -103,14 +103,15 @@ class ChangelogWriter:
         everything : bool
             Snapshot every dirty stream, as at a clean stop.
         """
-        streams = task.pending(everything=everything)
-        known = self.recovery_offset is not None and not 0 < task.record_after <= position - self._recorded
+        models = task.models
+        streams = models.pending(everything=everything)
+        known = self.recovery_offset is not None and not 0 < models.record_after <= position - self._recorded
         if not streams and known and not everything:
             return
         # An ended stream no longer counts in the recovery offset: its snapshot goes before the record that shows that.
-        for stream, snapshot in task.changes(streams):
+        for stream, snapshot in models.changes(streams):
             yield from self._end(stream) if snapshot is None else self._stream(snapshot)
-        recovery_offset = task.recovery_offset
+        recovery_offset = models.recovery_offset
         recovery_offset = position if recovery_offset is None else recovery_offset
         yield self._record(position, recovery_offset, committed, task.partition_state())
 

@@ -107,7 +107,7 @@ class DeploymentContext:
     @property
     def task_context(self) -> TaskContext:
         """What tasks know of the topics."""
-        return TaskContext(self.event_bytes, self.deployment.topic_ids)
+        return TaskContext(self.event_bytes, self.deployment.topic_ids, **self.deployment.counts)
 
     @property
     def is_rekeyed(self) -> bool:

@@ -95,4 +95,4 @@ def _clusters(settings: Settings, found: Found | None) -> set[str]:
     partition, snapshot = found
     task = empty_task(settings, partition)
     task.restore(snapshot)
-    return {cluster["id"] for cluster in present(task.model(snapshot.stream))}
+    return {cluster["id"] for cluster in present(task.models.named(snapshot.stream))}

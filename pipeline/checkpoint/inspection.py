@@ -181,7 +181,7 @@ def inspect(
         if learns:
             _catch_up(settings, reader, state, task, snapshots[0], learned)
         for snapshot in snapshots:
-            model = task.model(snapshot.stream)
+            model = task.models.named(snapshot.stream)
             if model.root_node is None:
                 chosen.append((state, snapshot, model))
             else:

@@ -110,6 +110,6 @@ def empty_task(settings: Settings, checkpoint: PartitionCheckpoint) -> Task:
     """Return a task that can load the streams of a checkpoint for inspection, under the settings they learned with."""
     # Nothing is emitted here, so nothing can be too large for its topic.
     context = TaskContext(sys.maxsize)
-    task = make_task(settings_then(settings, checkpoint.record.identity), *checkpoint.at, context=context)
+    task = make_task(settings_then(settings, checkpoint.record.identity), *checkpoint.at, context)
     task.restore_partition(checkpoint.record.state)
     return task

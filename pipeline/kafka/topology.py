@@ -31,7 +31,7 @@ class Deployment:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Partitions of everything that workers process, as `tasks.make_task` takes them."""
+        """Partitions of everything that workers process, as tasks need them."""
         return {"routes": self.routes, "inputs": self.partitions, "labels": self.labels}
 
     @property

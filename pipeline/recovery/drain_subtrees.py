@@ -23,9 +23,10 @@ from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import Change, new_models
 from resonance.pipeline.repartition.keyed.operation_records import Reader
-from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
+from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import Task
 
 MAX_WAITING: Final = 200_000
@@ -107,7 +108,7 @@ class Below:
         if isinstance(task, SubtreeTask):
             outputs.add(task.process(waiting))
         else:
-            task = SubtreeTask(self._settings, *at, source.deployment.partitions)
+            task = SubtreeTask(self._settings, *at, TaskContext(inputs=source.deployment.partitions))
             outputs.add(task.answer_alone(waiting))
             self._adopt(task, at)
         return _Part(at, task, outputs, committed, max(place, bounds[1]))
@@ -159,9 +160,18 @@ class Below:
             self._ended += part.task.end_streams(is_ended)
 
     def report(self, root: Task) -> None:
-        """Hand the ended subtrees to an input partition's roots; each stream's next record emits their end."""
-        if isinstance(root, RootTask):
-            root.end_below(self._ended)
+        """End the clusters of the ended subtrees with those of their roots' previous version, at their next record."""
+        models = root.models
+        for stream in dict.fromkeys(tree.stream for tree in self._ended if tree.stream in models.names):
+            model, own = models.named(stream), [tree for tree in self._ended if tree.stream == stream]
+            present = []
+            for tree in own:
+                texts = StreamTexts(stream, tree.version, tree.engine.depth)
+                present += [(one.path, one.id, describe(tree, texts, one)) for one in tree.engine.clusters()]
+                model.lifetimes.join(tree.lifetimes)
+            present.sort(key=lambda entry: entry[:2])
+            model.ended = [*(model.ended or ()), *(emitted for _, _, emitted in present)]
+            model.lifetimes.forget_others({cluster["id"] for cluster in model.ended})
 
     def changes(self, source: DeploymentContext) -> list[Change]:
         """Return the change of each partition of the routes."""

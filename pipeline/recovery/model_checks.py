@@ -34,14 +34,14 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
         try:
             _check_size(snapshot)
             task.restore(snapshot)
-            model = task.model(name)
+            model = task.models.named(name)
             stands = (model.next, model.version, list(model.preparation.features))
             fits = stands == (snapshot.next, header["version"], header["features"])
         except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as error:
             raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
         if not fits:
             raise MismatchError(f"{where}: the state of stream {name} contradicts its header")
-    return task.first_version
+    return task.models.first_version
 
 
 def _check_size(snapshot: StreamSnapshot) -> None:

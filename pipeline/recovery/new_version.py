@@ -103,7 +103,7 @@ def _new_models(
         _pass_over(source, before, record.position if record else 0, first, start)
     task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
-    task.first_version = max([before.first_version, *known]) + (learned is None)
+    task.models.first_version = max([before.models.first_version, *known]) + (learned is None)
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
     return task, len(old)
@@ -154,5 +154,6 @@ def _old_models(
     part = models_then(settings, source, at, checkpoint.record, make_task)
     if part is None:
         return list(snapshots.values()), None
-    snapshots |= {stream: one for stream, one in part.task.changes(part.task.pending(everything=True)) if one}
+    models = part.task.models
+    snapshots |= {stream: one for stream, one in models.changes(models.pending(everything=True)) if one}
     return list(snapshots.values()), part.task

@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 def tasks_of(source: DeploymentContext) -> MakeTaskThen:
     """Return the function that makes a deployment's tasks under any settings."""
-    counts, context = source.deployment.counts, source.task_context
-    return lambda settings, topic, partition: make_task(settings, topic, partition, **counts, context=context)
+    context = source.task_context
+    return lambda settings, topic, partition: make_task(settings, topic, partition, context)
 
 
 def models_then(

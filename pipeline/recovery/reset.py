@@ -82,7 +82,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         first, _ = bounds[at]
         writer = ChangelogWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
         task = make_task(topic, partition)
-        task.first_version = versions[at]
+        task.models.first_version = versions[at]
         begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
         new = Standing(versions[at], first)
         known = standing[partition].items()
@@ -187,6 +187,6 @@ def _next_version(
                 first, end = bounds
                 same = record.identity == source.identities[topic] and record.began == first
                 if same and max(record.position, committed) <= end:
-                    return task.first_version
-                highest = max(highest, task.first_version)
+                    return task.models.first_version
+                highest = max(highest, task.models.first_version)
     return highest + 1

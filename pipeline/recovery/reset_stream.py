@@ -23,17 +23,17 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     chosen = [at for at in places if is_stream_of(source, at, stream)] or places
     tasks = tasks_of(source)
     parts = restore_partitions(source, chosen, partial(tasks, settings))
-    known = {name: at for at, part in parts.items() for name in part.task.streams}
+    known = {name: at for at, part in parts.items() for name in part.task.models.names}
     check_stream(stream, known, source.group)
     at = known[stream]
     part, task, start = parts[at], parts[at].task, parts[at].start
-    snapshot = next(state for _, state in task.changes([stream]) if state is not None)
-    before = Standing(task.model(stream).version, part.writer.snapshot_at(stream))
+    snapshot = next(state for _, state in task.models.changes([stream]) if state is not None)
+    before = Standing(task.models.named(stream).version, part.writer.snapshot_at(stream))
     task.restore(replace(snapshot, next=start), new_version=True)
     below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:
         below.end(lambda name: name == stream)
         below.report(task)
-    changed = StreamChange(stream, before, Standing(task.model(stream).version, start))
+    changed = StreamChange(stream, before, Standing(task.models.named(stream).version, start))
     change = new_models(source, at, part.writer, task, start, part.committed, [changed])
     return [change] if below is None else [change, *below.changes(source)]

@@ -121,7 +121,7 @@ def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: M
     with suppress(MismatchError, *UNREADABLE):
         task = make_task(*at)
         task.restore_partition(PartitionRecord.parse(live[partition_key(at[0])], "").state)
-        return task.first_version
+        return task.models.first_version
     return 1
 
 

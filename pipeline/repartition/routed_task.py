@@ -22,33 +22,17 @@ class RoutedTask(PartitionTask):
 
     Assignments and dead letters go to the partition number of that record and name its place. Events and clusters go to
     the partition number of the routes, where those of a stream are in order.
-
-    Parameters
-    ----------
-    topic : str
-        The routes topic.
-    inputs, labels : int
-        Number of partitions of every input topic, and of the labels topic, which bound the partitions of the outputs; 0
-        where no outputs are written.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        topic: str,
-        partition: int,
-        inputs: int = 0,
-        labels: int = 0,
-        context: TaskContext = NO_CONTEXT,
-    ) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context)
         self._repeats = Deduplicator(topic, partition)
         self._strange = 0
-        self._inputs, self._most = inputs, max(inputs, labels)
+        self._inputs, self._most = context.inputs, max(context.inputs, context.labels)
         # Records of other topics were routed under other settings.
-        self._known = dict.fromkeys(settings.input.topics, inputs)
+        self._known = dict.fromkeys(settings.input.topics, context.inputs)
         if settings.labels.topic is not None:
-            self._known[settings.labels.topic] = labels
+            self._known[settings.labels.topic] = context.labels
         # With one stream per topic the key is the topic's name, whatever the limit is.
         self._longest = max(settings.limits.key_bytes, TOPIC_BYTES)
 
@@ -131,7 +115,7 @@ class RoutedTask(PartitionTask):
             self._repeats.take_over(other._repeats)
 
     def _own_state(self) -> dict[str, Any]:
-        return {**super()._own_state(), "routes": self._repeats.state(self.recovery_offset)}
+        return {**super()._own_state(), "routes": self._repeats.state(self.models.recovery_offset)}
 
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)

@@ -1,4 +1,4 @@
-"""First stage of a re-keyed stream: finds the stream of each record, and sends it to where that is learned."""
+"""First stage of re-keyed streams: finds the stream of each record or label, and sends it to where that is learned."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +13,8 @@ from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.labels import LabelMessages
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 
@@ -20,28 +22,19 @@ class RouterTask(StreamTask):
     """Task of an input partition whose records are learned elsewhere: it has no stream, and its state is its position.
 
     A record that cannot be routed becomes a dead letter here and names its place. A record with another fault becomes
-    one where it is learned.
-
-    Parameters
-    ----------
-    routes : int
-        Number of partitions of the routes topic.
+    one where it is learned. Only there, too, is it known whether the record of a label message has come.
     """
 
     _format = 1
 
-    def __init__(
-        self, settings: Settings, topic: str, partition: int, routes: int, context: TaskContext = NO_CONTEXT
-    ) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context)
-        # Records after which `partition_state` is written.
-        self.record_after = settings.snapshots.records
-        self._routes = routes
-        self._limits = settings.limits
-        self._path = settings.stream_field
-        self._field = (settings.stream or "").partition(":")[2]
-        self._whole = topic.encode()
-        self._mapping = self._features.mapping
+        self.models.record_after = settings.snapshots.records
+        self._routes = context.routes
+        if topic == settings.labels.topic:
+            self._stream_of = LabelMessages(settings).stream_of
+        else:
+            self._stream_of = RecordStreams(settings, topic, self._features.mapping).stream_of
         # Offset of the latest record that was sent to each partition of the routes.
         self._before: dict[int, int] = {}
 
@@ -59,12 +52,11 @@ class RouterTask(StreamTask):
         self._records += len(records)
         faults: list[Fault] = []
         for index, record in enumerate(records):
-            value = record.value
-            if value is None:
+            if record.value is None:
                 self._skipped += 1
                 continue
             try:
-                stream = self._stream(record, value)
+                stream = self._stream_of(record)
                 if (rest := rest_bytes(record, stream)) > REST_BYTES:
                     raise FaultError(
                         "limit",
@@ -80,15 +72,45 @@ class RouterTask(StreamTask):
             self._before[to] = record.offset
             if outputs is not None:
                 outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
-        self._dead_letters.record(records, faults, outputs)
+        self._dead_letters.record(records, faults, outputs, self.models.first_version)
 
-    def _stream(self, record: SourceRecord, value: bytes) -> bytes:
-        """Return the key of a record's stream, or raise `FaultError`."""
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
+        raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
+
+    def adopt(self, other: Any, *, position: bool = True) -> None:
+        """Continue at the `position` of another task of the partition."""
+        if position and isinstance(other, RouterTask):
+            self._before = dict(other._before)
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"before": [[to, offset] for to, offset in sorted(self._before.items())]}
+
+    def _restore_own(self, content: Any) -> None:
+        # Where streams were learned here before, their state has no routes.
+        if "before" in content:
+            super()._restore_own(content)
+            self._before = {int(to): int(offset) for to, offset in content["before"]}
+
+
+class RecordStreams:
+    """Finds the streams of the records of an input topic; a `FaultError` says why a record has none."""
+
+    def __init__(self, settings: Settings, topic: str, mapping: InputMapping) -> None:
+        self._mapping = mapping
+        self._limits = settings.limits
+        self._path = settings.stream_field
+        self._field = (settings.stream or "").partition(":")[2]
+        self._whole = topic.encode()
+
+    def stream_of(self, record: SourceRecord) -> bytes:
+        """Return the key of the stream of a record that has a value."""
+        value = record.value or b""
         self._mapping.check_size(value)
-        return self._whole if self._path is None else self._stream_of(value)
+        return self._whole if self._path is None else self._named(value)
 
-    def _stream_of(self, value: bytes) -> bytes:
-        """Return the key of the stream that a value names, or raise `FaultError` where it names none."""
+    def _named(self, value: bytes) -> bytes:
+        """Return the key of the stream that a value names."""
         try:
             parsed = orjson.loads(value)
         except orjson.JSONDecodeError:
@@ -125,21 +147,3 @@ class RouterTask(StreamTask):
                 "wrong_type",
                 f"{self._field} is {kind_of(found)}; a stream is text, an integer, true or false",
             ) from None
-
-    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
-        """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
-        raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
-
-    def adopt(self, other: Any, *, position: bool = True) -> None:
-        """Continue at the `position` of another task of the partition."""
-        if position and isinstance(other, RouterTask):
-            self._before = dict(other._before)
-
-    def _own_state(self) -> dict[str, Any]:
-        return {"before": [[to, offset] for to, offset in sorted(self._before.items())]}
-
-    def _restore_own(self, content: Any) -> None:
-        # Where streams were learned here before, their state has no routes.
-        if "before" in content:
-            super()._restore_own(content)
-            self._before = {int(to): int(offset) for to, offset in content["before"]}

@@ -65,7 +65,7 @@ class Learning:
 
     def __init__(self, settings: Settings, source: DeploymentContext, plan: LearningPlan) -> None:
         self.task = PartitionTask(settings, *plan.at, source.task_context)
-        self.task.first_version = plan.version
+        self.task.models.first_version = plan.version
         self.found = BootstrapResult(*plan.at)
         self._source, self._plan = source, plan
 
@@ -81,8 +81,8 @@ class Learning:
         """
         found, task, plan = self.found, self.task, self._plan
         found.offset = plan.end
-        found.streams = len(task.streams)
-        found.clusters = sum(len(task.clusters(stream)) for stream in task.streams)
+        found.streams = len(task.models)
+        found.clusters = sum(len(model.engine.clusters()) for model in task.models)
         found.dead_letters = sum(task.counts.dead_letters.values())
         # The archive comes first, because writing the snapshots marks the streams clean.
         writer = ChangelogWriter(self._source.identities[plan.at[0]], epoch=plan.epoch, began=began)

@@ -152,5 +152,5 @@ def _check_new(
         task = PartitionTask(settings, topic, partition)
         if record is not None:
             task.restore_partition(record.state)
-        versions[at] = task.first_version
+        versions[at] = task.models.first_version
     return versions

@@ -171,12 +171,12 @@ class FileReplay:
     """Partitions of the log that a file stands for, each replayed from empty models."""
 
     def __init__(self, settings: Settings, routes: int = 0) -> None:
-        self._settings, self._routes = settings, routes
+        self._settings, self._context = settings, TaskContext(UNBOUNDED, routes=routes)
         self._partitions: dict[TopicPartition, Answering] = {}
 
     def add(self, at: TopicPartition, make_sink: Callable[[], Sink]) -> None:
         """Add a partition."""
-        task = make_task(self._settings, *at, self._routes, context=TaskContext(UNBOUNDED))
+        task = make_task(self._settings, *at, self._context)
         self._partitions[at] = Answering(Replayed(*at, start="empty models"), task, make_sink())
 
     def take(self, records: Sequence[Record]) -> Outputs:

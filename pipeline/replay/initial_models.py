@@ -93,7 +93,7 @@ def later_version(reader: LogReader, part: PartitionRange, start: InitialModels)
     if part.fresh:
         return None
     source, at = part.source, part.at
-    known = {name: start.task.model(name).version for name in start.task.streams}
+    known = {model.name: model.version for model in start.task.models}
     archives, _ = Archives.of(reader, source, at)
     entries = [entry for entry in archives.entries if start.offset < entry.position < part.end]
 
@@ -101,7 +101,7 @@ def later_version(reader: LogReader, part: PartitionRange, start: InitialModels)
         found = archives.newest(entry.position)
         if found is None or found.position <= start.offset or _changed(found.record, source):
             return False
-        first = start.task.first_version
+        first = start.task.models.first_version
         versions = ((one.stream, int(one.header["version"])) for one in found.streams)
         return any(version > known.get(name, first) for name, version in versions)
 
@@ -139,7 +139,7 @@ def _from_beginning(
             raise _lost(archives, source, at, begin, first, origin, notes)
         known = part.make_task()
         known.restore_partition(record.state)
-        task.first_version = known.first_version
+        task.models.first_version = known.models.first_version
         # Outputs that were suppressed then are suppressed now.
         task.adopt(known, position=False)
     return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)

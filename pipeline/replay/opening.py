@@ -43,8 +43,8 @@ class PartitionRange:
 
     def make_task(self) -> Task:
         """Return a task of the partition with empty models."""
-        context = TaskContext(UNBOUNDED, self.source.deployment.topic_ids)
-        return make_task(self.settings, *self.at, self.source.deployment.routes, context=context)
+        deployment = self.source.deployment
+        return make_task(self.settings, *self.at, TaskContext(UNBOUNDED, deployment.topic_ids, deployment.routes))
 
 
 @contextmanager

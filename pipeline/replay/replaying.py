@@ -20,7 +20,7 @@ from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
-from resonance.pipeline.replay.two_stage_file import read_rows, replay_hops
+from resonance.pipeline.replay.two_stage_file import read_rows, replay_two_stages
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -155,7 +155,9 @@ def replay_file(
             settings.compile_engine()
             began = time.perf_counter()
             rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
-            return Summary(replay_hops(settings, rows, partitions, routes, sinks, report), time.perf_counter() - began)
+            return Summary(
+                replay_two_stages(settings, rows, partitions, routes, sinks, report), time.perf_counter() - began
+            )
         routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
         run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), routed, processes, report)

@@ -35,7 +35,7 @@ def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip
             yield rows
 
 
-def replay_hops(
+def replay_two_stages(
     settings: Settings,
     batches: Iterator[list[Record]],
     partitions: int,

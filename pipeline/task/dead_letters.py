@@ -20,8 +20,6 @@ class DeadLetters:
     def __init__(self, settings: Settings, encoder: Encoder, topic_ids: Mapping[str, str]) -> None:
         self.run: tuple[str, int] = ("", 0)
         """Class and length of the unbroken run of dead letters at the end of the records seen."""
-        self.version = 1
-        """Version that models of new streams start with; each dead letter shows it."""
         self._limits = settings.limits
         self._encoder = encoder
         self._topic_ids = topic_ids
@@ -39,10 +37,12 @@ class DeadLetters:
         """The first dead letter of each stage and class; safe to read from another thread."""
         return self._examples.copy()
 
-    def record(self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None) -> None:
+    def record(
+        self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None, version: int
+    ) -> None:
         """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
 
-        Without outputs the faults are only counted.
+        Without outputs the faults are only counted. Each dead letter shows the `version` of new streams' models.
         """
         faults.sort(key=attrgetter("index"))
         (kind, count), before = self.run, -1
@@ -60,17 +60,17 @@ class DeadLetters:
             kind, before = fault.kind, fault.index
         self.run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None:
-            letters = [
+            messages = [
                 self._encoder.dead_letter(
                     fault.record or records[fault.index],
                     fault,
-                    self.version,
+                    version,
                     self._topic_ids,
                     None if fault.record is None else records[fault.index],
                 )
                 for fault in faults
             ]
-            outputs.put("dead_letters", [records[fault.index].offset for fault in faults], letters)
+            outputs.put("dead_letters", [records[fault.index].offset for fault in faults], messages)
 
     def key_fault(self, key: bytes | None) -> FaultError | None:
         """Return what is wrong with a key that names a stream, or None."""

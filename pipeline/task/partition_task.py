@@ -28,28 +28,38 @@ PIECE = 512
 
 
 class PartitionTask(StreamTask):
-    """Learns the records of one input partition, with a model for each stream."""
+    """Learns the records of one input partition, with a model for each stream.
 
-    def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
+    Parameters
+    ----------
+    sender : Downstream, optional
+        Makes the models roots: it writes the messages to their subtrees, which assign the records.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        partition: int,
+        context: TaskContext = NO_CONTEXT,
+        sender: Downstream | None = None,
+    ) -> None:
         super().__init__(settings, topic, partition, context)
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
         self._emission = Emission(settings.emit_from, topic, partition)
         self._answers = Answers(settings, self._encoder)
-        self._learner = Learner(settings, topic, partition, self._streams, self.health, context.event_bytes)
+        self._learner = Learner(settings, topic, partition, self.models, self.health, context.event_bytes)
         self._alerts: PartitionAlerts | None = None
         if settings.raises_alerts:
             encoder_of_events = self._learner.encoder
-            self._alerts = PartitionAlerts(settings, topic, partition, self._streams, encoder_of_events, self.health)
+            self._alerts = PartitionAlerts(settings, topic, partition, self.models, encoder_of_events, self.health)
         self._decode = self._features.decode
         if settings.labels.topic is not None:
             self._decode = LabelDecoding(settings, self._features.mapping).decode
-        self._sender: Downstream | None = None
-
-    def _send_by(self, sender: Downstream) -> None:
-        """Make the models roots: the sender writes the messages to their subtrees, which assign the records."""
         self._sender = sender
-        self._learner.further_check = sender.check_room
+        if sender is not None:
+            self._learner.further_check = sender.check_room
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn records and return their outputs.
@@ -89,7 +99,7 @@ class PartitionTask(StreamTask):
 
     def go_on_at(self, offset: int) -> None:
         """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
-        self._streams.go_on_at(offset)
+        self.models.go_on_at(offset)
         self._features.move(offset)
         if self._alerts is not None:
             self._alerts.go_on_at(offset)
@@ -125,9 +135,9 @@ class PartitionTask(StreamTask):
         if self._alerts is not None:
             self._alerts.begin(batch, outputs, suppressed=suppressed)
         for key, group in self._groups(batch):
-            model = self._streams.get(key)
+            model = self.models.get(key)
             if model is None:
-                if len(self._streams) >= self._settings.limits.streams:
+                if len(self.models) >= self._settings.limits.streams:
                     batch.blame(self._dead_letters.no_room(key), group)
                     continue
                 model = self._learner.begin(key)
@@ -154,7 +164,7 @@ class PartitionTask(StreamTask):
                     self._alerts.learned(model, own, result, texts, outputs, suppressed=suppressed, drift=drift)
         if self._alerts is not None:
             self._alerts.end(records, batch, outputs, suppressed=suppressed)
-        self._dead_letters.record(records, batch.faults, outputs)
+        self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)
 
     def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records; streams are in the order of their first record."""
@@ -189,8 +199,8 @@ class PartitionTask(StreamTask):
         Raises `MismatchError` if the model was learned with other settings, which it names, or if the state cannot be
         read; raises `ConfigurationError` if the events would not fit into their topic.
         """
-        self._streams.restore(snapshot, new_version=new_version)
-        model = self._streams.named(snapshot.stream)
+        self.models.restore(snapshot, new_version=new_version)
+        model = self.models.named(snapshot.stream)
         self.health.restored(model)
         if self._alerts is not None:
             self._alerts.restored(model)

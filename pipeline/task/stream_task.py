@@ -1,21 +1,19 @@
 """What the tasks of all kinds share: their streams, their dead letters, and their counts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Counts, StreamSnapshot
+from resonance.pipeline.records import Counts
 from resonance.pipeline.task.dead_letters import DeadLetters
-from resonance.pipeline.task.encode.assignments import Encoder, present
+from resonance.pipeline.task.encode.assignments import Encoder
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
-from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
-from resonance.schemas import ClusterSnapshot
 
 FORMAT: Final = 4
 """Format of `StreamTask.partition_state`."""
@@ -29,6 +27,15 @@ class TaskContext:
     """Bytes that the topics of events and clusters take in one message."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """Kafka's id of each input topic, as far as it is known; each dead letter shows that of its topic."""
+    routes: int = 0
+    """Partitions of the routes topic; 0 where nothing is sent there."""
+    inputs: int = 0
+    """Partitions of every input topic; 0 where no outputs are written.
+
+    A record that no output partition exists for stops the task.
+    """
+    labels: int = 0
+    """Partitions of the labels topic; 0 where there is none, or no outputs are written."""
 
 
 NO_CONTEXT: Final = TaskContext()
@@ -45,8 +52,6 @@ class StreamTask:
     """
 
     _format = FORMAT
-    record_after = 0
-    """0: the state beside the streams is written together with their snapshots only."""
 
     def __init__(
         self,
@@ -65,7 +70,7 @@ class StreamTask:
         self._encoder = Encoder(settings, topic, partition)
         self._dead_letters = DeadLetters(settings, self._encoder, context.topic_ids)
         self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
-        self._streams = streams(settings, topic, partition, self._features)
+        self.models = streams(settings, topic, partition, self._features)
         self._records = self._skipped = 0
 
     @property
@@ -74,31 +79,9 @@ class StreamTask:
         return self._dead_letters.run
 
     @property
-    def first_version(self) -> int:
-        """Version that models of new streams start with; can be set before the first record."""
-        return self._streams.first_version
-
-    @first_version.setter
-    def first_version(self, version: int) -> None:
-        self._streams.first_version = self._dead_letters.version = version
-
-    @property
-    def streams(self) -> list[str]:
-        """Names of the streams, in the order in which they began."""
-        return [model.name for model in self._streams]
-
-    def model(self, stream: str) -> StreamModel:
-        """Return the model of a stream, for reading only."""
-        return self._streams.named(stream)
-
-    def clusters(self, stream: str) -> list[ClusterSnapshot]:
-        """Return the present clusters of a stream as the outputs describe them."""
-        return present(self._streams.named(stream))
-
-    @property
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
-        models = self._streams.models()
+        models = self.models.all()
         preparations = [model.preparation for model in models]
         memories = [model.labels for model in models if model.labels is not None]
         return Counts(
@@ -120,33 +103,9 @@ class StreamTask:
 
     # Snapshots
 
-    @property
-    def recovery_offset(self) -> int | None:
-        """Lowest offset of a record that neither a snapshot nor `partition_state` contains; None when there is none."""
-        return self._streams.recovery_offset
-
-    def pending(self, *, everything: bool = False) -> list[str]:
-        """Return the streams whose next snapshot is due, or `everything` that has no snapshot, longest dirty first."""
-        return self._streams.dirty() if everything else self._streams.due()
-
-    def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
-        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile."""
-        for stream in streams:
-            yield stream, self.snapshot(stream)
-        for stream in self._streams.dropped():
-            yield stream, None
-
-    def snapshot(self, stream: str) -> StreamSnapshot:
-        """Return the snapshot of a stream and mark it clean."""
-        return self._streams.snapshot(stream)
-
-    def states(self) -> Iterator[StreamSnapshot]:
-        """Yield the snapshot of every stream without marking any of them clean."""
-        return self._streams.states()
-
     def partition_state(self) -> bytes:
         """Return the state of the partition beside its streams, as JSON."""
-        return orjson.dumps({"format": self._format, "first_version": self.first_version, **self._own_state()})
+        return orjson.dumps({"format": self._format, "first_version": self.models.first_version, **self._own_state()})
 
     def _own_state(self) -> dict[str, Any]:
         return {}
@@ -159,7 +118,7 @@ class StreamTask:
         try:
             content = orjson.loads(state)
             self._restore_own(content)
-            self.first_version = int(content["first_version"])
+            self.models.first_version = int(content["first_version"])
         except (ValueError, KeyError, TypeError, IndexError):
             raise mismatches.unreadable(self._where, "the state of the partition") from None
 

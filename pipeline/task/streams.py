@@ -1,6 +1,6 @@
 """The streams of one partition: their models by key, and when each needs its next snapshot."""
 
-from collections.abc import Iterator, KeysView
+from collections.abc import Iterable, Iterator, KeysView
 from typing import Any
 
 from resonance.engine import ENGINES, PARTS, ROOT
@@ -16,6 +16,7 @@ from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import present
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.schemas import ClusterSnapshot
 
 FORMAT = 1
 """Format of snapshot headers."""
@@ -36,6 +37,8 @@ class Streams:
 
         It is above 1 where streams that are no longer known may have used the ids of the versions below.
         """
+        self.record_after = 0
+        """Records after which the state beside the streams is written without them; 0: never."""
         self._settings = settings
         self._features = features
         self._topic = topic
@@ -61,9 +64,14 @@ class Streams:
     def __iter__(self) -> Iterator[StreamModel]:
         return iter(self._models.values())
 
-    def models(self) -> list[StreamModel]:
+    def all(self) -> list[StreamModel]:
         """Return the models, copied in one step so that another thread can call it."""
         return list(self._models.values())
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the streams, in the order in which they began."""
+        return [model.name for model in self]
 
     @property
     def keys(self) -> KeysView[bytes | None]:
@@ -77,6 +85,10 @@ class Streams:
     def named(self, name: str) -> StreamModel:
         """Return the model of the stream with a name."""
         return self._names[name]
+
+    def clusters(self, name: str) -> list[ClusterSnapshot]:
+        """Return the present clusters of a stream as the outputs describe them."""
+        return present(self._names[name])
 
     def name_of(self, key: bytes | None) -> str:
         """Return the name of a key's stream, unique in the deployment."""
@@ -132,12 +144,12 @@ class Streams:
 
     @property
     def recovery_offset(self) -> int | None:
-        """Lowest offset of a record whose stream has no snapshot since; None when no stream is dirty."""
+        """Lowest offset of a record that neither a snapshot nor the state beside the streams contains; None: all do."""
         # The first entry may not be the lowest: streams restored at different offsets become dirty in any order.
         return min(self._dirty.values(), default=None)
 
-    def due(self) -> list[str]:
-        """Return the streams whose next snapshot is due, the longest dirty first.
+    def pending(self, *, everything: bool = False) -> list[str]:
+        """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
 
         A stream's turn comes by the records of its partition, not by its own. Otherwise a silent stream would hold back
         the offset where a recovery begins, until the broker deletes the records there. After each snapshot,
@@ -145,6 +157,8 @@ class Streams:
         evenly, and all streams are written once for `ratio` times their total size in input. A stream without a
         snapshot gets its first one earlier, from the input that the others leave over.
         """
+        if everything:
+            return sorted(self._dirty, key=self._dirty.__getitem__)
         limits = self._settings.snapshots
         chosen: dict[str, None] = {}
         left = -self._owed
@@ -162,9 +176,12 @@ class Streams:
         self._owed = max(self._owed, 0.0)
         return list(chosen)
 
-    def dirty(self) -> list[str]:
-        """Return the streams that have learned since their last snapshot, the longest dirty first."""
-        return sorted(self._dirty, key=self._dirty.__getitem__)
+    def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
+        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile."""
+        for stream in streams:
+            yield stream, self.snapshot(stream)
+        for stream in self.dropped():
+            yield stream, None
 
     def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots must be deleted."""

@@ -10,7 +10,6 @@ from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.log_search import first_offset
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.repartition.keyed.root_task import RootTask
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.initial_models import InitialModels, find_start
@@ -73,7 +72,8 @@ def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Ve
         if found.begin == end:
             found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
             return found
-        versions = [start.task.first_version, *(start.task.model(stream).version for stream in start.task.streams)]
+        models = start.task.models
+        versions = [models.first_version, *(model.version for model in models)]
         kinds = _compared(reader, part, found, start, min(versions))
         _read(reader, part, found, kinds, whole=whole)
         # Most streams have no drift events and no alerts, so their absence shows nothing.
@@ -103,15 +103,15 @@ def _compared(
     compared = RecordRange(part.at, found.begin, found.end, oldest)
     if not settings.is_routed:
         return compared_of_input(settings, compared)
-    if isinstance(start.task, RootTask):
-        return compared_of_roots(settings, source, compared)
     records = chain.from_iterable(part.records(reader, start.offset, found.end))
     if isinstance(start.task, SubtreeTask):
         # Outputs of earlier messages count as `ELSEWHERE`, like those of other partitions of the routes.
         return compared_of_subtrees(settings, source, compared, start.task.numbers, records)
-    if not isinstance(start.task, RoutedTask):
-        return compared_of_router(settings, source, compared)
-    return compared_of_routes(settings, source, compared, start.task.kept(), records)
+    if isinstance(start.task, RoutedTask):
+        return compared_of_routes(settings, source, compared, start.task.kept(), records)
+    if settings.is_keyed and part.at[0] != settings.labels.topic:
+        return compared_of_roots(settings, source, compared)
+    return compared_of_router(settings, source, compared)
 
 
 def _read(
@@ -165,8 +165,8 @@ def _begun_anew(reader: LogReader, part: PartitionRange, start: InitialModels, o
         return None
     if later.offset <= start.offset:
         return None
-    before = {name: start.task.model(name).version for name in start.task.streams}
-    after = {name: later.task.model(name).version for name in later.task.streams}
+    before = {model.name: model.version for model in start.task.models}
+    after = {model.name: model.version for model in later.task.models}
     return later if any(version > before.get(name, version) for name, version in after.items()) else None
 
 

@@ -293,7 +293,7 @@ class Worker:
                 part.committed,
                 pinned=part.pinned,
                 archive=archives.get(at),
-                note=offset_note(part.writer.began, part.task.first_version),
+                note=offset_note(part.writer.began, part.task.models.first_version),
                 learned_again=part.task.counts,
             )
             for at, part in restored.items()
@@ -316,9 +316,7 @@ class Worker:
                 self._delivery_started = True
 
     def _make_task(self, topic: str, partition: int) -> Task:
-        return make_task(
-            self._settings, topic, partition, **self._source.deployment.counts, context=self._source.task_context
-        )
+        return make_task(self._settings, topic, partition, self._source.task_context)
 
     async def _before_revoke(self) -> None:
         self._rebalances += 1

@@ -407,7 +407,7 @@ class Chaos:
         return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}
 
     def _task(self, topic, partition):
-        return make_task(self.settings(), topic, partition, self.PARTITIONS, context=self.source().task_context)
+        return make_task(self.settings(), topic, partition, self.source().task_context)
 
     def restored(self):
         """What the next worker would begin with."""
@@ -485,4 +485,4 @@ def _plain(message):
 
 def states(task):
     """State of every stream that learned since the task's last snapshots."""
-    return {stream: task.snapshot(stream).body for stream in task.pending(everything=True)}
+    return {stream: task.models.snapshot(stream).body for stream in task.models.pending(everything=True)}

@@ -15,8 +15,8 @@ from resonance.pipeline.worker import worker
 def main():
     given = sys.argv.pop(1)
 
-    def make_task(*given_to_task, **counts):
-        task = tasks.make_task(*given_to_task, **counts)
+    def make_task(*given_to_task):
+        task = tasks.make_task(*given_to_task)
         process = task.process
 
         def slowly(records):

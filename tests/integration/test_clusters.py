@@ -48,6 +48,6 @@ def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(bro
         task = PartitionTask(settings, *part.at)
         assert part.checkpoint is not None
         part.checkpoint.restore(task)
-        for stream in task.streams:
-            assert set(folded.clusters(stream)) == {cluster["id"] for cluster in task.clusters(stream)}
+        for stream in task.models.names:
+            assert set(folded.clusters(stream)) == {cluster["id"] for cluster in task.models.clusters(stream)}
     assert sum(len(part.streams) for part in states) == 14

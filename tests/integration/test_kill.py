@@ -112,12 +112,14 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
             assert classes[b"already_labelled"] == chaos.repeats > 10
             assert labelled == chaos.labelled > 1000
     for partition, task in from_archives.items():
-        assert {stream.stream: stream.body for stream in task.states()} == {
-            stream.stream: stream.body for stream in tasks[partition].states()
+        assert {stream.stream: stream.body for stream in task.models.states()} == {
+            stream.stream: stream.body for stream in tasks[partition].models.states()
         }
     for partition, task in tasks.items():
         restored = parts[partition].task
-        assert {name: restored.snapshot(name).body for name in task.pending(everything=True)} == states(task)
+        assert {name: restored.models.snapshot(name).body for name in task.models.pending(everything=True)} == states(
+            task
+        )
         assert parts[partition].start == parts[partition].committed == ends[partition]
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
     assert again > 0
@@ -163,8 +165,10 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tm
     assert by_cluster(emitted("clusters")) == by_cluster(said.clusters)
     for at, part in chaos.restored_hops().items():
         assert part.start == part.committed
-        assert {s.stream: s.body for s in part.task.states()} == {s.stream: s.body for s in tasks[at].states()}
-    assert any(task.streams for (topic, _), task in tasks.items() if topic != chaos.deployment.input)
+        assert {s.stream: s.body for s in part.task.models.states()} == {
+            s.stream: s.body for s in tasks[at].models.states()
+        }
+    assert any(task.models.names for (topic, _), task in tasks.items() if topic != chaos.deployment.input)
     assert chaos.tally.lag_at_last > 0, "the backlog was worked off before the last disturbance"
 
 

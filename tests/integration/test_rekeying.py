@@ -51,7 +51,7 @@ def test_two_workers_learn_one_topic_exactly_once_though_one_is_killed(broker):
         sources[partition].append(offset)
     assert sources == {p: list(range(COUNT // 3)) for p in range(3)}
     (home_partition,) = {record.partition for record in log}
-    outputs = make_task(settings, settings.topic("routes"), home_partition, 3).process(log)
+    outputs = make_task(settings, settings.topic("routes"), home_partition).process(log)
     for kind, messages in (("assignments", outputs.assignments), ("cluster_events", outputs.cluster_events)):
         expected = defaultdict(list)
         for message in messages:

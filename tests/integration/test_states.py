@@ -81,7 +81,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     task.process([*read_all(source, at)])
     assert (inspected["stream"], inspected["next"]) == ("p0", 400)
     assert {cluster["id"]: cluster["size"] for cluster in inspected["clusters"]} == {
-        cluster["id"]: cluster["size"] for cluster in task.clusters("p0")
+        cluster["id"]: cluster["size"] for cluster in task.models.clusters("p0")
     }
     assert [stream["next"] for stream in shell.json("snapshots", "list")] == [400]
     assert shell.json("snapshots", "export", "file")["streams"] == 1

@@ -167,7 +167,7 @@ class MemoryDeployment(MemoryReader):
     def models(self):
         """State of every stream of the second hop as a start finds it."""
         parts = self.restored(ROUTES).values()
-        return {name: part.task.model(name).state() for part in parts for name in part.task.streams}
+        return {name: part.task.models.named(name).state() for part in parts for name in part.task.models.names}
 
     def store(self, at, outputs, **how):
         for kind in (*EMITTED, "routes"):
@@ -197,7 +197,7 @@ class MemoryDeployment(MemoryReader):
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
                 self.archive(at, part, until, records)
-            self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.first_version)
+            self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.models.first_version)
         return whole
 
     def turn(self, share=1.0, *, everything=False, archive=False, lost=False, kept=True, only=None):

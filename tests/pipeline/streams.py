@@ -81,7 +81,9 @@ def alike(given, log, sizes=(1, 7, 1000), stops=()):
         worker = task(given)
         outputs = run(worker, log[:stop], 97)
         fresh = restored(
-            given, worker.partition_state(), [worker.snapshot(name) for name in worker.pending(everything=True)]
+            given,
+            worker.partition_state(),
+            [worker.models.snapshot(name) for name in worker.models.pending(everything=True)],
         )
         outputs.add(run(fresh, log[stop:], 11))
         assert outputs == expected
@@ -90,7 +92,7 @@ def alike(given, log, sizes=(1, 7, 1000), stops=()):
 
 
 def states(worker):
-    return {model.name: model.state() for model in worker._streams}
+    return {model.name: model.state() for model in worker.models}
 
 
 def restore(fresh, state, snapshots):
@@ -120,12 +122,14 @@ class Held:
 
     def write(self, streams, position):
         """Write snapshots as a worker does, with what the partition knows beside them."""
-        for stream, snapshot in self.task.changes(streams):
+        for stream, snapshot in self.task.models.changes(streams):
             if snapshot is None:
                 self.snapshots.pop(stream, None)
             else:
                 self.snapshots[stream] = snapshot
-        self.recovery_offset = position if self.task.recovery_offset is None else self.task.recovery_offset
+        self.recovery_offset = (
+            position if self.task.models.recovery_offset is None else self.task.models.recovery_offset
+        )
         self.state = self.task.partition_state()
 
     def restore(self, fresh, log, size=10_000):

@@ -7,16 +7,41 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
 
 
+class ToyModels(dict):
+    """The models by stream; a snapshot is due after `every` records."""
+
+    record_after = 0
+    first_version = 1
+
+    def __init__(self, every, size):
+        super().__init__()
+        self.every, self.size = every, size
+        self.since = {}
+
+    @property
+    def recovery_offset(self):
+        return min((first for first, _ in self.since.values()), default=None)
+
+    def pending(self, *, everything=False):
+        dirty = sorted(self.since, key=lambda stream: self.since[stream][0])
+        return [stream for stream in dirty if everything or self.since[stream][1] >= self.every]
+
+    def changes(self, streams):
+        for stream in streams:
+            yield stream, self.snapshot(stream)
+
+    def snapshot(self, stream):
+        self.since.pop(stream, None)
+        body = orjson.dumps(self[stream]) + b" " * self.size
+        return StreamSnapshot(stream, self[stream]["next"], {"version": 1}, body)
+
+
 class ToyTask:
     """Keeps the interface of a partition task; every value in order changes every later answer."""
 
-    record_after = 0
-
     def __init__(self, topic="in", partition=0, *, every=10, size=0):
-        self.topic, self.partition, self.every, self.size = topic, partition, every, size
-        self.first_version = 1
-        self.models = {}
-        self.since = {}
+        self.topic, self.partition = topic, partition
+        self.models = ToyModels(every, size)
         self.answers = {}
 
     def _stream(self, record):
@@ -39,26 +64,9 @@ class ToyTask:
         model["crc"] = zlib.crc32(record.value or b"", model["crc"])
         model["count"] += 1
         model["next"] = record.offset + 1
-        first, count = self.since.get(stream, (record.offset, 0))
-        self.since[stream] = (first, count + 1)
+        first, count = self.models.since.get(stream, (record.offset, 0))
+        self.models.since[stream] = (first, count + 1)
         return (stream, record.offset, model["crc"], model["count"])
-
-    @property
-    def recovery_offset(self):
-        return min((first for first, _ in self.since.values()), default=None)
-
-    def pending(self, *, everything=False):
-        dirty = sorted(self.since, key=lambda stream: self.since[stream][0])
-        return [stream for stream in dirty if everything or self.since[stream][1] >= self.every]
-
-    def changes(self, streams):
-        for stream in streams:
-            yield stream, self.snapshot(stream)
-
-    def snapshot(self, stream):
-        self.since.pop(stream, None)
-        body = orjson.dumps(self.models[stream]) + b" " * self.size
-        return StreamSnapshot(stream, self.models[stream]["next"], {"version": 1}, body)
 
     def restore(self, snapshot):
         if snapshot.header != {"version": 1}:

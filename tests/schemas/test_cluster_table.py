@@ -53,8 +53,8 @@ def test_the_folded_clusters_are_those_of_the_models_at_every_record(engine):
         for message in outputs.clusters:
             compacted.apply_cluster(message.key or b"", message.value)
         if outputs.cluster_events:
-            for stream in worker.streams:
-                present = {cluster["id"] for cluster in worker.clusters(stream)}
+            for stream in worker.models.names:
+                present = {cluster["id"] for cluster in worker.models.clusters(stream)}
                 assert set(table.clusters(stream)) == present if stream in table.streams else not present
     assert table.streams
     assert compacted.clusters() == table.clusters()
@@ -101,7 +101,7 @@ def test_a_list_of_what_was_learned_silently_is_a_beginning():
     assert all(folded.apply(message.value) for message in outputs.cluster_events)
     worker = task()
     run(worker, log)
-    assert set(folded.clusters("p0")) == {cluster["id"] for cluster in worker.clusters("p0")}
+    assert set(folded.clusters("p0")) == {cluster["id"] for cluster in worker.models.clusters("p0")}
     assert payloads(outputs.cluster_events)[0]["kind"] == "version_started"
 
 
@@ -178,7 +178,7 @@ def test_the_compacted_topic_alone_tells_of_a_new_version():
     worker = task()
     messages = run(worker, log[:500]).clusters
     fresh = task()
-    fresh.restore(worker.snapshot("p0"), new_version=True)
+    fresh.restore(worker.models.snapshot("p0"), new_version=True)
     begun = fresh.process(log[500:501])
     following = run(fresh, log[501:]).cluster_events
     table = ClusterTable.from_clusters((message.key or b"", message.value) for message in messages)

@@ -40,29 +40,19 @@ class SubtreeTask(StreamTask):
     """Task of the subtrees whose messages are in one partition of the routes.
 
     Assignments, events and clusters go to the partition number of the record that caused them, and name its place.
-
-    Parameters
-    ----------
-    topic : str
-        The routes topic.
-    inputs : int
-        Number of partitions of every input topic, which bounds the partitions of the outputs; 0 where no outputs are
-        written.
     """
 
-    _streams: Subtrees
+    models: Subtrees
 
-    def __init__(
-        self, settings: Settings, topic: str, partition: int, inputs: int = 0, context: TaskContext = NO_CONTEXT
-    ) -> None:
+    def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context, Subtrees)
         self.health = PartHealth()
         self._learner = Learner(
-            settings, topic, partition, self._streams, self.health, context.event_bytes, to_source=True
+            settings, topic, partition, self.models, self.health, context.event_bytes, to_source=True
         )
         self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
-        self._inputs = inputs
+        self._inputs = context.inputs
         self._strange = self._repeated = self._early = 0
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
@@ -142,15 +132,15 @@ class SubtreeTask(StreamTask):
 
     def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
         """Remove the subtrees of ended streams, with their snapshots, and return them."""
-        present = self._streams.subtrees()
+        present = self.models.subtrees()
         ended = [model for model in present if is_ended(model.stream)]
         for model in ended:
-            self._streams.remove(model)
+            self.models.remove(model)
         return ended
 
     def forget(self, name: str) -> None:
         """Mark for deletion the snapshot of a subtree that is not here."""
-        self._streams.forget(name)
+        self.models.forget(name)
 
     def _follow(self, batch: OperationBatch, run: range, outputs: Outputs | None) -> None:
         """Apply the messages of a subtree."""
@@ -173,12 +163,12 @@ class SubtreeTask(StreamTask):
                         self._learner.encoder.tombstone(outputs, name, EventCause(own, len(fitting) - 1))
                 self._repeated += model.repeated
                 self._early += model.early
-                self._streams.remove(model)
+                self.models.remove(model)
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
         """Return the model of a subtree, new if its first message is among the rows, and the rows that it lacks."""
         messages = batch.messages
-        model = self._streams.of(messages[rows[0]].part)
+        model = self.models.of(messages[rows[0]].part)
         for number, row in enumerate(rows if model is None else ()):
             if messages[row].number == 0 and (model := self._begun_by(messages[row])) is not None:
                 # Messages before the first one belong to no subtree.
@@ -196,7 +186,7 @@ class SubtreeTask(StreamTask):
     def _begun_by(self, message: SubtreeOperation) -> SubtreeModel | None:
         """Return the model of a new subtree, or None where no worker wrote its first message."""
         try:
-            model = self._streams.begin_below(message)
+            model = self.models.begin_below(message)
         except StateError:
             self._leave_aside(1)
             return None
@@ -206,13 +196,13 @@ class SubtreeTask(StreamTask):
     @property
     def numbers(self) -> dict[str, int]:
         """Number of messages that each subtree has applied."""
-        present = self._streams.subtrees()
+        present = self.models.subtrees()
         return {model.name: model.number for model in present}
 
     @property
     def repeats(self) -> int:
         """Messages that were dropped because they had come already, or will come again."""
-        present = self._streams.subtrees()
+        present = self.models.subtrees()
         return self._repeated + self._early + sum(model.repeated + model.early for model in present)
 
     @property
@@ -225,7 +215,7 @@ class SubtreeTask(StreamTask):
 
         It raises `MismatchError`, which names the settings that differ, or says that the state cannot be read.
         """
-        self._streams.restore(snapshot)
-        model = self._streams.named(snapshot.stream)
+        self.models.restore(snapshot)
+        model = self.models.named(snapshot.stream)
         self.health.restored(model)
         self._learner.check(model)

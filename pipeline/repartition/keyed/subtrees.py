@@ -28,8 +28,8 @@ class Subtrees(Streams):
         return model if isinstance(model, SubtreeModel) else None
 
     def subtrees(self) -> list[SubtreeModel]:
-        """Return the models, as `models` does."""
-        return [model for model in self.models() if isinstance(model, SubtreeModel)]
+        """Return the models, as `all` does."""
+        return [model for model in self.all() if isinstance(model, SubtreeModel)]
 
     def begin_below(self, first: SubtreeOperation) -> SubtreeModel:
         """Begin a subtree and return its model.

@@ -236,10 +236,14 @@ class Encoder:
             dead_letter["routes_offset"] = str((decided_by or record).offset)
         if decided_by is not None:
             dead_letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
+        headers = [*(record.headers or ()), *dead_letter_headers(self._name, dead_letter)]
+        if len(record.key or b"") + len(record.value or b"") + _size(headers) <= self._largest:
+            return Message(record.key, record.value, headers, to)
+        return self._cut(record, dead_letter)._replace(partition=to)
+
+    def _cut(self, record: SourceRecord, dead_letter: DeadLetter) -> Message:
+        """Return a dead letter whose record is cut to what the topic takes."""
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
-        text = dead_letter_headers(self._name, dead_letter)
-        if len(key) + len(value) + _size(headers) + _size(text) <= self._largest:
-            return Message(record.key, record.value, headers + text, to)
         cut: list[str] = []
         dead_letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
         room = self._largest - _size(dead_letter_headers(self._name, dead_letter))
@@ -258,7 +262,7 @@ class Encoder:
             del dead_letter["length"], dead_letter["sha256"]
         dead_letter["truncated"] = ", ".join(cut)
         text = dead_letter_headers(self._name, dead_letter)
-        return Message(None if record.key is None else key, None if record.value is None else value, headers + text, to)
+        return Message(None if record.key is None else key, None if record.value is None else value, headers + text)
 
     def _source(self, record: SourceRecord) -> tuple[str, int, int]:
         """Return topic, partition and offset at which a record was read first."""

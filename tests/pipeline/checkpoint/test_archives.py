@@ -187,7 +187,7 @@ def test_of_two_archives_at_one_position_it_is_the_listed_one(topics):
     # A broker that writes times of its own: the topic is searched from its beginning.
     topics.logs[ARCHIVE] = [record._replace(timestamp=0) for record in topics.logs[ARCHIVE]]
     found = topics.newest(position)
-    assert {one.stream: one.body for one in found.streams} == {one.stream: one.body for one in other.states()}
+    assert {one.stream: one.body for one in found.streams} == {one.stream: one.body for one in other.models.states()}
 
 
 @pytest.mark.parametrize("change", [{"topic_id": "id-2"}, {"partitions": 2}])

@@ -96,7 +96,7 @@ def test_a_version_that_shrinks_leaves_no_chunk_behind():
     for number in range(4):
         learn(task, number * 10, number * 10 + 10)
         written += writer.messages(task, number * 10 + 10, 0)
-        task.size = 0
+        task.models.size = 0
     assert sum(b"chunk" in key for key in table_of(written).live_keys()) == 2
 
 

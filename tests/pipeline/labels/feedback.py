@@ -96,6 +96,8 @@ def said(hops):
 
 def restarted(given, task):
     """A task that goes on from the snapshots of another."""
-    fresh = make_task(given, ROUTES, task.partition, 1)
-    restore(fresh, task.partition_state(), [task.snapshot(stream) for stream in task.pending(everything=True)])
+    fresh = make_task(given, ROUTES, task.partition)
+    restore(
+        fresh, task.partition_state(), [task.models.snapshot(stream) for stream in task.models.pending(everything=True)]
+    )
     return fresh

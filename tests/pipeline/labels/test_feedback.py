@@ -75,7 +75,7 @@ def test_records_and_labels_are_learned_as_a_literal_reading_of_the_rules_learns
     log = feedback(300)
     hops = routed(given(prepare__scale="none"), log)
     hops.learn()
-    model = hops.task(ROUTES, 0).model(TOPIC)
+    model = hops.task(ROUTES, 0).models.named(TOPIC)
     engine, dead_letters = plainly(log)
     assert model.engine.state() == engine.state()
     text = [(orjson.loads(message.value)["id"], errors(message)["class"]) for message in hops.second[0].dead_letters]
@@ -98,11 +98,14 @@ def test_state_and_outputs_are_the_same_however_the_routes_are_cut_and_restored(
     worker, read = cut.task(ROUTES, 0), cut.routes[0]
     for place, start in enumerate(range(0, len(read), size)):
         if place % 5 == 4:
-            before = worker.model(TOPIC).state()
+            before = worker.models.named(TOPIC).state()
             worker = restarted(given(), worker)
-            assert worker.model(TOPIC).state() == before
+            assert worker.models.named(TOPIC).state() == before
         done.add(worker.process(read[start : start + size]))
-    assert (done, worker.model(TOPIC).state()) == (whole.second[0], whole.task(ROUTES, 0).model(TOPIC).state())
+    assert (done, worker.models.named(TOPIC).state()) == (
+        whole.second[0],
+        whole.task(ROUTES, 0).models.named(TOPIC).state(),
+    )
     assert whole.second[0].dead_letters
 
 
@@ -115,7 +118,7 @@ def test_records_of_a_warm_up_keep_the_labels_that_come_meanwhile():
     one, other = routed(given(), early), routed(given(input__label_path="labels"), beside)
     for hops in (one, other):
         hops.learn()
-    models = [hops.task(ROUTES, 0).model(TOPIC) for hops in (one, other)]
+    models = [hops.task(ROUTES, 0).models.named(TOPIC) for hops in (one, other)]
     assert models[0].engine.state() == models[1].engine.state()
     assert models[0].labels.learned == models[1].labels.learned == 10
     assert models[0].labels.unlabelled == 10
@@ -194,7 +197,7 @@ def test_labels_beside_the_features_need_no_routes():
     answers = payloads(outputs.assignments)
     assert all("labels" not in answer for answer in answers[:20])
     assert [list(answer["labels"]) for answer in answers[20:]] == [["7", "right"]] * 80
-    assert worker.model("p0").engine.labels == ("7", "right")
+    assert worker.models.named("p0").engine.labels == ("7", "right")
     assert run(task(labelled(input__label_path="labels", input__dimension=None)), log, 3) == outputs
     assert worker.counts.labelled == 66
 
@@ -272,9 +275,9 @@ def with_waiting(**changes):
 
 def next_version(settings, old):
     """What `--new-version` makes of a task."""
-    fresh = make_task(settings, ROUTES, 0, 1)
+    fresh = make_task(settings, ROUTES, 0)
     fresh.adopt(old)
-    for snapshot in list(old.states()):
+    for snapshot in list(old.models.states()):
         fresh.restore(snapshot, new_version=True)
     return fresh
 
@@ -288,9 +291,9 @@ def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(resta
     plain = late(**PLAIN)
     fresh = next_version(plain, old)
     if restart:
-        before = fresh.model(TOPIC).state()
+        before = fresh.models.named(TOPIC).state()
         fresh = restarted(plain, fresh)
-        assert fresh.model(TOPIC).state() == before
+        assert fresh.models.named(TOPIC).state() == before
     assert fresh.counts.labels_waiting == 3
     outputs = fresh.process(rest)
     said = [errors(each) for each in outputs.dead_letters]
@@ -315,14 +318,14 @@ def test_labels_that_wait_for_records_wait_on_in_the_next_version():
     ]
     assert fresh.counts.labels_waiting == 0
     # The one that came is held back with its record.
-    assert [labels for own, labels in fresh.model(TOPIC).labels.held if own == b'"r30"'] == [("b",)]
+    assert [labels for own, labels in fresh.models.named(TOPIC).labels.held if own == b'"r30"'] == [("b",)]
 
 
 def test_a_state_whose_labels_are_not_those_of_its_engine_is_refused():
     log = [feature(i, row, labels=["a", "b"]) for i, row in enumerate(rows(30))]
     worker = task(labelled(input__label_path="labels", engine__max_labels=2))
     run(worker, log)
-    (snapshot,) = worker.states()
+    (snapshot,) = worker.models.states()
     header, arrays = unpack(snapshot.body, KIND, STATE_REVISION)
     own, parts = unpack(arrays["labels"].tobytes(), label_memory.KIND, label_memory.REVISION)
     assert own["known"] == ["a", "b"]

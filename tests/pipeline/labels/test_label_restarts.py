@@ -80,8 +80,8 @@ def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same
     for partition in range(3):
         task = broken.task(ROUTES, partition)
         outputs = task.process(broken.logs[ROUTES, partition])
-        for name in task.streams:
-            assert task.model(name).state() == models[name]
+        for name in task.models.names:
+            assert task.models.named(name).state() == models[name]
         assert [message.value for message in outputs.drift_events] == [
             record.value for record in broken.logs["resonance.drift-events", partition]
         ]
@@ -131,7 +131,7 @@ def test_a_reset_sends_labels_through_the_hop_again(broken):
     sent += [record.value for p in range(2) for record in broken.logs[TOPIC, p]]
     assert sorted(again) == sorted(value for value in sent if value != b'{"id": "x"}')
     parts = restore_partitions(broken.source, [(ROUTES, p) for p in range(3)], broken.task).values()
-    models = [part.task.model(name) for part in parts for name in part.task.streams]
+    models = [part.task.models.named(name) for part in parts for name in part.task.models.names]
     assert {model.version for model in models} == {2}
     # Each label is learned once, waits, or is one dead letter.
     done = sum(model.labels.learned + len(model.labels.waiting) for model in models)
@@ -159,7 +159,11 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
 
     def models():
         parts = restore_partitions(made.source, places, made.task).values()
-        return {name: (part.task.model(name), part.task.clusters(name)) for part in parts for name in part.task.streams}
+        return {
+            name: (part.task.models.named(name), part.task.models.clusters(name))
+            for part in parts
+            for name in part.task.models.names
+        }
 
     before = models()
     stored = {

@@ -5,7 +5,8 @@ import pytest
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.envelope import read_route
-from resonance.pipeline.repartition.label_router import LabelRouterTask
+from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.schemas import load_schema
 
@@ -17,7 +18,7 @@ from tests.pipeline.streams import STAMP, TOPIC, errors, payloads
 def test_a_message_goes_where_the_stream_of_its_record_is_learned():
     hops = routed(late("field:x.country"), [], routes=5)
     message = label(3, "r1", ["a"], partition=7, stream="D%2FE")
-    assert isinstance(hops.task(LABELS, 7), LabelRouterTask)
+    assert isinstance(hops.task(LABELS, 7), RouterTask)
     (route,) = hops.send([message]).routes
     assert route.key == b"D/E"
     assert route.partition == partition_of(b"D/E", 5)
@@ -59,7 +60,7 @@ def value(**members):
     ],
 )
 def test_what_is_no_message_of_labels_is_a_dead_letter(content, stage, kind, text):
-    outputs = make_task(late(), LABELS, 2, 1).process([Record(LABELS, 2, 5, STAMP, b"k", content)])
+    outputs = make_task(late(), LABELS, 2, TaskContext(routes=1)).process([Record(LABELS, 2, 5, STAMP, b"k", content)])
     assert not outputs.routes
     (dead_letter,) = outputs.dead_letters
     said = errors(dead_letter)
@@ -71,7 +72,7 @@ def test_what_is_no_message_of_labels_is_a_dead_letter(content, stage, kind, tex
 
 
 def test_a_field_has_no_stream_of_its_own():
-    outputs = make_task(late("field:country"), LABELS, 0, 1).process([label(0, "r1", ["a"])])
+    outputs = make_task(late("field:country"), LABELS, 0, TaskContext(routes=1)).process([label(0, "r1", ["a"])])
     assert errors(outputs.dead_letters[0])["class"] == "no_key"
 
 
@@ -90,7 +91,7 @@ def test_one_label_is_written_in_several_ways():
     said = [label(0, "r0", 7), label(1, "r1", [True, "7", 7]), label(2, "r2", "true"), label(3, "r3", ["7", False])]
     hops = routed(late(prepare__scale="none"), [*log, *said])
     hops.learn()
-    model = hops.task(ROUTES, 0).model(TOPIC)
+    model = hops.task(ROUTES, 0).models.named(TOPIC)
     assert model.engine.labels == ("7", "true", "false")
     assert (model.engine.statistics["records"].tolist(), model.labels.learned) == ([3, 2, 1], 4)
 
@@ -100,7 +101,9 @@ def test_the_size_of_a_message_is_that_of_value_key_and_headers(more, dead_lette
     headers = (("name", b"12345"), ("\u00e9", None))
     content = value(more="")
     content = value(more="x" * (20_000 - len(content) - len(b"key") - 9 - 2 + more))
-    outputs = make_task(late(), LABELS, 0, 1).process([Record(LABELS, 0, 0, STAMP, b"key", content, headers)])
+    outputs = make_task(late(), LABELS, 0, TaskContext(routes=1)).process(
+        [Record(LABELS, 0, 0, STAMP, b"key", content, headers)]
+    )
     assert (len(outputs.routes), len(outputs.dead_letters)) == (1 - dead_letters, dead_letters)
 
 
@@ -108,7 +111,7 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     log = [feature(i, row) for i, row in enumerate(rows(30))]
     hops = routed(late(), [*log[:10], label(0, "r0", ["a"]), label(3, "r1", ["a"], partition=7), *log[10:]])
     read = hops.routes[0]
-    whole, cut = (make_task(late(labels__topic="other"), ROUTES, 0, 1, inputs=1, labels=2) for _ in range(2))
+    whole, cut = (make_task(late(labels__topic="other"), ROUTES, 0, TaskContext(inputs=1, labels=2)) for _ in range(2))
     outputs = whole.process(read)
     assert (len(outputs.assignments), whole.counts.foreign) == (30, 0)
     assert [(errors(each)["partition"], each.partition) for each in outputs.dead_letters] == [("0", 0), ("7", 1)]
@@ -118,12 +121,12 @@ def test_what_was_routed_while_the_topic_had_another_name_is_a_dead_letter():
     done = Outputs()
     for start in range(0, len(read), 5):
         done.add(cut.process(read[start : start + 5]))
-    assert (done, cut.model(TOPIC).state()) == (outputs, whole.model(TOPIC).state())
+    assert (done, cut.models.named(TOPIC).state()) == (outputs, whole.models.named(TOPIC).state())
 
 
 def test_a_record_of_a_topic_that_is_no_input_any_more_is_answered_where_there_is_a_place():
     (record,) = routed(late(), [feature(0, [0.1, 0.2])._replace(topic="features", partition=5)]).routes[0]
     (name, source), *others = record.headers
     moved = record._replace(headers=[(name, (source or b"").replace(b'"features"', b'"old"')), *others])
-    outputs = make_task(late(), ROUTES, 0, 1, inputs=3, labels=8).process([moved])
+    outputs = make_task(late(), ROUTES, 0, TaskContext(inputs=3, labels=8)).process([moved])
     assert [message.partition for message in outputs.assignments] == [2]

@@ -13,6 +13,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS
 from resonance.pipeline.repartition.keyed.operation_records import COPIED, HEAD, LABELLED, Reader
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.repartition.test_keyed import DEEP, log_of
@@ -51,9 +52,9 @@ def mutated(record, rng):
 def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     rng, routes = random.Random(5), routed()
     for _ in range(30):
-        task = make_task(settings("field:country"), ROUTES, 0, 2, inputs=MAX_PARTITIONS)
+        task = make_task(settings("field:country"), ROUTES, 0, TaskContext(inputs=MAX_PARTITIONS))
         said = task.process([mutated(record, rng) if rng.random() < 0.3 else record for record in routes])
-        assert [task.snapshot(stream) for stream in task.streams]
+        assert [task.models.snapshot(stream) for stream in task.models.names]
         assert task.partition_state()
         assert all((m.partition or 0) in range(MAX_PARTITIONS) for m in said.assignments + said.dead_letters)
 
@@ -67,7 +68,7 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     ],
 )
 def test_a_route_from_a_place_that_is_not_there_is_left_aside(source):
-    task = make_task(settings(), ROUTES, 0, 1, inputs=PARTITIONS)
+    task = make_task(settings(), ROUTES, 0, TaskContext(inputs=PARTITIONS))
     headers = (("resonance.source", orjson.dumps(source)), ("resonance.key", None))
     assert task.process([Record(ROUTES, 0, 0, STAMP, b"k", b'{"cpu": 1}', headers)]) == Outputs()
 
@@ -118,12 +119,12 @@ def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed):
     given, log = keyed
     rng, foreign = random.Random(7), 0
     for _ in range(25):
-        task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES, inputs=MAX_PARTITIONS)
+        task = make_task(given, log[0].topic, log[0].partition, TaskContext(routes=KEYED_ROUTES, inputs=MAX_PARTITIONS))
         said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
         for message in said.assignments + said.cluster_events + said.clusters:
             assert message.partition in range(MAX_PARTITIONS)
             assert message.value is None or orjson.loads(message.value)
-        assert all(task.snapshot(stream).body for stream in task.streams)
+        assert all(task.models.snapshot(stream).body for stream in task.models.names)
         foreign += task.counts.foreign
     assert foreign > 300
 
@@ -155,11 +156,11 @@ def test_a_message_that_cannot_be_carried_out_is_left_aside(keyed, change, caplo
         at = fields["of_topic"] + fields["of_key"] + fields["of_id"]
         body = body[:at] + b"true" + body[at + fields["of_copied"] * bool(ask.included) :]
     bad = first._replace(value=HEAD.pack(*fields.values()) + body)
-    task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES, inputs=PARTITIONS)
-    alone = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
+    task = make_task(given, log[0].topic, log[0].partition, TaskContext(routes=KEYED_ROUTES, inputs=PARTITIONS))
+    alone = make_task(given, log[0].topic, log[0].partition, TaskContext(routes=KEYED_ROUTES))
     assert (task.process([log[begin], bad, first]), task.counts.foreign) == (alone.process([log[begin], first]), 1)
     assert sum("something else than messages to subtrees" in r.getMessage() for r in caplog.records) == 1
-    assert [s.body for s in task.states()] == [s.body for s in alone.states()]
+    assert [s.body for s in task.models.states()] == [s.body for s in alone.models.states()]
 
 
 @pytest.mark.parametrize("features", [["x0", "x1", "x2", "wide"], [f"w{i}" for i in range(40_000)]])
@@ -171,13 +172,13 @@ def test_a_subtree_of_other_columns_than_the_deployments_is_left_aside(keyed, fe
     kept = first.value[HEAD.size : len(first.value) - fields["of_preparation"]]
     fields["of_preparation"] = len(wide)
     forged = first._replace(value=HEAD.pack(*fields.values()) + kept + wide)
-    task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
-    assert (task.process([forged]), task.streams, task.counts.foreign) == (Outputs(), [], 1)
+    task = make_task(given, log[0].topic, log[0].partition, TaskContext(routes=KEYED_ROUTES))
+    assert (task.process([forged]), task.models.names, task.counts.foreign) == (Outputs(), [], 1)
 
 
 def test_a_message_of_a_newer_release_is_a_named_stop(keyed):
     given, log = keyed
     value = log[0].value[:2] + bytes([log[0].value[2] + 1]) + log[0].value[3:]
-    task = make_task(given, log[0].topic, log[0].partition, KEYED_ROUTES)
+    task = make_task(given, log[0].topic, log[0].partition, TaskContext(routes=KEYED_ROUTES))
     with pytest.raises(MismatchError, match="newer release"):
         task.process([log[0]._replace(value=value)])

@@ -18,7 +18,7 @@ from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.repartition.keyed import operation_sizes
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.replay.sinks import Nowhere
-from resonance.pipeline.replay.two_stage_file import replay_hops
+from resonance.pipeline.replay.two_stage_file import replay_two_stages
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
 
@@ -269,9 +269,9 @@ def test_a_removed_subtree_leaves_nothing_behind(logs):
     deployment = keyed_hops(given("keyed"), logs)
     outputs = deployment.run()
     for at, held in deployment.held.items():
-        deployment.write(at, held.task.pending(everything=True))
+        deployment.write(at, held.task.models.pending(everything=True))
     names = {s for at, held in deployment.held.items() if at[0] != TOPIC for s in held.snapshots}
-    alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.streams}
+    alive = {name for at, held in deployment.held.items() if at[0] != TOPIC for name in held.task.models.names}
     routes = deployment.routed
     begun = {ask.part.name for ask in Reader("").read(routes) if ask.number == 0}
     assert names == alive
@@ -341,11 +341,11 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs):
     whole.process(logs[0])
     states = []
     for at, held in deployment.held.items():
-        deployment.write(at, held.task.streams)
+        deployment.write(at, held.task.models.names)
         states.append(stored("keyed", held.task, list(held.snapshots.values())))
-    assert listing.names_of(states) == whole.streams
+    assert listing.names_of(states) == whole.models.names
     found = inspection.inspect(given("keyed"), None, states)
-    local = stored("local", whole, [whole.snapshot(name) for name in whole.streams])
+    local = stored("local", whole, [whole.models.snapshot(name) for name in whole.models.names])
     one = inspection.inspect(given("local"), None, [local])
     assert [stream.clusters for stream in found] == [stream.clusters for stream in one]
     assert [stream.records for stream in found] == [stream.records for stream in one]
@@ -355,7 +355,9 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs):
 
 def test_a_file_is_replayed_through_both_hops(logs, expected):
     batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
-    found = replay_hops(given("keyed"), batches, 2, KEYED_ROUTES, [Nowhere] * (2 + KEYED_ROUTES), lambda count: None)
+    found = replay_two_stages(
+        given("keyed"), batches, 2, KEYED_ROUTES, [Nowhere] * (2 + KEYED_ROUTES), lambda count: None
+    )
     assert sum(part.assignments for part in found) == len(expected.assignments)
     assert sum(part.events for part in found) == len(expected.cluster_events)
 
@@ -367,7 +369,7 @@ def test_a_record_that_no_message_has_room_for_is_refused_before_it_is_learned(m
     log = [Record(TOPIC, 0, number, STAMP, b"a", b'{"x": [1, 2, 3]}') for number in range(30)]
     with pytest.raises(ConfigurationError, match=r"3 features can have 1,020,000 bytes on resonance\.routes.*takes it"):
         task.process(log)
-    assert task.model("p0:a").next == 0
+    assert task.models.named("p0:a").next == 0
 
 
 def test_the_topic_of_the_routes_is_asked_to_take_what_the_settings_say_that_a_record_has():

@@ -17,6 +17,7 @@ from resonance.pipeline.recovery import past_models, recovery, reset, rollback
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.verify import verify
 
@@ -80,7 +81,9 @@ def test_what_the_first_hop_writes_again_is_learned_once(monkeypatch):
     for partition in range(3):
         task = deployment.task(ROUTES, partition)
         task.process(deployment.logs[ROUTES, partition])
-        assert {name: task.model(name).state() for name in task.streams}.items() <= deployment.models().items()
+        assert {
+            name: task.models.named(name).state() for name in task.models.names
+        }.items() <= deployment.models().items()
 
 
 def test_the_second_hop_learns_again_what_it_had_not_snapshotted_without_the_repeats_among_it(monkeypatch):
@@ -346,17 +349,17 @@ def test_a_stream_is_inspected_where_it_is_learned(monkeypatch):
     assert (found.stream, found.topic, found.records) == ("DE", ROUTES, 360)
     assert found.clusters
     assert all(cluster.emerged is not None for cluster in found.clusters)
-    assert make_task(deployment.given, ROUTES, 0, 3).streams == []
+    assert make_task(deployment.given, ROUTES, 0).models.names == []
 
 
 def test_both_hops_read_what_the_other_release_of_their_state_says():
     hops = Hops(settings())
     hops.send([Record(TOPIC, 0, 0, STAMP, None, value_of([1, 2, 3]))])
     state = hops.task(TOPIC, 0).partition_state()
-    other = make_task(settings(), TOPIC, 0, 2)
+    other = make_task(settings(), TOPIC, 0, TaskContext(routes=2))
     other.restore_partition(state)
     assert other.partition_state() == state
     with pytest.raises(MismatchError, match="cannot be read"):
         other.restore_partition(b"{}")
     with pytest.raises(MismatchError, match="the state of the partition cannot be read"):
-        make_task(settings(), ROUTES, 0, 2).restore_partition(make_task(settings("key"), TOPIC, 0).partition_state())
+        make_task(settings(), ROUTES, 0).restore_partition(make_task(settings("key"), TOPIC, 0).partition_state())

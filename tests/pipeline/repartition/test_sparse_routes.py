@@ -58,7 +58,7 @@ def test_routed_sparse_records_are_learned_as_those_of_a_partition(monkeypatch, 
         alone = task(sparse_settings())
         outputs = run(alone, [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(some)])
         assert (len(outputs.assignments), outputs.dead_letters) == (len(some), [])
-        learned.add(parts(alone.model("p0")))
+        learned.add(parts(alone.models.named("p0")))
     assert {parts(StreamModel.from_state("sa_art", name, state)) for name, state in found.items()} == learned
 
 

@@ -8,6 +8,7 @@ from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline.repartition.two_hops import ROUTES, Hops, inputs, interleaved, settings
@@ -28,8 +29,8 @@ def outputs(hops):
 
 def test_each_hop_has_its_task():
     given = settings()
-    assert isinstance(make_task(given, TOPIC, 0, 2), RouterTask)
-    assert isinstance(make_task(given, ROUTES, 0, 2), RoutedTask)
+    assert isinstance(make_task(given, TOPIC, 0, TaskContext(routes=2)), RouterTask)
+    assert isinstance(make_task(given, ROUTES, 0), RoutedTask)
     assert type(make_task(settings("key"), TOPIC, 0)) is PartitionTask
 
 
@@ -78,7 +79,7 @@ def test_records_that_agree_in_a_field_share_one_model_whatever_their_partition_
     for batch in interleaved(inputs(900, topics=("a", "b"))):
         hops.send(batch)
     hops.learn()
-    names = {partition: set(hops.task(ROUTES, partition).streams) for partition in hops.routes}
+    names = {partition: set(hops.task(ROUTES, partition).models.names) for partition in hops.routes}
     assert sorted(name for each in names.values() for name in each) == ["DE", "FR", "IT"]
     answers = [answer for said in outputs(hops) for answer in payloads(said.assignments)]
     assert {(a["stream"], a["source"]["topic"]) for a in answers} == {(s, t) for s in ("DE", "FR", "IT") for t in "ab"}
@@ -89,7 +90,7 @@ def test_a_field_may_be_text_an_integer_or_a_boolean(value, name):
     hops = Hops(settings("field:geo.place"), routes=5)
     hops.send([Record(TOPIC, 0, 0, STAMP, None, value_of([1, 2, 3], geo={"place": value}))])
     hops.learn()
-    assert [hops.task(ROUTES, partition).streams for partition in hops.routes] == [[name]]
+    assert [hops.task(ROUTES, partition).models.names for partition in hops.routes] == [[name]]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def _with_array(value):
 
 
 def test_foreign_messages_among_the_routes_are_left_aside(caplog):
-    task = make_task(settings(), ROUTES, 0, 1)
+    task = make_task(settings(), ROUTES, 0)
     headers = [(), (("resonance.source", b"[]"),) * 2]
     foreign = [Record(ROUTES, 0, i, STAMP, b"k", b"{}", own) for i, own in enumerate(headers)]
     assert task.process(foreign) == Outputs()

@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import orjson
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from tests.pipeline import streams
@@ -57,7 +58,7 @@ class Hops:
         return whole
 
     def make(self, topic, partition):
-        return make_task(self.given, topic, partition, self.count)
+        return make_task(self.given, topic, partition, TaskContext(routes=self.count))
 
     def task(self, topic, partition):
         if (topic, partition) not in self.held:
@@ -110,13 +111,13 @@ class Hops:
                 if own:
                     at = self.random.choice(own)
                     self.step(at, self.random.choice(sizes))
-                    if (due := self.held[at].task.pending()) and self.random.random() < 0.5:
+                    if (due := self.held[at].task.models.pending()) and self.random.random() < 0.5:
                         self.write(at, due)
             if moving and self.random.random() < 0.1:
                 at = self.random.choice(places)
                 if self.random.random() < 0.5:
                     # The first one had the time to stop cleanly.
-                    self.write(at, self.held[at].task.pending(everything=True))
+                    self.write(at, self.held[at].task.models.pending(everything=True))
                 self.held[at].restore(self.make(*at), self.logs[at])
         return self.outputs
 

@@ -39,8 +39,8 @@ def test_a_late_subscriber_has_the_present_clusters_at_every_record(engine):
         if not made.clusters:
             continue
         table = compacted(messages)
-        for stream in worker.streams:
-            assert there(table, stream) == {cluster["id"] for cluster in worker.clusters(stream)}
+        for stream in worker.models.names:
+            assert there(table, stream) == {cluster["id"] for cluster in worker.models.clusters(stream)}
     assert len(messages) > 6
     for message in messages:
         value = orjson.loads(message.value)
@@ -123,17 +123,17 @@ def test_a_new_version_ends_the_clusters_of_the_old_one():
     given = settings(output__clusters_grace=1.0)
     worker = task(given)
     before = run(worker, log[:500]).clusters
-    present = {cluster["id"] for cluster in worker.clusters("p0")}
+    present = {cluster["id"] for cluster in worker.models.clusters("p0")}
     assert there(compacted(before), "p0") == present
     fresh = task(given)
-    fresh.restore(worker.snapshot("p0"), new_version=True)
+    fresh.restore(worker.models.snapshot("p0"), new_version=True)
     outputs = run(fresh, log[500:])
     ends = [orjson.loads(message.value) for message in outputs.clusters[: len(present)]]
     assert {end["id"] for end in ends} == present
     assert {(end["ended"], *end["successors"]) for end in ends} == {("version_started",)}
     assert all(end["since"] < end["time"] for end in ends)
     table = compacted(before + outputs.clusters)
-    assert there(table, "p0") == {cluster["id"] for cluster in fresh.clusters("p0")}
+    assert there(table, "p0") == {cluster["id"] for cluster in fresh.models.clusters("p0")}
     assert not present & set(table)
 
 

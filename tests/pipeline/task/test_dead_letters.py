@@ -119,7 +119,7 @@ def test_without_a_key_or_with_a_long_one_there_is_no_stream():
         ]
         assert "limits.key_bytes allows 256" in errors(outputs.dead_letters[1])["message"]
         assert outputs.dead_letters[0].key is None
-        assert worker.streams == ["p0:a", "p0:b", f"p0:{'x' * 256}", "p0:"]
+        assert worker.models.names == ["p0:a", "p0:b", f"p0:{'x' * 256}", "p0:"]
     assert not run(task(), log).dead_letters
 
 
@@ -133,7 +133,7 @@ def test_streams_beyond_the_limit_are_dead_letters_that_name_the_setting():
         found = errors(outputs.dead_letters[0])
         assert (found["stage"], found["class"]) == ("limit", "too_many_streams")
         assert "limits.streams = 2" in found["message"]
-        assert worker.streams == ["p0:a", "p0:b"]
+        assert worker.models.names == ["p0:a", "p0:b"]
         assert size == 1 or outputs == expected
         expected = outputs
 

@@ -88,7 +88,7 @@ def test_however_the_log_is_cut_and_wherever_it_is_restored_the_bytes_are_the_sa
 
 def held(worker: Any) -> list[Any]:
     """The snapshots of every stream of a task."""
-    return list(worker.states())
+    return list(worker.models.states())
 
 
 def test_records_that_are_learned_silently_are_watched_and_not_told():
@@ -107,8 +107,8 @@ def test_other_settings_of_the_watch_begin_it_anew_and_keep_the_model():
     run(worker, log[:3_900], 500)
     for changes in ({"drift__detect": False}, {"drift__step": 1.0}):
         fresh = restored(given(**changes), worker.partition_state(), held(worker))
-        model: StreamModel = fresh.model("p0")
-        assert model.engine.state() == worker.model("p0").engine.state()
+        model: StreamModel = fresh.models.named("p0")
+        assert model.engine.state() == worker.models.named("p0").engine.state()
         assert (model.drift is None) if "drift__detect" in changes else model.drift is not None
         # What began 3,900 records in has no baseline before the change.
         assert payloads(run(fresh, log[3_900:], 500).drift_events) == []

@@ -73,17 +73,17 @@ def test_after_the_silence_everything_is_emitted_with_the_bytes_of_a_run_that_em
     before = task(changed(engine, **own))
     run(before, log[:700])
     validator = Draft202012Validator(load_schema("cluster_event"))
-    assert [entry["stream"] for entry in lists] == before.streams
+    assert [entry["stream"] for entry in lists] == before.models.names
     for entry in lists:
         validator.validate(entry)
         assert (entry["before"], entry["cluster"], entry["version"]) == ([], None, 1)
-        assert entry["after"] == before.clusters(entry["stream"])
+        assert entry["after"] == before.models.clusters(entry["stream"])
         assert entry["after"]
         following = [event["seq"] for event in payloads(found.cluster_events) if event["stream"] == entry["stream"]]
-        assert (entry["seq"] + 1, following[0]) == (before._streams.named(entry["stream"]).seq, entry["seq"] + 1)
+        assert (entry["seq"] + 1, following[0]) == (before.models.named(entry["stream"]).seq, entry["seq"] + 1)
     table = compacted(outputs.clusters)
-    for name in whole.streams:
-        assert there(table, name) == {cluster["id"] for cluster in whole.clusters(name)}
+    for name in whole.models.names:
+        assert there(table, name) == {cluster["id"] for cluster in whole.models.clusters(name)}
 
 
 def test_a_list_says_since_when_the_clusters_are_there():
@@ -145,7 +145,7 @@ def test_the_setting_may_change_while_nothing_was_emitted_and_counts_from_there_
     log = records(points(1200).tolist())
     worker = task(settings(emit_from="2100-01-01T00:00:00Z"))
     assert run(worker, log[:600]) == Outputs()
-    state, snapshots = worker.partition_state(), [worker.snapshot("p0")]
+    state, snapshots = worker.partition_state(), [worker.models.snapshot("p0")]
     for given, first in ((settings(), 600), (settings(emit_from=stamped(log[900])), 900)):
         fresh = restored(given, state, snapshots)
         text, lists = split(run(fresh, log[600:]))
@@ -180,7 +180,7 @@ def test_a_partition_that_has_emitted_goes_on_whatever_the_setting():
     worker = task()
     run(worker, log[:500])
     given = settings(emit_from="2100-01-01T00:00:00Z")
-    fresh = restored(given, worker.partition_state(), [worker.snapshot("p0")])
+    fresh = restored(given, worker.partition_state(), [worker.models.snapshot("p0")])
     assert run(fresh, log[500:]) == run(worker, log[500:])
 
 
@@ -191,12 +191,12 @@ def test_a_new_version_ends_only_what_was_emitted():
     run(worker, log[:600])
     fresh = task(given)
     fresh.restore_partition(worker.partition_state())
-    fresh.restore(worker.snapshot("p0"), new_version=True)
+    fresh.restore(worker.models.snapshot("p0"), new_version=True)
     listing, *_ = payloads(run(fresh, log[600:]).cluster_events)
     assert (listing["kind"], listing["version"], listing["before"]) == ("version_started", 2, [])
     assert {cluster["id"].split("/")[1] for cluster in listing["after"]} == {"2"}
     # What was never emitted is in no state for ever.
-    assert set(fresh.model("p0").lifetimes.since) == {cluster["id"] for cluster in fresh.clusters("p0")}
+    assert set(fresh.models.named("p0").lifetimes.since) == {cluster["id"] for cluster in fresh.models.clusters("p0")}
 
 
 # Learned beforehand
@@ -206,12 +206,17 @@ def test_what_was_learned_beforehand_is_listed_and_the_rest_equals_one_run_over_
     boot = task(given)
     for start in range(0, 800, 100):
         boot.learn_silently(log[start : start + 100])
-    state, snapshots = boot.partition_state(), [boot.snapshot(stream) for stream in boot.pending(everything=True)]
-    assert boot.recovery_offset is None
+    state, snapshots = (
+        boot.partition_state(),
+        [boot.models.snapshot(stream) for stream in boot.models.pending(everything=True)],
+    )
+    assert boot.models.recovery_offset is None
     outputs = run(restored(given, state, snapshots), log[800:])
     text, lists = split(outputs)
     assert text == later_part(run(task(given), log), log[800].offset)
-    assert [len(entry["after"]) for entry in lists] == [len(boot.clusters(stream)) for stream in boot.streams]
+    assert [len(entry["after"]) for entry in lists] == [
+        len(boot.models.clusters(stream)) for stream in boot.models.names
+    ]
     # A crash before the first snapshot of its own.
     again = restored(given, state, snapshots)
     again.catch_up(log[800:1000])
@@ -224,7 +229,7 @@ def test_what_was_learned_from_a_file_goes_on_at_any_offset():
     boot = task(array_settings())
     boot.learn_silently(file[:600])
     boot.go_on_at(7)
-    live = restored(array_settings(), boot.partition_state(), [boot.snapshot("p0")])
+    live = restored(array_settings(), boot.partition_state(), [boot.models.snapshot("p0")])
     emitted, lists = split(run(live, [record._replace(offset=record.offset - 593) for record in file[600:]]))
     assert len(lists) == 1
     expected = later_part(run(task(array_settings()), file), 600)

@@ -29,7 +29,7 @@ def test_events_fold_to_the_present_clusters_and_carry_all_values_that_decided()
     for event in events:
         check.validate(event)
         table.apply(event)
-    present = worker.model("p0").engine.clusters()
+    present = worker.models.named("p0").engine.clusters()
     assert set(table.clusters("p0")) == {f"p0/1/{cluster.id}" for cluster in present}
     splits = [event["reason"] for event in events if event["kind"] == "split"]
     assert splits

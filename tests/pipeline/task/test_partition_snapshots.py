@@ -22,7 +22,9 @@ def crash_and_go_on(given, log, seed, sizes=(1, 5, 40, 200)):
         outputs.add(held.task.process(log[held.read : held.read + size]))
         held.read = min(len(log), held.read + size)
         share = rng.choice((0.0, 0.1, 0.5))
-        streams = held.task.pending() + [name for name in held.task.pending(everything=True) if rng.random() < share]
+        streams = held.task.models.pending() + [
+            name for name in held.task.models.pending(everything=True) if rng.random() < share
+        ]
         if streams or rng.random() < 0.1:
             held.write(list(dict.fromkeys(streams)), log[held.read - 1].offset + 1)
         if rng.random() < 0.2:
@@ -73,8 +75,8 @@ def test_a_clean_stop_while_the_dimension_is_being_decided_leaves_nothing_to_rea
     for stop in range(1, 40):
         worker = task(array_settings(**given))
         outputs = run(worker, log[:stop])
-        snapshots = [worker.snapshot(stream) for stream in worker.pending(everything=True)]
-        assert worker.recovery_offset is None
+        snapshots = [worker.models.snapshot(stream) for stream in worker.models.pending(everything=True)]
+        assert worker.models.recovery_offset is None
         fresh = restored(array_settings(**given, limits__record_bytes=5_000), worker.partition_state(), snapshots)
         assert fresh.partition_state() == worker.partition_state()
         outputs.add(run(fresh, log[stop:]))
@@ -89,7 +91,7 @@ def test_the_decision_comes_with_a_snapshot_ahead_of_the_partition_record_or_is_
     worker = task(given)
     state = worker.partition_state()
     run(worker, log[:30])
-    fresh = restored(given, state if is_ahead else worker.partition_state(), [worker.snapshot("p0:a")])
+    fresh = restored(given, state if is_ahead else worker.partition_state(), [worker.models.snapshot("p0:a")])
     fresh.catch_up(log[:30])
     assert states(fresh) == states(worker)
     assert run(fresh, log[30:]) == run(worker, log[30:])
@@ -103,14 +105,14 @@ def test_a_stream_is_due_after_records_and_after_its_own_size_in_input_bytes():
     for i, record in enumerate(log):
         worker.process([record])
         since += len(record.value or b"")
-        if worker.pending():
-            assert worker.pending() == ["p0"]
+        if worker.models.pending():
+            assert worker.models.pending() == ["p0"]
             assert i + 1 - expected >= 100
             assert not sizes or since >= 3.0 * sizes[-1]
             assert i + 1 - expected == 100 or since - len(record.value or b"") < 3.0 * sizes[-1]
-            sizes.append(len(worker.snapshot("p0").body))
+            sizes.append(len(worker.models.snapshot("p0").body))
             since, expected = 0, i + 1
-            assert worker.pending() == worker.pending(everything=True) == []
+            assert worker.models.pending() == worker.models.pending(everything=True) == []
     assert len(sizes) > 2
 
 
@@ -121,14 +123,14 @@ def test_the_first_snapshot_of_a_stream_comes_early_and_paid_for_like_the_others
     sizes = []
     for number, record in enumerate(log):
         worker.process([record])
-        if worker.pending():
-            written += [(number, stream) for stream in worker.pending()]
-            sizes.append(len(worker.snapshot(written[-1][1]).body))
+        if worker.models.pending():
+            written += [(number, stream) for stream in worker.models.pending()]
+            sizes.append(len(worker.models.snapshot(written[-1][1]).body))
     (first, a), (second, b) = written
     assert (a, b) == ("p0:a", "p0:b")
     assert 499 <= first < 700
     assert sum(len(record.value or b"") for record in log[first : second + 1]) >= sizes[0]
-    assert worker.pending(everything=True) == ["p0:a", "p0:b"]
+    assert worker.models.pending(everything=True) == ["p0:a", "p0:b"]
 
 
 def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begins():
@@ -139,10 +141,10 @@ def test_a_stream_that_fell_silent_does_not_hold_the_place_where_a_restore_begin
     for record in log:
         worker.process([record])
         read += len(record.value or b"")
-        for stream in worker.pending():
-            written += len(worker.snapshot(stream).body)
-        furthest = max(furthest, record.offset - (worker.recovery_offset or record.offset))
-    assert worker.pending(everything=True) == ["p0:loud"]
+        for stream in worker.models.pending():
+            written += len(worker.models.snapshot(stream).body)
+        furthest = max(furthest, record.offset - (worker.models.recovery_offset or record.offset))
+    assert worker.models.pending(everything=True) == ["p0:loud"]
     assert furthest < 1000
     assert 0.3 * read < written < 1.1 * read
 
@@ -157,10 +159,10 @@ def test_many_streams_are_written_smoothly_and_all_in_turn():
     for start in range(0, len(log), 20):
         worker.process(log[start : start + 20])
         read += sum(len(record.value or b"") for record in log[start : start + 20])
-        due = worker.pending()
+        due = worker.models.pending()
         most = max(most, len(due))
         for stream in due:
-            written += len(worker.snapshot(stream).body)
+            written += len(worker.models.snapshot(stream).body)
             times.setdefault(stream, []).append(start)
     assert set(times) == {f"p0:{key.decode()}" for key in keys}
     assert most <= 12
@@ -172,15 +174,18 @@ def test_the_longest_dirty_stream_is_first_and_replay_begins_there():
     log = records(points(40).tolist(), keys=(b"a", b"b", b"c"))
     worker = task(settings(stream="key", snapshots__records=2, snapshots__ratio=0.0))
     run(worker, log)
-    assert worker.pending(everything=True) == worker.pending() == ["p0:a", "p0:b", "p0:c"]
-    assert worker.recovery_offset == log[0].offset
-    worker.snapshot("p0:a")
-    assert worker.recovery_offset == log[1].offset
+    assert worker.models.pending(everything=True) == worker.models.pending() == ["p0:a", "p0:b", "p0:c"]
+    assert worker.models.recovery_offset == log[0].offset
+    worker.models.snapshot("p0:a")
+    assert worker.models.recovery_offset == log[1].offset
     worker.process([log[-1]._replace(offset=1000, key=b"a")])
-    assert (worker.pending(everything=True), worker.pending()) == (["p0:b", "p0:c", "p0:a"], ["p0:b", "p0:c"])
-    for stream in worker.pending(everything=True):
-        worker.snapshot(stream)
-    assert worker.recovery_offset is None
+    assert (worker.models.pending(everything=True), worker.models.pending()) == (
+        ["p0:b", "p0:c", "p0:a"],
+        ["p0:b", "p0:c"],
+    )
+    for stream in worker.models.pending(everything=True):
+        worker.models.snapshot(stream)
+    assert worker.models.recovery_offset is None
 
 
 def test_catching_up_skips_what_each_stream_has_seen():
@@ -188,9 +193,9 @@ def test_catching_up_skips_what_each_stream_has_seen():
     log = records(points(600).tolist(), keys=(b"a", b"b"))
     worker = task(given)
     run(worker, log[:300])
-    early = worker.snapshot("p0:a")
+    early = worker.models.snapshot("p0:a")
     run(worker, log[300:500])
-    late = worker.snapshot("p0:b")
+    late = worker.models.snapshot("p0:b")
     assert (early.next, late.next) == (log[298].offset + 1, log[499].offset + 1)
     fresh = restored(given, worker.partition_state(), [late, early])
     fresh.catch_up(log[:500])
@@ -203,19 +208,19 @@ def test_a_replay_begins_with_the_stream_that_needs_it_first():
     log = records(points(400).tolist(), keys=(b"a", b"b"))
     worker = task(given)
     run(worker, log[:100])
-    early = worker.snapshot("p0:b")
+    early = worker.models.snapshot("p0:b")
     run(worker, log[100:200])
-    fresh = restored(given, worker.partition_state(), [worker.snapshot("p0:a"), early])
+    fresh = restored(given, worker.partition_state(), [worker.models.snapshot("p0:a"), early])
     # Stream a is met first and has seen most of the batch.
     fresh.catch_up(log[:210])
-    assert fresh.recovery_offset == log[101].offset
+    assert fresh.models.recovery_offset == log[101].offset
 
 
 # What does not belong together
 def snapshot_of(given):
     worker = task(given)
     run(worker, records(points(100).tolist()))
-    return worker.partition_state(), worker.snapshot("p0")
+    return worker.partition_state(), worker.models.snapshot("p0")
 
 
 @pytest.mark.parametrize(
@@ -262,11 +267,11 @@ def test_a_new_version_begins_new_models_and_says_so():
     worker = task()
     events = payloads(run(worker, log[:500]).cluster_events)
     assert events
-    snapshot, ended = worker.snapshot("p0"), worker.clusters("p0")
+    snapshot, ended = worker.models.snapshot("p0"), worker.models.clusters("p0")
     assert ended
     fresh = task(settings(engine__memory=240))
     fresh.restore(snapshot, new_version=True)
-    assert fresh.recovery_offset == snapshot.next
+    assert fresh.models.recovery_offset == snapshot.next
     outputs = run(fresh, log[500:])
     started, *later = payloads(outputs.cluster_events)
     assert started == {
@@ -289,7 +294,7 @@ def test_a_new_version_survives_a_crash_before_its_first_record():
     run(worker, log[:500])
     given = settings(engine__memory=240)
     fresh = task(given)
-    fresh.restore(worker.snapshot("p0"), new_version=True)
-    outputs = run(restored(given, fresh.partition_state(), [fresh.snapshot("p0")]), log[500:])
+    fresh.restore(worker.models.snapshot("p0"), new_version=True)
+    outputs = run(restored(given, fresh.partition_state(), [fresh.models.snapshot("p0")]), log[500:])
     assert payloads(outputs.cluster_events)[0]["kind"] == "version_started"
     assert outputs == run(fresh, log[500:])

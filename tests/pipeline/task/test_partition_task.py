@@ -146,7 +146,7 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order():
     engine = make_engine(given.engine.name, given.engine_parameters)
     engine.learn(preparation.freeze())
     engine.learn(preparation.apply(rows[60:]))
-    assert worker._streams.get(None).engine.state() == engine.state()
+    assert worker.models.get(None).engine.state() == engine.state()
 
 
 def test_headers_are_cloudevents_with_the_times_of_the_source():
@@ -211,8 +211,8 @@ def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
             if event["kind"] in ("absorbed", "split"):
                 assert event["other"] in clusters
             seen += 1
-        for stream in worker.streams:
-            assert {cluster["id"] for cluster in worker.clusters(stream)} == present.get(stream, set())
+        for stream in worker.models.names:
+            assert {cluster["id"] for cluster in worker.models.clusters(stream)} == present.get(stream, set())
     assert seen > 3
 
 
@@ -282,7 +282,7 @@ def test_features_whose_events_would_not_fit_stop_the_worker_with_the_size_that_
     again = task(array_settings(input__dimension=dimension))
     again.restore_partition(larger.partition_state())
     with pytest.raises(ConfigurationError, match=f"max.message.bytes={needed}"):
-        again.restore(larger.snapshot("p0"))
+        again.restore(larger.models.snapshot("p0"))
 
 
 # Streams
@@ -294,7 +294,7 @@ def test_streams_are_named_by_partition_key_and_topic():
     for given, expected in ((settings(), ["p0"]), (settings(stream="key"), names), (several, own)):
         worker = task(given)
         found = [payload["stream"] for payload in payloads(run(worker, log).assignments)]
-        assert worker.streams == list(dict.fromkeys(found)) == expected
+        assert worker.models.names == list(dict.fromkeys(found)) == expected
 
 
 # The first records decide
@@ -332,7 +332,7 @@ def test_the_first_usable_record_decides_the_dimension(caplog):
     clean = [record for i, record in enumerate(log) if i not in (0, 1, 2, 4, 9)]
     alone = task(array_settings(input__dimension=3))
     assert run(alone, clean).assignments == outputs.assignments
-    assert alone._streams.get(None).engine.state() == worker._streams.get(None).engine.state()
+    assert alone._streams.get(None).engine.state() == worker.models.get(None).engine.state()
     event = next(e for e in payloads(outputs.cluster_events) if e["after"])
     assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
 

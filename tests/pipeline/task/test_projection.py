@@ -57,7 +57,7 @@ def test_embeddings_are_told_apart_and_their_clusters_described_in_the_features(
     answers = payloads(outputs.assignments)
     assert [answer["status"] for answer in answers[:501]] == ["warming_up"] * 500 + ["assigned"]
     assert adjusted_rand_score(y[1000:], [str(answer["cluster"]) for answer in answers[1000:]]) > 0.9
-    model = worker.model("p0")
+    model = worker.models.named("p0")
     assert model.engine.dimension == 16
     named = {answer["cluster"]: [] for answer in answers[1000:]}
     for row, answer in zip(X[1000:], answers[1000:], strict=True):
@@ -83,7 +83,7 @@ def test_features_of_their_own_scales_are_described_in_their_own_units():
     X = (centres[y] + 0.1 * rng.normal(size=(1500, 40))) * scale + 3.0
     worker = task(given())
     answers = payloads(run(worker, log_of(X.tolist())).assignments)
-    model = worker.model("p0")
+    model = worker.models.named("p0")
     described = {
         f"p0/1/{cluster.id}": describe_features(model.preparation, cluster) for cluster in model.engine.clusters()
     }
@@ -106,12 +106,12 @@ def test_every_engine_learns_4096_features(engine):
     outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
     assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 260
-    model = worker.model("p0")
+    model = worker.models.named("p0")
     assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
     for event in payloads(outputs.cluster_events):
         assert all(len(cluster["centre"]) == 4096 for cluster in event["after"] if "centre" in cluster)
     fresh = task(settings, context)
-    restore(fresh, worker.partition_state(), [worker.snapshot("p0")])
+    restore(fresh, worker.partition_state(), [worker.models.snapshot("p0")])
     assert states(fresh) == states(worker)
 
 
@@ -131,7 +131,7 @@ def test_an_engine_that_takes_fewer_features_is_no_next_version():
     rows = unit_vectors(60, 300)[0].tolist()
     worker = task(given(engine__name="modal", prepare__project=0, prepare__warmup_records=5))
     run(worker, log_of(rows))
-    snapshots = [worker.snapshot(stream) for stream in worker.pending(everything=True)]
+    snapshots = [worker.models.snapshot(stream) for stream in worker.models.pending(everything=True)]
     fresh = task(given(engine__name="evq", prepare__project=0, prepare__warmup_records=5))
     fresh.restore_partition(worker.partition_state())
     with pytest.raises(ConfigurationError, match=r"^prepare\.project = 0: .* a record has 300 features and evq takes"):

@@ -43,7 +43,7 @@ STRANGE = [
 
 
 def names_of(worker, stream="p0"):
-    return worker.model(stream).preparation.known_features
+    return worker.models.named(stream).preparation.known_features
 
 
 # The same, however the log is cut and whatever form it has
@@ -93,7 +93,7 @@ def test_the_engine_sees_the_entries_and_nothing_else():
     batch = SparseBatch(np.array([index for index, _ in flat]), indptr, np.array([value for _, value in flat]))
     model = SAART()
     step = model.learn(batch)
-    assert worker.model("p0").engine.state() == model.state()
+    assert worker.models.named("p0").engine.state() == model.state()
     assert [answer["path"] for answer in answers] == step.path.tolist()
 
 
@@ -148,11 +148,11 @@ def test_a_stream_goes_on_from_its_snapshot(form):
     log = sparse_records([form(record) for record in entries(300)], KEYS)
     whole = task(given)
     run(whole, log[:170])
-    fresh = restored(given, whole.partition_state(), list(whole.states()))
+    fresh = restored(given, whole.partition_state(), list(whole.models.states()))
     assert run(fresh, log[170:]) == run(whole, log[170:])
     assert states(fresh) == states(whole)
     newer = task(given)
-    for snapshot in whole.states():
+    for snapshot in whole.models.states():
         newer.restore(snapshot, new_version=True)
     # A new model has a dictionary of its own.
     assert names_of(newer, "p0:a") == []
@@ -163,14 +163,14 @@ def test_a_stream_goes_on_from_its_snapshot(form):
 def test_a_state_that_says_what_is_not_so_is_refused():
     worker = task(sparse_settings(engine__max_features=3))
     run(worker, [sparse_record(0, {"gold": 1.0, "tin": 0.5})])
-    preparation = worker.model("p0").preparation
+    preparation = worker.models.named("p0").preparation
     header, arrays = unpack(preparation.state(), KIND, REVISION)
     assert SparsePreparation.from_state(pack(KIND, REVISION, header, arrays)).state() == preparation.state()
     for names in (b'["gold","gold"]', b"{}", b'["a","b","c","d"]', b"[1]", b"["):
         with pytest.raises(StateError, match=f"the state of {KIND} cannot be read"):
             SparsePreparation.from_state(pack(KIND, REVISION, header, {"names": np.frombuffer(names, np.uint8)}))
     # An engine cannot know more features than the dictionary.
-    model = worker.model("p0")
+    model = worker.models.named("p0")
     model.preparation = SparsePreparation.from_state(
         pack(KIND, REVISION, header, {"names": np.frombuffer(b'["gold"]', np.uint8)})
     )
@@ -183,7 +183,7 @@ def test_a_snapshot_may_know_more_features_than_it_has_bytes():
     source = DeploymentContext.of(given, {}, Deployment(1, {TOPIC: "id"}))
     worker = task(given)
     run(worker, [sparse_record(0, {"indices": [9_999], "values": [1]})])
-    snapshots = list(worker.states())
+    snapshots = list(worker.models.states())
     assert len(snapshots[0].body) < 9_999
     record = PartitionRecord(source.identities[TOPIC], 1, 1, 1, worker.partition_state())
     checkpoint = PartitionCheckpoint((TOPIC, 0), record, snapshots)
@@ -255,7 +255,7 @@ def test_values_outside_the_range_are_clipped_and_counted():
     counts = worker.counts
     assert (counts.values_compared, counts.values_outside) == (6, 3)
     assert not outputs.dead_letters
-    (cluster,) = worker.clusters("p0")
+    (cluster,) = worker.models.clusters("p0")
     assert cluster["centre"] == {"gold": pytest.approx(25 / 3), "tin": pytest.approx(8 / 3)}
 
 
@@ -268,8 +268,8 @@ def test_clusters_are_described_by_their_own_features_and_explain_themselves():
         for payload in payloads(messages):
             validator.validate(payload)
     named = names_of(worker)
-    model = worker.model("p0").engine
-    for found, cluster in zip(worker.clusters("p0"), model.clusters(), strict=True):
+    model = worker.models.named("p0").engine
+    for found, cluster in zip(worker.models.clusters("p0"), model.clusters(), strict=True):
         assert list(found["centre"]) == list(found["spread"]) == [named[index] for index in cluster.features]
         assert "omitted" not in found
         assert found["salient"] == [
@@ -299,7 +299,7 @@ def test_those_that_are_left_out_have_the_smallest_shares_of_their_ranges(monkey
     worker = task(sparse_settings(prepare__scale="given", prepare__ranges={"*": [0, 1], **counts}))
     words = {f"word{index}": 20.0 if index < 10 else (index % 10 + 1) / 16 for index in range(30)}
     run(worker, sparse_records([words]))
-    (cluster,) = worker.clusters("p0")
+    (cluster,) = worker.models.clusters("p0")
     assert cluster["centre"] == {name: value for name, value in words.items() if 8 / 16 <= value < 1}
     assert (len(cluster["centre"]), cluster["omitted"]) == (6, 24)
 
@@ -309,7 +309,7 @@ def test_no_event_is_longer_than_is_known_before():
     long = {"\x01" * 150 + str(index): 0.12345678901234567 for index in range(9_000)}
     outputs = run(worker, sparse_records([long, {"gold": 1.0}]))
     assert not outputs.dead_letters
-    most = event_bytes_of(worker.model("p0"))
+    most = event_bytes_of(worker.models.named("p0"))
     sizes = [len(message.value or b"") for message in outputs.cluster_events]
     assert 100_000 < max(sizes) < (most - CAUSE_BYTES) / 2
     assert most < 1_000_000
@@ -319,7 +319,7 @@ def test_no_event_is_longer_than_is_known_before():
 def test_a_cluster_without_features_is_described():
     worker = task(sparse_settings(engine__complement=True))
     run(worker, sparse_records([{}]))
-    (cluster,) = worker.clusters("p0")
+    (cluster,) = worker.models.clusters("p0")
     assert (cluster["centre"], cluster["spread"]) == ({}, {})
     empty = Cluster(0, (), 1, 1, np.empty(0), np.empty(0))
-    assert cluster_description.describe_features(worker.model("p0").preparation, empty).centre == {}
+    assert cluster_description.describe_features(worker.models.named("p0").preparation, empty).centre == {}

@@ -17,16 +17,17 @@ GIVEN = Settings.of({"input.topics": ["in"], "name": "shop", "stream": "key"})
 DEPLOYMENT = Deployment(2, {"in": "id-1"})
 
 
+class Models(list):
+    def states(self):
+        yield StreamSnapshot("p0", 5, {}, bytes(self.size))
+
+
 class Task:
     """One stream, whose state has so many bytes."""
 
-    streams = ()
-
     def __init__(self, size):
-        self.size = size
-
-    def states(self):
-        yield StreamSnapshot("p0", 5, {}, bytes(self.size))
+        self.models = Models()
+        self.models.size = size
 
     def partition_state(self):
         return b"{}"

@@ -17,6 +17,7 @@ from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
 from resonance.pipeline.worker import refresh_topology, shutdown
@@ -44,7 +45,11 @@ def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
 def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answered_then(monkeypatch):
     given = streams.settings(stream="topic")
     ids, checked, tasks = {TOPIC: "1", ROUTES: "2"}, [], []
-    (message,) = make_task(given, TOPIC, 3, 3).process([Record(TOPIC, 3, 0, STAMP, None, value_of([1, 2, 3]))]).routes
+    (message,) = (
+        make_task(given, TOPIC, 3, TaskContext(routes=3))
+        .process([Record(TOPIC, 3, 0, STAMP, None, value_of([1, 2, 3]))])
+        .routes
+    )
     route = Record(ROUTES, message.partition, 0, STAMP, message.key, message.value, message.headers)
     worker = process.Worker(given)
     worker._source = before = DeploymentContext.of(given, {}, Deployment(2, ids, routes=3))

@@ -112,7 +112,7 @@ def test_a_restore_at_any_record_goes_on_bit_for_bit(whole: Outputs, first: int)
         found += held.task.process(LOG[start:stop]).alerts
         held.read = min(stop, len(LOG))
         # Some of the streams alone, so that a restart reads records again.
-        held.write(held.task.pending(everything=True)[::2], LOG[held.read - 1].offset + 1)
+        held.write(held.task.models.pending(everything=True)[::2], LOG[held.read - 1].offset + 1)
         held.restore(PartitionTask(given(), TOPIC, 0), LOG, 64)
     assert found == whole.alerts
 
@@ -132,7 +132,7 @@ def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted
     held.task.learn_silently(LOG[:cut])
     held.task.process(LOG[cut : cut + 5])
     held.read = cut + 5
-    held.write(held.task.pending(everything=True), LOG[cut + 4].offset + 1)
+    held.write(held.task.models.pending(everything=True), LOG[cut + 4].offset + 1)
     held.restore(task(given()), LOG)
     assert alerts_of(held.task.process(LOG[cut + 5 :])) == [("cleared", "unlike", "p0:d3")]
 
@@ -146,7 +146,7 @@ def test_a_new_version_clears_what_was_open_of_the_model() -> None:
     cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
     worker = task(given())
     worker.process(LOG[:cut])
-    fresh, snapshots, state = task(given(engine__memory=5001)), list(worker.states()), worker.partition_state()
+    fresh, snapshots, state = task(given(engine__memory=5001)), list(worker.models.states()), worker.partition_state()
     fresh.restore_partition(state)
     for snapshot in snapshots:
         fresh.restore(snapshot, new_version=True)
@@ -160,13 +160,13 @@ def test_without_rules_there_are_no_alerts_and_no_state() -> None:
     off = given(**{f"alerts__{rule}": False for rule in rules})
     worker = task(off)
     assert run(worker, LOG[:500]).alerts == []
-    assert worker.model("p0:d1").alerts is None
+    assert worker.models.named("p0:d1").alerts is None
     assert "alerts" not in orjson.loads(worker.partition_state())
     held = Held(task(given()))
     held.task.process(LOG[:500])
-    held.write(held.task.pending(everything=True), 500)
+    held.write(held.task.models.pending(everything=True), 500)
     held.restore(task(off), LOG)
-    assert held.task.model("p0:d1").alerts is None
+    assert held.task.models.named("p0:d1").alerts is None
 
 
 def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
@@ -174,7 +174,7 @@ def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
     held = Held(task(given()))
     held.task.process(LOG[:cut])
     held.read = cut
-    held.write(held.task.pending(everything=True), LOG[cut - 1].offset + 1)
+    held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
     held.restore(task(given(alerts__unlike=False)), LOG)
     assert alerts_of(held.task.process(LOG[cut:])) == [("cleared", "unlike", "p0:d3")]
 
@@ -235,7 +235,7 @@ DRIFT = change("drift", (0, -1, False, 1, 1), (1, 2, True, 0.1, 0.2), (2, 3, Tru
 def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts: tuple[int, ...]) -> None:
     worker = task(given(stream="partition"))
     worker.process([record for record in LOG[:400] if record.value != b"{"])
-    model: Any = worker.model("p0")
+    model: Any = worker.models.named("p0")
     log = [record._replace(offset=10_000 + i) for i, record in enumerate(LOG[:50])]
     drift, outputs = {10: DRIFT, 29: change("settled"), 40: DRIFT, 45: change("recovered")}, Outputs()
     start = 0

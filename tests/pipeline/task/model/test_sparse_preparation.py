@@ -41,7 +41,7 @@ def test_a_stream_of_empty_records_can_go_on_in_either_form(words):
     log = sparse_records([*EMPTY, *EMPTY, words, words])
     whole = task(given)
     run(whole, log[:4])
-    outputs = run(restored(given, whole.partition_state(), list(whole.states())), log[4:])
+    outputs = run(restored(given, whole.partition_state(), list(whole.models.states())), log[4:])
     assert (len(outputs.assignments), outputs.dead_letters) == (2, [])
 
 
@@ -69,7 +69,7 @@ def model():
     """The model of a stream with two names."""
     worker = task(sparse_settings(engine__max_features=100))
     run(worker, [sparse_record(0, {"gold": 1.0, "tin": 0.5})])
-    return worker.model("p0")
+    return worker.models.named("p0")
 
 
 def changed(model, **members):
@@ -125,5 +125,5 @@ def test_the_revision_is_that_of_the_preparation_in_use(monkeypatch):
         assert identity.revision == f"{engine}.{revision}.{decoding.REVISION}"
         worker = task(given)
         run(worker, log)
-        (snapshot,) = worker.states()
+        (snapshot,) = worker.models.states()
         assert snapshot.header["revision"] == [engine, revision]

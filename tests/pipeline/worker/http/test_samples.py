@@ -51,7 +51,7 @@ def test_everything_that_was_done_is_there():
     assert {key[1]: value for key, value in found.items() if key[0] == "resonance_events_total"} == {
         kind: kinds.count(kind) for kind in set(kinds)
     }
-    assert found["resonance_clusters",] == len(worker.clusters("p0")) > 1
+    assert found["resonance_clusters",] == len(worker.models.clusters("p0")) > 1
     assert (found["resonance_records_total",], found["resonance_skipped_nulls_total",]) == (1500, 1)
     assert found["resonance_dead_letters_total", "decode", "not_json"] == 1
     assert (found["resonance_lag_records",], found["resonance_replay_from_lag_records",]) == (40, 0)
@@ -69,18 +69,18 @@ def test_what_a_restore_learned_again_was_counted_before():
     log = records(points(1200).tolist())
     first = task()
     run(first, log[:600])
-    fresh = restored(settings(), first.partition_state(), [first.snapshot("p0")])
+    fresh = restored(settings(), first.partition_state(), [first.models.snapshot("p0")])
     fresh.catch_up(log[600:900])
     partition = owned(fresh, 0)
     found = values(partition)
     assert found["resonance_records_total",] == 0
     assert not [key for key in found if key[0] == "resonance_events_total"]
-    assert found["resonance_clusters",] == len(fresh.clusters("p0")) > 0
+    assert found["resonance_clusters",] == len(fresh.models.clusters("p0")) > 0
     # The figures look at them all the same.
     assert found["resonance_window_records",] == 300
     run(fresh, log[900:])
     found = values(partition)
-    assert (found["resonance_records_total",], found["resonance_clusters",]) == (300, len(fresh.clusters("p0")))
+    assert (found["resonance_records_total",], found["resonance_clusters",]) == (300, len(fresh.models.clusters("p0")))
 
 
 @pytest.mark.parametrize("engine", ["modal", "hcaea"])
@@ -88,7 +88,7 @@ def test_clusters_are_counted_on_all_levels_and_in_all_streams(engine):
     worker = task(settings(stream="key", engine__name=engine))
     run(worker, records(points(1500).tolist(), keys=[b"a", b"b", b"c"]), 97)
     found = values(owned(worker, 0))
-    assert found["resonance_clusters",] == sum(len(worker.clusters(stream)) for stream in worker.streams)
+    assert found["resonance_clusters",] == sum(len(worker.models.clusters(stream)) for stream in worker.models.names)
     assert found["resonance_streams",] == 3
 
 
