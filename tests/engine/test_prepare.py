@@ -1,10 +1,6 @@
 """What a stream's features become before an engine sees them."""
 
-import hashlib
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -350,57 +346,3 @@ def test_units_of_categories_and_of_logarithms_at_the_ends():
 def test_a_parameter_out_of_range_is_named_with_what_is_allowed(parameters, text):
     with pytest.raises(ParameterError, match=re.escape(text)):
         Preparation(**{"features": ["latency_ms", "cpu"], **parameters})
-
-
-BITS = """
-import hashlib, numpy as np
-from resonance.engine.prepare import REVISION, Preparation
-rng = np.random.default_rng(5)
-X = (rng.random((1000, 16)) - 0.4) / (rng.random((1000, 16)) + 1e-3)  # nothing that the CPU's features change
-X[::13, 3] = np.nan
-X[:, 5] = abs(X[:, 5])
-X[:, 7] = np.where(rng.random(1000) < .9, -0.0, 0.0)
-p = Preparation([str(i) for i in range(16)], missing="mean", log1p=["5"])
-p.hold(X[:200])
-digest = hashlib.sha256(p.freeze().tobytes())
-out = p.apply(X[200:])
-digest.update(out.tobytes())
-for part in p.to_input_units(out[-1], abs(out[-2])):
-    digest.update(part.tobytes())
-digest.update(p.state())
-X = rng.random((400, 5)) / (1.1 - rng.random((400, 5)))
-X = np.floor(X * [3, 9, 20, 10, 1e9]) / [1, 1, 10, 5, 1e9]
-p = Preparation(list("abcde"), robust=True)
-p.hold(X[:200])
-for part in (p.freeze(), p.apply(X[200:]), *p.to_input_units(np.ones(5), np.ones(5))):
-    digest.update(part.tobytes())
-for held, d in ((160, 60), (70, 90)):
-    X = rng.random((held + 100, d)) - rng.random((1, d)) * (rng.random((held + 100, 1)) < .4)
-    for lengths in (1.0, np.sqrt((X * X).cumsum(axis=1)[:, -1:])):
-        p = Preparation([str(i) for i in range(d)], warmup_records=held, project=16)
-        rows = X / lengths
-        p.hold(rows[:held])
-        digest.update(p.freeze().tobytes())
-        digest.update(p.apply(rows[held:]).tobytes())
-        digest.update(p.state())
-        for part in p.to_input_units(np.arange(16.0), np.arange(16.0)):
-            digest.update(part.tobytes())
-print(digest.hexdigest())
-"""
-
-
-@pytest.mark.slow
-def test_the_bits_are_the_same_with_other_cpu_features():
-    def digest(**environment):
-        done = subprocess.run(
-            [sys.executable, "-c", BITS], env={**os.environ, **environment}, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    plain = digest(
-        NUMBA_CPU_NAME="generic",
-        NUMBA_CPU_FEATURES="",
-        NPY_DISABLE_CPU_FEATURES="AVX2 FMA3 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL X86_V3 X86_V4",
-        GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F",
-    )
-    assert (len(plain), plain) == (len(hashlib.sha256().hexdigest()), digest())

@@ -55,13 +55,16 @@ class Diary:
 
 
 class Echo:
-    """A task that answers every record with its offset; without a value it is a dead letter."""
+    """A task that answers every record with its offset, without a value as a dead letter; `gate` holds it back."""
 
-    def __init__(self, seconds=0.0):
-        self.seconds, self.learned, self.dead_letter_run = seconds, [], ("", 0)
+    def __init__(self):
+        self.learned, self.dead_letter_run = [], ("", 0)
+        self.learning, self.gate = threading.Event(), threading.Event()
+        self.gate.set()
 
     def process(self, records):
-        time.sleep(self.seconds * len(records))
+        self.learning.set()
+        assert self.gate.wait(5)
         self.learned += [record.offset for record in records]
         good, bad = ([r for r in records if (r.value is None) is dead] for dead in (False, True))
         return Outputs(*([Message(None, b"%d" % record.offset, []) for record in some] for some in (good, [], bad)))
@@ -84,7 +87,7 @@ def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
 
 
 class Bench:
-    def __init__(self, interval=30.0, atomic=True, seconds=0.0):
+    def __init__(self, interval=30.0, atomic=True):
         self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
         self.processor = Processor(
             self.diary,
@@ -94,7 +97,7 @@ class Bench:
             failed=self.failures.put,
             pauses=DeadLetterBreaker(DESTINATIONS["dead_letters"], in_a_row=3, window=10),
         )
-        self.partitions = {tp: AssignedPartition(Echo(seconds), Writer(), 0, 0) for tp in (P0, P1)}
+        self.partitions = {tp: AssignedPartition(Echo(), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()
 
     def open(self):
@@ -102,6 +105,15 @@ class Bench:
 
     def close(self, **how):
         self.processor.close(**how).result(5)
+
+    def hold(self, *chunks):
+        """Submit chunks of the first partition, and hold the first one back in its task, which is returned."""
+        task = self.partitions[P0].task
+        task.gate.clear()
+        for each in chunks:
+            self.processor.submit(each)
+        assert task.learning.wait(5)
+        return task
 
     def lines(self, kind):
         return [line for line in self.diary.lines if line[0] == kind]
@@ -248,20 +260,17 @@ def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(benc
 
 
 def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
-    b = bench(seconds=0.001)
-    for first in range(0, 5000, 100):
-        b.processor.submit(chunk(P0, first, 100, behind=True))
-    b.wait(lambda: b.partitions[P0].task.learned)
-    began = time.monotonic()
-    b.close()
-    assert time.monotonic() - began < 0.5
-    learned = b.partitions[P0].task.learned
-    assert 0 < len(learned) < 500
-    assert (learned, b.lines("commit")) == (list(range(len(learned))), [("commit", {0: len(learned)})])
+    b = bench()
+    task = b.hold(*(chunk(P0, first, 100, behind=True) for first in range(0, 5000, 100)))
+    closing = b.processor.close()
+    task.gate.set()
+    closing.result(5)
+    # The piece that was in work, and no further one.
+    assert (task.learned, b.lines("commit")) == (list(range(16)), [("commit", {0: 16})])
     b.wait(lambda: b.done.qsize() == 50)
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.done.qsize() == 51)
-    assert b.partitions[P0].task.learned == learned
+    assert len(task.learned) == 16
 
 
 def test_a_clean_stop_snapshots_everything(bench):
@@ -320,9 +329,10 @@ def test_who_waits_is_reported_of_a_failure_at_once(bench):
 
 
 def test_a_cancelled_close_does_not_harm_the_processor(bench):
-    b = bench(seconds=0.05)
-    b.processor.submit(chunk(P0, 0, 1))
+    b = bench()
+    task = b.hold(chunk(P0, 0, 1))
     assert b.processor.close().cancel()
+    task.gate.set()
     b.open()
     assert b.failures.empty()
 
@@ -419,8 +429,10 @@ def test_a_partition_that_is_given_up_begins_with_a_fresh_window(bench):
 
 
 def test_what_was_done_is_measured(bench):
-    b = bench(seconds=0.01)
-    b.processor.submit(chunk(P0, 0, 2))
+    b = bench()
+    task = b.hold(chunk(P0, 0, 2))
+    time.sleep(0.02)
+    task.gate.set()
     b.wait(lambda: b.processor.counters.commits)
     batch, transaction = b.processor.histograms.batch, b.processor.histograms.transaction
     assert (sum(batch.counts), sum(transaction.counts)) == (1, 1)
@@ -439,22 +451,12 @@ def clock(monkeypatch):
 def test_a_kernel_that_never_returns_is_a_hang_and_a_thread_without_work_is_none(clock):
     bench = Bench()
     bench.open()
-    learning, gate = threading.Event(), threading.Event()
-    echo = bench.partitions[P0].task
-
-    def process(records):
-        learning.set()
-        assert gate.wait(5)
-        return Echo.process(echo, records)
-
-    echo.process = process
-    bench.processor.submit(chunk(P0, 7, 3))
-    assert learning.wait(5)
+    task = bench.hold(chunk(P0, 7, 3))
     clock[0] += 60
     assert bench.processor.hang() == ""
     clock[0] += 1
     assert bench.processor.hang() == "in[0]@7 has been learned for 61 s (at most 60 s are fine)"
-    gate.set()
+    task.gate.set()
     bench.close()
     clock[0] += 10_000
     bench.wait(lambda: not bench.processor.hang())
