@@ -54,6 +54,11 @@ class Broker:
         self._ids: dict[str, Transaction] = {}
         self._ended = ended
 
+    @property
+    def settled(self) -> bool:
+        """Whether every transaction that was decided has ended in all of its partitions."""
+        return not any(transaction.ending for transaction in self._ids.values())
+
     def _coordinator(self, which: str) -> None:
         until, code = self.moving.get(which, (0.0, 0))
         if self.sim.now < until:

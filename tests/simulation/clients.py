@@ -137,7 +137,6 @@ class Producer:
         )
 
     def _sent(self, at: At, error: Exception | None) -> None:
-        self._sending.discard(at)
         delay = 0.0
         if isinstance(error, BrokenError):
             self._lost()
@@ -147,8 +146,13 @@ class Producer:
         elif isinstance(error, Refused):
             problem = KafkaError(error.code, error.args[0], txn_requires_abort=True)
             self._abortable = self._abortable or problem
-        self._sim.at(delay, self._pump)
-        self._sim.wake_all(self._waiting)
+
+        def go_on() -> None:
+            self._sending.discard(at)
+            self._pump()
+            self._sim.wake_all(self._waiting)
+
+        self._sim.at(delay, go_on)
 
     def _lost(self) -> None:
         """Report a broken connection where librdkafka does: in its log."""

@@ -137,6 +137,6 @@ class Log:
                 found.append(entry)
         return found, max(offset, stable)
 
-    def visible(self) -> list[Entry]:
-        """Return every record that was committed and not deleted."""
-        return self.read(self.start)[0]
+    def committed(self) -> list[Entry]:
+        """Return every committed record, those too that an open transaction before them hides."""
+        return [entry for entry in self.entries if entry.span is None or entry.span.committed]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from aiokafka.errors import CommitFailedError, RequestTimedOutError
@@ -66,7 +67,8 @@ class Consumer:
     async def leave_group(self) -> None:
         member, self._member = self._member[1], NO_MEMBER
         if member:
-            await self._ask(self.broker.group.leave, member)
+            with suppress(BrokenError, Refused):
+                await self._ask(self.broker.group.leave, member)
 
     def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
         member, end = self._member, self._sim.now + timeout
@@ -145,8 +147,9 @@ class Consumer:
             if restoring is not None:
                 await asyncio.wait((restoring,))
             self._forget()
-            self._rejoin.clear()
             generation, member, partitions = await self._joined()
+            # Heartbeats of before have shown the rebalance that ends here.
+            self._rejoin.clear()
             self._member = generation, member
             self.membership = Membership(generation, member, frozenset(TP(*at) for at in partitions))
             restoring = asyncio.ensure_future(self._restore(self.membership))

@@ -137,6 +137,9 @@ class Scheduler:
                 self.current = self.main
                 try:
                     target()
+                except KilledError:
+                    # The client that the call is of died in it.
+                    pass
                 except Exception as error:  # a fault of the world, not of the thread that happens to be here
                     self.fail(error)
                 continue

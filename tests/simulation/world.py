@@ -27,7 +27,7 @@ from tests.simulation.network import FATES, Network, Weather
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.standins import StandIns
 
-FAULT_SECONDS = 12.0
+FAULT_SECONDS = 8.0
 """Time in which faults happen."""
 PROGRESS_SECONDS = 150.0
 """Time after the last fault in which all of the input must be committed."""
@@ -139,7 +139,7 @@ class World:
             if self.sim.now > last:
                 raise checks.Violation(f"no progress: offsets {self.group.offsets} of {wanted}, {self.ends[-3:]}")
         # Requests that are still on their way must change nothing any more.
-        self.sim.wait(5.0)
+        self.sim.wait(2.0)
         if self.sim.failure is not None:
             raise self.sim.failure
 
@@ -162,6 +162,9 @@ class World:
     def _start(self, name: str, twin: bool = False) -> None:
         if self._over or (name in self.running and not twin):
             return
+        if twin:
+            # A supervisor that made this mistake ends it again, or one of them fences the other for ever.
+            self.sim.at(self.sim.random.uniform(0.5, 8.0), lambda: process.end("killed as a twin"))
         process = Process(name, lambda why: self._exited(process, why))
         settings = checks.given(worker__id=name, **self.plan.changed)
 
@@ -176,7 +179,7 @@ class World:
                 why = error
             process.end(why)
 
-        self.running[name] = process
+        self.running.setdefault(name, process)
         self.workers[process] = None  # type: ignore[assignment]
         self.sim.spawn(process, run)
 
