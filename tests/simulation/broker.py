@@ -42,9 +42,9 @@ class Transaction:
 
 
 class Broker:
-    """All of a cluster behind one address; `ended` is called with each transaction whose last marker is written."""
+    """All of a cluster behind one address; `committed` is called with offsets once all that belongs to them is visible."""
 
-    def __init__(self, sim: Scheduler, group: Group, ended: Callable[[Transaction, Mapping[At, int]], None]) -> None:
+    def __init__(self, sim: Scheduler, group: Group, committed: Callable[[Any], None]) -> None:
         self.sim, self.group = sim, group
         self.logs: dict[At, Log] = defaultdict(Log)
         self.slow_markers = 0.02
@@ -52,7 +52,7 @@ class Broker:
         self.moving: dict[str, tuple[float, int]] = {}
         self._pids = count(1)
         self._ids: dict[str, Transaction] = {}
-        self._ended = ended
+        self._committed = committed
 
     @property
     def settled(self) -> bool:
@@ -163,7 +163,7 @@ class Broker:
             transaction.unmarked -= 1
             if transaction.unmarked == 0:
                 transaction.state = "committed" if committed else "aborted"
-                self._ended(transaction, offsets if committed else {})
+                self._committed(offsets if committed else {})
 
         for at in partitions:
             delay = self.sim.random.expovariate(1 / self.slow_markers)
@@ -171,12 +171,16 @@ class Broker:
 
     # Requests of readers and of the group's members.
 
-    def fetch(self, wanted: Mapping[At, int], most: int) -> dict[At, Any]:
-        """Return the committed records of each partition with their next offset and their end, or the error."""
+    def fetch(self, wanted: Mapping[At, int], most: int, *, stable: bool = True) -> dict[At, Any]:
+        """Return the records of each partition with their next offset and their end, or the error.
+
+        With `stable` only committed ones.
+        """
         answer: dict[At, Any] = {}
         for at, offset in wanted.items():
             try:
-                answer[at] = (*self.logs[at].read(offset, most), self.logs[at].stable)
+                log = self.logs[at]
+                answer[at] = (*log.read(offset, most, stable=stable), log.stable if stable else log.end)
             except Refused as refused:
                 answer[at] = refused
         return answer
@@ -186,10 +190,10 @@ class Broker:
         log = self.logs[at]
         return log.start, log.stable if stable else log.end
 
-    def committed(self, partitions: Sequence[At]) -> dict[At, tuple[int, str] | None]:
-        """Return the offsets of the group and their notes; refused while a transaction with some of them is ending."""
+    def committed(self, partitions: Sequence[At], *, stable: bool) -> dict[At, tuple[int, str] | None]:
+        """Return the offsets of the group and their notes; if `stable`, refused while a transaction may change them."""
         self._coordinator("group")
-        if any(at in pending for pending in self.group.pending.values() for at in partitions):
+        if stable and any(at in pending for pending in self.group.pending.values() for at in partitions):
             raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
         return {at: self.group.offsets.get(at) for at in partitions}
 
@@ -198,6 +202,7 @@ class Broker:
         self._coordinator("group")
         self.group.check(*member)
         self.group.offsets |= offsets
+        self._committed(offsets)
 
     def ask_group(self, call: Callable[..., Any], *args: Any) -> Any:
         """Pass a request of a member on to the group."""

@@ -52,6 +52,7 @@ class Producer:
         self._pid, self._epoch = -1, 0
         self._queues: dict[At, deque[tuple[float, Any]]] = {}
         self._numbers: dict[At, int] = {}
+        self._sizes: dict[At, int] = {}
         self._sending: set[At] = set()
         self._added: set[At] = set()
         self._reports: list[tuple[KafkaError, Any]] = []
@@ -118,18 +119,21 @@ class Producer:
             # librdkafka goes on with a new producer id, because the number of what is given up may be stored or not.
             self._reports += [(KafkaError(KafkaError._MSG_TIMED_OUT), _Failed(at)) for _ in queue]
             queue.clear()
+            self._sizes.pop(at, None)
             self._pid, self._numbers = -1, {}
             self._sent(at, None)
             return
-        size = min(len(queue), self._sim.random.randint(1, 40))
+        # A batch that is repeated is the same.
+        size = self._sizes.setdefault(at, min(len(queue), self._sim.random.randint(1, 40)))
         batch = [queue[i][1] for i in range(size)]
         name, pid, epoch, number = self._name, self._pid, self._epoch, self._numbers.get(at, 0)
 
         def done(_: Any, error: Exception | None) -> None:
-            if error is None and (pid, epoch) == (self._pid, self._epoch):
-                for _ in range(min(size, len(queue))):
+            if error is None and queue is self._queues.get(at) and (pid, epoch) == (self._pid, self._epoch):
+                for _ in range(size):
                     queue.popleft()
                 self._numbers[at] = number + size
+                del self._sizes[at]
             self._sent(at, error)
 
         self.network.send(
@@ -225,6 +229,7 @@ class Producer:
     def abort_transaction(self, seconds: float) -> None:
         self._raise_fatal()
         self._queues.clear()
+        self._sizes.clear()
         self._end(self._sim.now + seconds, committed=False)
 
     def _end(self, end: float, *, committed: bool) -> None:
@@ -315,7 +320,7 @@ class Consumer:
 
     def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         wanted = [(place.topic, place.partition) for place in places]
-        found = self._ask(lambda: self.broker.committed(wanted), timeout)
+        found = self._ask(lambda: self.broker.committed(wanted, stable=self._stable), timeout)
         return [TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted]
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
@@ -340,7 +345,7 @@ class Consumer:
     def consume(self, most: int, timeout: float) -> list[Message]:
         positions = dict(self._positions)
         try:
-            answer = self.network.call(self._process, "fetch", lambda: self.broker.fetch(positions, most), 1.0)
+            answer = self.network.call(self._process, "fetch", self._fetch(positions, most), 1.0)
         except BrokenError:
             self._sim.wait(timeout)
             return []
@@ -358,6 +363,9 @@ class Consumer:
         if not found:
             self._sim.wait(timeout)
         return found
+
+    def _fetch(self, positions: dict[At, int], most: int) -> Callable[[], Any]:
+        return lambda: self.broker.fetch(positions, most, stable=self._stable)
 
     def close(self) -> None:
         """Nothing is left open."""

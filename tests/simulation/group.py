@@ -31,7 +31,7 @@ class Group:
         self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
         # Of transactions that have not ended, by producer id.
         self.pending: dict[int, dict[tuple[str, int], tuple[int, str]]] = {}
-        self.assigned: Mapping[str, frozenset[tuple[str, int]]] = {}
+        self.assigned: Mapping[str, tuple[tuple[str, int], ...]] = {}
         self._partitions = partitions
         self._members: dict[str, Member] = {}
         self._numbers = count(1)
@@ -40,7 +40,12 @@ class Group:
         self._look()
 
     def check(self, generation: int, member: str) -> None:
-        """Refuse what is done by other than a member of the present generation."""
+        """Refuse what is done by other than a member of the present generation.
+
+        Like Kafka, it takes what comes from no member of no generation.
+        """
+        if generation < 0 and not member:
+            return
         if member not in self._members:
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
         if generation != self.generation:
@@ -57,7 +62,7 @@ class Group:
         self.rebalance()
         return member
 
-    def joined(self, member: str) -> tuple[int, frozenset[tuple[str, int]]] | None:
+    def joined(self, member: str) -> tuple[int, tuple[tuple[str, int], ...]] | None:
         """Return the generation and the partitions of a member that joined; None while others are waited for."""
         if member not in self._members:
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
@@ -99,7 +104,7 @@ class Group:
         owned: dict[str, list[Any]] = {name: [] for name in names}
         for i, at in enumerate(self._partitions if names else ()):
             owned[names[(i + turn) % len(names)]].append(at)
-        self.assigned = {name: frozenset(partitions) for name, partitions in owned.items()}
+        self.assigned = {name: tuple(partitions) for name, partitions in owned.items()}
         for member in self._members.values():
             member.joining = False
             member.heard = self.sim.now

@@ -122,20 +122,20 @@ class Log:
             del self.entries[:place], self._offsets[:place]
             self.start = below
 
-    def read(self, offset: int, most: int = 1_000_000) -> tuple[list[Entry], int]:
-        """Return the committed records from an offset on, and the offset behind what was read."""
+    def read(self, offset: int, most: int = 1_000_000, *, stable: bool = True) -> tuple[list[Entry], int]:
+        """Return the records from an offset on, if `stable` the committed ones, and the offset behind what was read."""
         if not self.start <= offset <= self.end:
             raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
-        stable = self.stable
-        found = []
+        end = self.stable if stable else self.end
+        found: list[Entry] = []
         for entry in self.entries[bisect_left(self._offsets, offset) :]:
-            if entry.offset >= stable:
+            if entry.offset >= end:
                 break
             if len(found) == most:
                 return found, entry.offset
-            if entry.span is None or entry.span.committed:
+            if not stable or entry.span is None or entry.span.committed:
                 found.append(entry)
-        return found, max(offset, stable)
+        return found, max(offset, end)
 
     def committed(self) -> list[Entry]:
         """Return every committed record, those too that an open transaction before them hides."""
