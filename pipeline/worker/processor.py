@@ -111,10 +111,11 @@ class Processor:
             self._delivery.notes = {tp: partition.note for tp, partition in partitions.items()}
             self.partitions = dict(partitions)
             self._closing = False
-            chosen = not all(partition.pinned for partition in partitions.values())
             # Commit at once: a start chosen by the end of the log, or by a time, is another one tomorrow; and a
-            # partition whose owner ended before it was archived may get no record for a year.
-            if chosen or self._next_archive() is not None:
+            # partition whose owner ended before it was archived, or between its snapshots and its offset (at least
+            # once), may get no record for a year.
+            open_ends = any(not part.pinned or 0 <= part.committed < part.position for part in partitions.values())
+            if open_ends or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 
         return self._inbox.call(take)

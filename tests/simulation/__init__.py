@@ -1,0 +1,1 @@
+"""Deterministic simulation: a broker, a network and a clock driven by a seed, under the worker's own code."""

@@ -1,0 +1,210 @@
+"""A broker: topics, the coordinator of transactions, and the one of the group.
+
+Requests are methods; each returns the answer or raises `Refused`. The rules are those of Kafka 3.9 for clients that
+speak the first version of the transaction protocol, as librdkafka does: only `init_producer` raises an epoch, so that a
+late request of the same epoch may touch a later transaction. A record or offset is taken only in a transaction that the
+coordinator knows to be open and to contain its partition.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from tests.simulation.group import Group
+from tests.simulation.logs import Log, Refused
+from tests.simulation.scheduler import Scheduler
+
+OFFSETS = ("__consumer_offsets", 0)
+"""Stands for the group among the partitions of a transaction."""
+
+At = tuple[str, int]
+
+
+class Transaction:
+    """The state of one transactional id."""
+
+    def __init__(self, pid: int, timeout: float) -> None:
+        self.pid, self.timeout = pid, timeout
+        self.epoch = 0
+        # "empty", "open", "committing", "aborting", "committed" or "aborted".
+        self.state = "empty"
+        self.partitions: dict[At, None] = {}
+        self.begun = 0
+        self.unmarked = 0
+
+    @property
+    def ending(self) -> bool:
+        """Whether markers are still to be written."""
+        return self.state in ("committing", "aborting")
+
+
+class Broker:
+    """All of a cluster behind one address; `committed` is called with offsets once all that belongs to them is visible."""
+
+    def __init__(self, sim: Scheduler, group: Group, committed: Callable[[Any], None]) -> None:
+        self.sim, self.group = sim, group
+        self.logs: dict[At, Log] = defaultdict(Log)
+        self.slow_markers = 0.02
+        # Until when each coordinator is moving, and the answer meanwhile.
+        self.moving: dict[str, tuple[float, int]] = {}
+        self._pids = count(1)
+        self._ids: dict[str, Transaction] = {}
+        self._committed = committed
+
+    @property
+    def settled(self) -> bool:
+        """Whether every transaction that was decided has ended in all of its partitions."""
+        return not any(transaction.ending for transaction in self._ids.values())
+
+    def _coordinator(self, which: str) -> None:
+        until, code = self.moving.get(which, (0.0, 0))
+        if self.sim.now < until:
+            raise Refused(code)
+
+    def _owned(self, name: str, pid: int, epoch: int) -> Transaction:
+        self._coordinator("transactions")
+        transaction = self._ids.get(name)
+        if transaction is None or transaction.pid != pid:
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        if transaction.epoch != epoch:
+            raise Refused(KafkaError.PRODUCER_FENCED)
+        return transaction
+
+    # Requests of producers.
+
+    def new_producer(self) -> int:
+        """Return the id of a producer without transactions."""
+        return next(self._pids)
+
+    def init_producer(self, name: str, timeout: float) -> tuple[int, int]:
+        """Fence the producers of a transactional id, end what they left open, and return the id and epoch of a new one."""
+        self._coordinator("transactions")
+        transaction = self._ids.get(name)
+        if transaction is None:
+            transaction = self._ids[name] = Transaction(next(self._pids), timeout)
+        if transaction.state == "open":
+            transaction.epoch += 1
+            self._end(transaction, committed=False)
+        if transaction.ending:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        transaction.epoch += 1
+        transaction.state, transaction.timeout = "empty", timeout
+        return transaction.pid, transaction.epoch
+
+    def add(self, name: str, pid: int, epoch: int, partitions: Sequence[At]) -> None:
+        """Add partitions to a transaction, which begins with the first one; `OFFSETS` stands for the group."""
+        transaction = self._owned(name, pid, epoch)
+        if transaction.ending:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state != "open":
+            transaction.state = "open"
+            transaction.begun = begun = transaction.begun + 1
+            # The broker looks from time to time.
+            late = self.sim.random.uniform(0.0, 2.0)
+            self.sim.at(transaction.timeout + late, lambda: self._time_out(transaction, begun))
+        transaction.partitions |= dict.fromkeys(partitions)
+
+    def produce(self, at: At, messages: Sequence[Any], name: str, pid: int, epoch: int, number: int) -> None:
+        """Append a batch, in the open transaction of `name` unless that is empty."""
+        log = self.logs[at]
+        if name and not log.knows(pid):
+            self._verify(at, name, pid, epoch)
+        log.append(messages, self.sim.now, pid=pid, epoch=epoch, number=number, transactional=bool(name))
+
+    def _verify(self, at: At, name: str, pid: int, epoch: int) -> None:
+        transaction = self._ids.get(name)
+        if transaction is None or (transaction.pid, transaction.epoch) != (pid, epoch):
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if transaction.state != "open" or at not in transaction.partitions:
+            raise Refused(KafkaError.INVALID_TXN_STATE)
+
+    def add_offsets(
+        self, name: str, pid: int, epoch: int, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]
+    ) -> None:
+        """Add offsets of the group to a transaction; `member` is a generation and a member id."""
+        self._coordinator("group")
+        self.group.check(*member)
+        self._verify(OFFSETS, name, pid, epoch)
+        self.group.pending.setdefault(pid, {}).update(offsets)
+
+    def end(self, name: str, pid: int, epoch: int, *, committed: bool) -> None:
+        """End a transaction; repeated after its end, it is answered as before."""
+        transaction = self._owned(name, pid, epoch)
+        if transaction.state == ("committed" if committed else "aborted"):
+            return
+        if transaction.state == ("committing" if committed else "aborting"):
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state != "open":
+            raise Refused(KafkaError.INVALID_TXN_STATE)
+        self._end(transaction, committed=committed)
+
+    def _time_out(self, transaction: Transaction, begun: int) -> None:
+        if transaction.state == "open" and transaction.begun == begun:
+            transaction.epoch += 1
+            self._end(transaction, committed=False)
+
+    def _end(self, transaction: Transaction, *, committed: bool) -> None:
+        """Decide the end of a transaction; each partition hears of it in its own time."""
+        transaction.state = "committing" if committed else "aborting"
+        partitions, transaction.partitions = list(transaction.partitions), {}
+        transaction.unmarked = len(partitions)
+        epoch, offsets = transaction.epoch, dict(self.group.pending.get(transaction.pid, {}))
+
+        def mark(at: At) -> None:
+            if at == OFFSETS:
+                found = self.group.pending.pop(transaction.pid, {})
+                if committed:
+                    self.group.offsets |= found
+            else:
+                self.logs[at].mark(transaction.pid, epoch, committed=committed)
+            transaction.unmarked -= 1
+            if transaction.unmarked == 0:
+                transaction.state = "committed" if committed else "aborted"
+                self._committed(offsets if committed else {})
+
+        for at in partitions:
+            delay = self.sim.random.expovariate(1 / self.slow_markers)
+            self.sim.at(delay, lambda at=at: mark(at))
+
+    # Requests of readers and of the group's members.
+
+    def fetch(self, wanted: Mapping[At, int], most: int, *, stable: bool = True) -> dict[At, Any]:
+        """Return the records of each partition with their next offset and their end, or the error.
+
+        With `stable` only committed ones.
+        """
+        answer: dict[At, Any] = {}
+        for at, offset in wanted.items():
+            try:
+                log = self.logs[at]
+                answer[at] = (*log.read(offset, most, stable=stable), log.stable if stable else log.end)
+            except Refused as refused:
+                answer[at] = refused
+        return answer
+
+    def bounds(self, at: At, *, stable: bool) -> tuple[int, int]:
+        """Return where a log begins, and where it, or its committed part, ends."""
+        log = self.logs[at]
+        return log.start, log.stable if stable else log.end
+
+    def committed(self, partitions: Sequence[At], *, stable: bool) -> dict[At, tuple[int, str] | None]:
+        """Return the offsets of the group and their notes; if `stable`, refused while a transaction may change them."""
+        self._coordinator("group")
+        if stable and any(at in pending for pending in self.group.pending.values() for at in partitions):
+            raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
+        return {at: self.group.offsets.get(at) for at in partitions}
+
+    def commit(self, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]) -> None:
+        """Commit offsets without a transaction."""
+        self._coordinator("group")
+        self.group.check(*member)
+        self.group.offsets |= offsets
+        self._committed(offsets)
+
+    def ask_group(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Pass a request of a member on to the group."""
+        self._coordinator("group")
+        return call(*args)

@@ -1,0 +1,371 @@
+"""librdkafka's clients as the product uses them, over the simulated network."""
+
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tests.simulation.broker import OFFSETS, At, Broker
+from tests.simulation.logs import Entry, Refused
+from tests.simulation.network import BrokenError, Network
+from tests.simulation.scheduler import Process, Thread
+
+LINGER = 0.02
+BACKOFF = 0.05
+ANSWER_SECONDS = 3.0
+"""How long a client waits for an answer before it takes the connection for broken."""
+
+WAITED_FOR = frozenset(
+    {
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""Answers after which librdkafka sends the same request again."""
+
+FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+
+def exception(code: int, text: str = "", **how: Any) -> KafkaException:
+    return KafkaException(KafkaError(code, text or KafkaError(code).str(), **how))
+
+
+class Producer:
+    """confluent-kafka's producer: batches in the background, and calls that repeat their request until it is answered."""
+
+    broker: Broker
+    network: Network
+
+    def __init__(self, settings: Mapping[str, Any], logger: Any = None) -> None:
+        self._sim = self.network.sim
+        self._process: Process = self._sim.current.process
+        self._name = settings.get("transactional.id", "")
+        self._transaction_seconds = settings.get("transaction.timeout.ms", 0) / 1000
+        self._message_seconds = settings.get("message.timeout.ms", 300_000) / 1000
+        self._report: Callable[[KafkaError, Any], None] = settings.get("on_delivery", lambda *_: None)
+        self._logger = logger
+        self._pid, self._epoch = -1, 0
+        self._queues: dict[At, deque[tuple[float, Any]]] = {}
+        self._numbers: dict[At, int] = {}
+        self._sizes: dict[At, int] = {}
+        self._sending: set[At] = set()
+        self._added: set[At] = set()
+        self._reports: list[tuple[KafkaError, Any]] = []
+        self._waiting: list[Thread] = []
+        self._fatal: KafkaError | None = None
+        self._abortable: KafkaError | None = None
+        self._pumping = self._closed = False
+
+    # Messages.
+
+    def produce(
+        self, topic: str, value: Any, key: Any, partition: int, *_: Any, headers: Iterable[Any] | None = None
+    ) -> None:
+        headers = _[3] if headers is None else headers
+        self._raise_fatal()
+        queue = self._queues.setdefault((topic, partition), deque())
+        queue.append((self._sim.now, (key, value, headers)))
+        if not self._pumping:
+            self._pumping = True
+            self._sim.at(LINGER, self._pump)
+
+    def poll(self, _: float = 0.0) -> int:
+        reports, self._reports = self._reports, []
+        for error, message in reports:
+            self._report(error, message)
+        return 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def flush(self, seconds: float) -> int:
+        self._pump()
+        self._sim.wait_for(lambda: not len(self) or bool(self._fatal or self._abortable), self._waiting, seconds)
+        self.poll()
+        return len(self)
+
+    def _pump(self) -> None:
+        """Send what waits, one batch of each partition at a time."""
+        self._pumping = False
+        if self._process.dead or self._closed or self._fatal or self._abortable:
+            return
+        if not self._name and self._pid < 0:
+            self._pid = self.broker.new_producer()
+        for at, queue in self._queues.items():
+            if queue and at not in self._sending:
+                self._sending.add(at)
+                if self._name and at not in self._added:
+                    self._add(at)
+                else:
+                    self._batch(at, queue)
+
+    def _add(self, at: At) -> None:
+        name, pid, epoch = self._name, self._pid, self._epoch
+
+        def done(_: Any, error: Exception | None) -> None:
+            if error is None:
+                self._added.add(at)
+            self._sent(at, error)
+
+        self.network.send(self._process, "add", lambda: self.broker.add(name, pid, epoch, [at]), done)
+
+    def _batch(self, at: At, queue: "deque[tuple[float, Any]]") -> None:
+        if self._sim.now - queue[0][0] > self._message_seconds:
+            # librdkafka goes on with a new producer id, because the number of what is given up may be stored or not.
+            self._reports += [(KafkaError(KafkaError._MSG_TIMED_OUT), _Failed(at)) for _ in queue]
+            queue.clear()
+            self._sizes.pop(at, None)
+            self._pid, self._numbers = -1, {}
+            self._sent(at, None)
+            return
+        # A batch that is repeated is the same.
+        size = self._sizes.setdefault(at, min(len(queue), self._sim.random.randint(1, 40)))
+        batch = [queue[i][1] for i in range(size)]
+        name, pid, epoch, number = self._name, self._pid, self._epoch, self._numbers.get(at, 0)
+
+        def done(_: Any, error: Exception | None) -> None:
+            if error is None and queue is self._queues.get(at) and (pid, epoch) == (self._pid, self._epoch):
+                for _ in range(size):
+                    queue.popleft()
+                self._numbers[at] = number + size
+                del self._sizes[at]
+            self._sent(at, error)
+
+        self.network.send(
+            self._process, "produce", lambda: self.broker.produce(at, batch, name, pid, epoch, number), done
+        )
+
+    def _sent(self, at: At, error: Exception | None) -> None:
+        delay = 0.0
+        if isinstance(error, BrokenError):
+            self._lost()
+            delay = BACKOFF
+        elif isinstance(error, Refused) and error.code in WAITED_FOR:
+            delay = BACKOFF / 2
+        elif isinstance(error, Refused):
+            problem = KafkaError(error.code, error.args[0], txn_requires_abort=True)
+            self._abortable = self._abortable or problem
+
+        def go_on() -> None:
+            self._sending.discard(at)
+            self._pump()
+            self._sim.wake_all(self._waiting)
+
+        self._sim.at(delay, go_on)
+
+    def _lost(self) -> None:
+        """Report a broken connection where librdkafka does: in its log."""
+        self._logger.log(6, "%s: %s: %s", "FAIL", "producer", "broker: Disconnected (after 50ms in state UP)")
+
+    # Transactions.
+
+    def _raise_fatal(self) -> None:
+        if self._fatal is not None:
+            raise KafkaException(self._fatal)
+
+    def _repeat(self, kind: str, request: Callable[[], Any], seconds: float) -> Any:
+        """Send a request until it is answered, for some seconds at most."""
+        end = self._sim.now + seconds
+        while True:
+            try:
+                return self.network.call(self._process, kind, request, min(ANSWER_SECONDS, end - self._sim.now))
+            except BrokenError:
+                self._lost()
+            except Refused as refused:
+                if refused.code in FENCED:
+                    self._fatal = KafkaError(KafkaError._FENCED, refused.args[0], fatal=True)
+                    self._raise_fatal()
+                if refused.code not in WAITED_FOR:
+                    raise
+            if self._sim.now + BACKOFF >= end:
+                raise exception(KafkaError._TIMED_OUT, f"{kind}: no answer in time", retriable=True)
+            self._sim.wait(BACKOFF)
+
+    def init_transactions(self, seconds: float) -> None:
+        request = lambda: self.broker.init_producer(self._name, self._transaction_seconds)  # noqa: E731
+        self._pid, self._epoch = self._repeat("init", request, seconds)
+
+    def begin_transaction(self) -> None:
+        self._raise_fatal()
+        self._added, self._numbers = set(), self._numbers
+        self._abortable = None
+
+    def send_offsets_to_transaction(self, places: list[TopicPartition], member: bytes, seconds: float) -> None:
+        self._raise_fatal()
+        if self.network.hangs():
+            self.network.note(self._process.name, "a call hangs")
+            self._lost()
+            self._sim.wait()
+        end = self._sim.now + seconds
+        name, pid, epoch = self._name, self._pid, self._epoch
+        offsets = {(place.topic, place.partition): (place.offset, place.metadata) for place in places}
+        who = _membership(member)
+        try:
+            self._repeat("add offsets", lambda: self.broker.add(name, pid, epoch, [OFFSETS]), seconds)
+            self._added.add(OFFSETS)
+            request = lambda: self.broker.add_offsets(name, pid, epoch, who, offsets)  # noqa: E731
+            self._repeat("offsets", request, end - self._sim.now)
+        except Refused as refused:
+            raise exception(refused.code, refused.args[0], txn_requires_abort=True) from refused
+        except KafkaException as error:
+            if error.args[0].retriable() and self._sim.random.random() < 0.5:
+                raise exception(error.args[0].code(), error.args[0].str(), txn_requires_abort=True) from error
+            raise
+
+    def commit_transaction(self, seconds: float) -> None:
+        end = self._sim.now + seconds
+        if self.flush(seconds) and not (self._fatal or self._abortable):
+            raise exception(KafkaError._TIMED_OUT, "messages still wait", retriable=True)
+        self._raise_fatal()
+        if self._abortable is not None:
+            raise KafkaException(self._abortable)
+        self._end(end, committed=True)
+
+    def abort_transaction(self, seconds: float) -> None:
+        self._raise_fatal()
+        self._queues.clear()
+        self._sizes.clear()
+        self._end(self._sim.now + seconds, committed=False)
+
+    def _end(self, end: float, *, committed: bool) -> None:
+        if not self._added:
+            return
+        name, pid, epoch = self._name, self._pid, self._epoch
+        try:
+            request = lambda: self.broker.end(name, pid, epoch, committed=committed)  # noqa: E731
+            self._repeat("end", request, max(end - self._sim.now, BACKOFF))
+        except Refused as refused:
+            self._fatal = KafkaError(refused.code, refused.args[0], fatal=True)
+            raise KafkaException(self._fatal) from refused
+        self._added = set()
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class _Failed:
+    """A message of which a delivery report says that it was not stored."""
+
+    def __init__(self, at: At) -> None:
+        self.topic, self.partition = (lambda: at[0]), (lambda: at[1])
+
+
+def _membership(metadata: bytes) -> tuple[int, str]:
+    """Return the generation and the member id in what `group_metadata` wrote."""
+    assert metadata.startswith(b"CGMDv2:")
+    (generation,) = struct.unpack("<i", metadata[7:11])
+    return generation, metadata[11:].split(b"\0")[1].decode()
+
+
+class Message:
+    """A record, or the error of a partition in place of one."""
+
+    __slots__ = ("_at", "_entry", "_error", "_offset")
+
+    def __init__(self, at: At, offset: int, entry: Entry | None = None, code: int | None = None) -> None:
+        self._at, self._offset, self._entry = at, offset, entry
+        self._error = None if code is None else KafkaError(code)
+
+    def topic(self) -> str:
+        return self._at[0]
+
+    def partition(self) -> int:
+        return self._at[1]
+
+    def offset(self) -> int:
+        return self._offset
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self._entry.timestamp
+
+    def key(self) -> bytes | None:
+        return self._entry.key
+
+    def value(self) -> bytes | None:
+        return self._entry.value
+
+    def headers(self) -> list[Any] | None:
+        return list(self._entry.headers) or None
+
+
+class Consumer:
+    """confluent-kafka's consumer, of assigned partitions only: it joins no group."""
+
+    broker: Broker
+    network: Network
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._sim = self.network.sim
+        self._process: Process = self._sim.current.process
+        self._stable = settings.get("isolation.level") == "read_committed"
+        self._positions: dict[At, int] = {}
+        self._reported: dict[At, int] = {}
+
+    def _ask(self, request: Callable[[], Any], seconds: float) -> Any:
+        try:
+            return self.network.call(self._process, "lookup", request, seconds)
+        except BrokenError:
+            raise exception(KafkaError._TIMED_OUT) from None
+        except Refused as refused:
+            self._sim.wait(BACKOFF)
+            raise exception(refused.code) from refused
+
+    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        wanted = [(place.topic, place.partition) for place in places]
+        found = self._ask(lambda: self.broker.committed(wanted, stable=self._stable), timeout)
+        return [TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted]
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        at = place.topic, place.partition
+        bounds: tuple[int, int] = self._ask(lambda: self.broker.bounds(at, stable=self._stable), timeout)
+        return bounds
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self._positions = {(place.topic, place.partition): place.offset for place in places}
+        self._reported = {}
+
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        for place in places:
+            del self._positions[place.topic, place.partition]
+
+    def unassign(self) -> None:
+        self._positions = {}
+
+    def poll(self, timeout: float) -> None:
+        """No message comes without an assignment."""
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        positions = dict(self._positions)
+        try:
+            answer = self.network.call(self._process, "fetch", self._fetch(positions, most), 1.0)
+        except BrokenError:
+            self._sim.wait(timeout)
+            return []
+        found = []
+        for at, got in answer.items():
+            if isinstance(got, Refused):
+                found.append(Message(at, positions[at], code=KafkaError._AUTO_OFFSET_RESET))
+                continue
+            entries, after, end = got
+            found += [Message(at, entry.offset, entry) for entry in entries]
+            self._positions[at] = after
+            if after >= end and self._reported.get(at) != after:
+                self._reported[at] = after
+                found.append(Message(at, after, code=KafkaError._PARTITION_EOF))
+        if not found:
+            self._sim.wait(timeout)
+        return found
+
+    def _fetch(self, positions: dict[At, int], most: int) -> Callable[[], Any]:
+        return lambda: self.broker.fetch(positions, most, stable=self._stable)
+
+    def close(self) -> None:
+        """Nothing is left open."""

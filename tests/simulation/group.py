@@ -1,0 +1,120 @@
+"""The consumer group: members, generations, and who owns which partition."""
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from tests.simulation.logs import Refused
+from tests.simulation.scheduler import Scheduler
+
+REJOIN_SECONDS = 12.0
+"""How long a rebalance waits for members that are slow to give up what they own."""
+
+
+class Member:
+    """A member as the coordinator knows it."""
+
+    def __init__(self, now: float) -> None:
+        self.heard = now
+        # Waits for the next generation.
+        self.joining = True
+
+
+class Group:
+    """The classic protocol with eager rebalances; `partitions` are assigned in turn to the members."""
+
+    def __init__(self, sim: Scheduler, partitions: list[tuple[str, int]], session: float) -> None:
+        self.sim, self.session = sim, session
+        self.generation = 0
+        self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
+        # Of transactions that have not ended, by producer id.
+        self.pending: dict[int, dict[tuple[str, int], tuple[int, str]]] = {}
+        self.assigned: Mapping[str, tuple[tuple[str, int], ...]] = {}
+        self._partitions = partitions
+        self._members: dict[str, Member] = {}
+        self._numbers = count(1)
+        # Since when members are waited for; None in a generation that stands.
+        self._since: float | None = None
+        self._look()
+
+    def check(self, generation: int, member: str) -> None:
+        """Refuse what is done by other than a member of the present generation.
+
+        Like Kafka, it takes what comes from no member of no generation.
+        """
+        if generation < 0 and not member:
+            return
+        if member not in self._members:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        if generation != self.generation:
+            raise Refused(KafkaError.ILLEGAL_GENERATION)
+
+    def join(self, member: str) -> str:
+        """Take part in the next generation; return the member's id."""
+        if not member:
+            member = f"member-{next(self._numbers)}"
+        elif member not in self._members:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        self._members.setdefault(member, Member(self.sim.now)).joining = True
+        self._members[member].heard = self.sim.now
+        self.rebalance()
+        return member
+
+    def joined(self, member: str) -> tuple[int, tuple[tuple[str, int], ...]] | None:
+        """Return the generation and the partitions of a member that joined; None while others are waited for."""
+        if member not in self._members:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        self._members[member].heard = self.sim.now
+        return None if self._members[member].joining else (self.generation, self.assigned[member])
+
+    def heartbeat(self, generation: int, member: str) -> None:
+        """Stay a member; refused with what makes the member join again."""
+        self.check(generation, member)
+        self._members[member].heard = self.sim.now
+        if self._since is not None:
+            raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+
+    def leave(self, member: str) -> None:
+        """Leave at once."""
+        if self._members.pop(member, None):
+            self.rebalance()
+
+    def rebalance(self) -> None:
+        """Begin a new generation, unless one is beginning."""
+        if self._since is None:
+            self._since = self.sim.now
+            # Others may come at the same time.
+            self.sim.at(0.05, self._complete)
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        if self._since is None or self.sim.now < self._since + 0.05:
+            return
+        if self.sim.now > self._since + REJOIN_SECONDS:
+            self._members = {name: member for name, member in self._members.items() if member.joining}
+        if not all(member.joining for member in self._members.values()):
+            return
+        self._since = None
+        self.generation += 1
+        names = sorted(self._members)
+        turn = self.sim.random.randrange(2)
+        owned: dict[str, list[Any]] = {name: [] for name in names}
+        for i, at in enumerate(self._partitions if names else ()):
+            owned[names[(i + turn) % len(names)]].append(at)
+        self.assigned = {name: tuple(partitions) for name, partitions in owned.items()}
+        for member in self._members.values():
+            member.joining = False
+            member.heard = self.sim.now
+
+    def _look(self) -> None:
+        """Remove members that were not heard of for a session, from time to time."""
+        late = [name for name, member in self._members.items() if self.sim.now - member.heard > self.session]
+        for name in late:
+            del self._members[name]
+        if late:
+            self.rebalance()
+        self._complete()
+        self.sim.at(0.25, self._look)

@@ -1,0 +1,96 @@
+"""Seeds of the simulation, and products that are broken on purpose: the simulation must report each.
+
+The long form (10,000 seeds, RESONANCE_SIMULATION=long) belongs to ``make simulate``.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from resonance.pipeline.kafka import log_reader
+from resonance.pipeline.kafka.producer import Outlet
+from resonance.pipeline.worker.delivery import exactly_once
+from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
+from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
+
+from tests.simulation.world import World, simulate
+
+SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
+BUNCH = 50
+BROKEN_SEEDS = 200
+"""Seeds within which each broken product is reported."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BUNCH))
+def test_nothing_is_lost_doubled_or_different_and_it_goes_on(first):
+    for seed in range(first, first + BUNCH):
+        simulate(seed)
+
+
+def test_a_seed_replays_exactly():
+    digests = {simulate(3).network.digest for _ in range(2)}
+    show = "from tests.simulation.world import simulate; print(simulate(3).network.digest)"
+    other = {**os.environ, "PYTHONHASHSEED": "7"}
+    ran = subprocess.run([sys.executable, "-c", show], env=other, capture_output=True, text=True, check=True)
+    assert {*digests, ran.stdout.strip()} == digests
+    assert len(digests) == 1
+
+
+def keep_doubtful_producers(patch):
+    """Begin the next transaction on a producer whose requests may still be on their way."""
+    patch.setattr(Outlet, "doubtful", property(lambda _: False, lambda *_: None), raising=False)
+
+
+def commit_unfenced(patch):
+    """Send offsets that name no generation of the group."""
+    patch.setattr(exactly_once, "group_metadata", lambda group, *_: b"CGMDv2:\xff\xff\xff\xff%s\0\0\0\1" % group.encode())
+
+
+def write_snapshots_beside_the_transaction(patch):
+    send = ExactlyOnce.send
+
+    def split(self, batch):
+        if not batch.topic.endswith(".snapshots"):
+            return send(self, batch)
+        plain = {name: value for name, value in self._settings.items() if not name.startswith("transaction")}
+        beside = Outlet(plain, self._timeout, reports=True)
+        beside.send(batch)
+        return beside.flush()
+
+    patch.setattr(ExactlyOnce, "send", split)
+
+
+def commit_offsets_before_outputs(patch):
+    commit = AtLeastOnce.commit
+
+    def too_early(self, offsets):
+        flush, self._outlet.flush = self._outlet.flush, lambda: None
+        try:
+            commit(self, offsets)
+        finally:
+            self._outlet.flush = flush
+        flush()
+
+    patch.setattr(AtLeastOnce, "commit", too_early)
+
+
+def read_uncommitted_offsets_and_snapshots(patch):
+    patch.setattr(log_reader, "_SETTINGS", {**log_reader._SETTINGS, "isolation.level": "read_uncommitted"})
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        keep_doubtful_producers,
+        commit_unfenced,
+        write_snapshots_beside_the_transaction,
+        commit_offsets_before_outputs,
+        read_uncommitted_offsets_and_snapshots,
+    ],
+)
+def test_a_broken_product_is_reported(monkeypatch, broken):
+    broken(monkeypatch)
+    with pytest.raises(AssertionError, match=r"python -m tests\.simulation \d+"):
+        for seed in range(BROKEN_SEEDS):
+            simulate(seed)

@@ -1,0 +1,342 @@
+"""A run of the simulation: two workers, a broker, the faults of one seed, and the checks."""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from resonance.pipeline.checkpoint import restore
+from resonance.pipeline.errors import MismatchError, ResonanceError
+from resonance.pipeline.kafka import log_reader, producer
+from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.worker import command_queue, processor, watchdog, worker
+from resonance.pipeline.worker.delivery import exactly_once
+
+from tests.pipeline.streams import TOPIC
+from tests.simulation import checks, clients, member
+from tests.simulation.broker import Broker
+from tests.simulation.group import Group
+from tests.simulation.logs import Log
+from tests.simulation.network import FATES, Network, Weather
+from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.standins import StandIns
+
+FAULT_SECONDS = 8.0
+"""Time in which faults happen."""
+PROGRESS_SECONDS = 150.0
+"""Time after the last fault in which all of the input must be committed."""
+KINDS = ("init", "add", "add offsets", "offsets", "end", "produce", "commit", "lookup", "fetch", "group")
+
+INPUT = [(TOPIC, number) for number in range(checks.PARTITIONS)]
+
+
+@dataclass
+class Plan:
+    """What the seed decided."""
+
+    seed: int
+    mode: str
+    layout: int
+    weather: Weather
+    timeout: float
+    changed: dict[str, Any]
+
+    @classmethod
+    def of(cls, seed: int, random: Any) -> "Plan":
+        """Draw a plan; each seed has only some of the faults, so that none hides behind another."""
+        mode = "exactly_once" if random.random() < 0.75 else "at_least_once"
+        share = random.choice((0.0, 0.05, 0.2, 0.6))
+        fates = {name: share * random.random() for name in FATES if random.random() < 0.4}
+        # A worker takes a second to start again.
+        fates |= {name: 0.1 * chance for name, chance in fates.items() if name.startswith("killed")}
+        kinds = frozenset(random.sample(KINDS, random.randint(1, len(KINDS))))
+        hang = random.choice((0.0, 0.0, 0.03))
+        timeout = random.choice((4.0, 8.0, 20.0))
+        changed = {
+            "delivery__mode": mode,
+            "delivery__transaction_timeout": timeout,
+            "delivery__commit_interval": random.choice((0.05, 0.1, 0.5)),
+            "snapshots__records": random.choice((5, 15, 40)),
+        }
+        return cls(seed, mode, random.randrange(checks.LAYOUTS), Weather(FAULT_SECONDS, fates, kinds, hang), timeout, changed)
+
+
+class SimulatedWorker(worker.Worker):
+    """The worker with a task that takes simulated time, and without the checks of topics and kernels at its start."""
+
+    def __init__(self, world: "World", settings: Any) -> None:
+        super().__init__(settings)
+        self._world = world
+
+    def _check(self) -> Deployment:
+        self._source = checks.source(self._settings)
+        self._status.enter("joining")
+        return self._source.deployment
+
+    def _make_task(self, topic: str, partition: int) -> Any:
+        task, sim = super()._make_task(topic, partition), self._world.sim
+        for name in ("process", "catch_up"):
+            setattr(task, name, partial(self._slowly, getattr(task, name), sim))
+        return task
+
+    @staticmethod
+    def _slowly(call: Any, sim: Scheduler, records: Any) -> Any:
+        sim.wait(len(records) * sim.random.expovariate(1 / 0.002))
+        return call(records)
+
+
+class World:
+    """One run."""
+
+    def __init__(self, seed: int, *, show: bool = False) -> None:
+        self.seed = seed
+        self.sim = Scheduler(seed)
+        self.plan = Plan.of(seed, self.sim.random)
+        self.network = Network(self.sim, self.plan.weather, show=show)
+        self.group = Group(self.sim, INPUT, session=3.0)
+        self.broker = Broker(self.sim, self.group, self._committed)
+        self.broker.slow_markers = self.sim.random.choice((0.005, 0.05, 0.4))
+        self.checks = checks.Checks(self.plan.layout, atomic=self.plan.mode == "exactly_once")
+        self.standins = StandIns(self.sim)
+        self.running: dict[str, Process] = {}
+        self.workers: dict[Process, SimulatedWorker] = {}
+        # Of each start: which worker, and what ended it.
+        self.ends: list[tuple[str, str]] = []
+        self._over = False
+
+    def run(self) -> None:
+        """Run to the end; raises `Violation` where a promise was broken."""
+        with self._patched():
+            try:
+                self._write_input()
+                self._plan_faults()
+                for name in ("one", "two"):
+                    self.sim.at(self.sim.random.random(), partial(self._start, name))
+                self._watch()
+                self.checks.end(self.broker)
+            finally:
+                self._over = True
+                for process in list(self.workers):
+                    process.end("the end of the run")
+                while any(process.threads for process in self.workers):
+                    self.sim.main.process.dead = False
+                    self.sim.wait(0.001)
+
+    def _watch(self) -> None:
+        """Wait until all of the input is committed."""
+        wanted = {at: self.checks.reference.ends[at[1]] for at in INPUT}
+        last = FAULT_SECONDS + PROGRESS_SECONDS
+        while not all(self.group.offsets.get(at, (0,))[0] >= end for at, end in wanted.items()) or (
+            self.sim.now < FAULT_SECONDS
+        ):
+            self.sim.wait(0.5)
+            if self.sim.failure is not None:
+                raise self.sim.failure
+            if self.sim.now > last:
+                raise checks.Violation(f"no progress: offsets {self.group.offsets} of {wanted}, {self.ends[-3:]}")
+        # Requests that are still on their way must change nothing any more.
+        self.sim.wait(2.0)
+        if self.sim.failure is not None:
+            raise self.sim.failure
+
+    def _committed(self, offsets: Any) -> None:
+        self.checks.committed(self.broker, offsets)
+
+    # The input.
+
+    def _write_input(self) -> None:
+        random = self.sim.random
+        for number in range(checks.PARTITIONS):
+            log, now = self.broker.logs[TOPIC, number], 0.0
+            for gap, record in checks.layout(self.plan.layout, number):
+                now += random.expovariate(checks.RECORDS / FAULT_SECONDS) if random.random() < 0.7 else 0.0001
+                self.sim.at(now, partial(_append, log, record, gap))
+
+    # Workers.
+
+    def _start(self, name: str, twin: bool = False) -> None:
+        if self._over or (name in self.running and not twin):
+            return
+        if twin:
+            # A supervisor that made this mistake ends it again, or one of them fences the other for ever.
+            self.sim.at(self.sim.random.uniform(0.5, 8.0), lambda: process.end("killed as a twin"))
+        process = Process(name, lambda why: self._exited(process, why))
+        settings = checks.given(worker__id=name, **self.plan.changed)
+
+        def run() -> None:
+            made = self.workers[process] = SimulatedWorker(self, settings)
+            try:
+                why: object = self.standins.run_loop(made.run)
+            except ResonanceError as error:
+                why = error
+            except Exception as error:  # as `worker.run` does: an error of the program
+                self.sim.fail(error)
+                why = error
+            process.end(why)
+
+        self.running.setdefault(name, process)
+        self.workers[process] = None  # type: ignore[assignment]
+        self.sim.spawn(process, run)
+
+    def _exited(self, process: Process, why: object) -> None:
+        self.network.note(process.name, f"ended: {why}")
+        self.ends.append((process.name, str(why)))
+        if isinstance(why, MismatchError):
+            self.sim.fail(checks.Violation(f"{process.name} refuses to start: {why}"))
+        if self.running.get(process.name) is process:
+            del self.running[process.name]
+        self.sim.at(self.sim.random.uniform(0.1, 2.0), partial(self._start, process.name))
+
+    # Faults beside those of single requests.
+
+    def _plan_faults(self) -> None:
+        random, sim = self.sim.random, self.sim
+        faults = (
+            self._kill,
+            self._freeze,
+            self._silence,
+            self._move,
+            self._take_down,
+            self._retain,
+            self._stop,
+            self._twin,
+            self._rebalance,
+        )
+        chosen = [fault for fault in faults if random.random() < 0.35]
+        for fault in chosen:
+            for _ in range(random.randint(1, 3)):
+                sim.at(random.uniform(0.5, FAULT_SECONDS), fault)
+
+    def _any(self) -> Process | None:
+        alive = [process for process in self.workers if not process.dead]
+        return self.sim.random.choice(alive) if alive else None
+
+    def _kill(self) -> None:
+        if (process := self._any()) is not None:
+            process.end("killed")
+
+    def _freeze(self) -> None:
+        if (process := self._any()) is not None:
+            process.frozen_until = self.sim.now + self.sim.random.uniform(0.5, 10.0)
+            self.network.note(process.name, f"frozen until {process.frozen_until:.1f}")
+
+    def _silence(self) -> None:
+        """Let the group miss a worker that goes on."""
+        consumer = self._consumer()
+        if consumer is not None:
+            consumer.silent_until = self.sim.now + self.sim.random.uniform(2.0, 8.0)
+            self.network.note("", f"silent until {consumer.silent_until:.1f}")
+
+    def _consumer(self) -> Any:
+        made = self.workers.get(self._any())  # type: ignore[arg-type]
+        return made._status.consumer if made is not None else None
+
+    def _move(self) -> None:
+        code = self.sim.random.choice(
+            (
+                KafkaError.NOT_COORDINATOR,
+                KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+                KafkaError.COORDINATOR_NOT_AVAILABLE,
+            )
+        )
+        which = self.sim.random.choice(("group", "transactions"))
+        self.broker.moving[which] = self.sim.now + self.sim.random.expovariate(0.4), code
+        self.network.note("broker", f"{which} {code}")
+
+    def _take_down(self) -> None:
+        self.network.down_until = self.sim.now + self.sim.random.expovariate(0.3)
+
+    def _retain(self) -> None:
+        """Delete a part of the input that snapshots cover."""
+        for number in range(checks.PARTITIONS):
+            below = checks.recovery_offset(self.broker, number)
+            self.broker.logs[TOPIC, number].delete(self.sim.random.randint(0, below))
+
+    def _stop(self) -> None:
+        process = self._any()
+        made = self.workers.get(process) if process else None  # type: ignore[arg-type]
+        loop = getattr(made, "_loop", None)
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.handlers[signal.SIGTERM])
+
+    def _twin(self) -> None:
+        """Start a second process of a worker while the first goes on."""
+        self._start(self.sim.random.choice(("one", "two")), twin=True)
+
+    def _rebalance(self) -> None:
+        self.group.rebalance()
+
+    # The product's modules.
+
+    @contextmanager
+    def _patched(self) -> Iterator[None]:
+        own, bound = self.standins, {"broker": self.broker, "network": self.network}
+        watched = partial(watchdog.Watchdog, clock=own.time.monotonic)
+        consumer = type("Consumer", (member.Consumer,), bound)
+        app = type("App", (member.App,), {"consumer_class": consumer})
+        changes: list[tuple[ModuleType, dict[str, Any]]] = [
+            (processor, {"time": own.time, "threading": own.threading, "Watchdog": watched}),
+            (processor, {"ThreadPoolExecutor": own.ThreadPoolExecutor}),
+            (command_queue, {"queue": own.queue, "Future": own.Future}),
+            (exactly_once, {"time": own.time, "threading": own.threading, "Watchdog": watched, "Future": own.Future}),
+            (exactly_once, {"check_group_metadata": lambda: None}),
+            (watchdog, {"time": own.time, "threading": own.threading, "os": own.os}),
+            (producer, {"time": own.time, "Producer": type("Producer", (clients.Producer,), bound)}),
+            (log_reader, {"time": own.time, "Consumer": type("Consumer", (clients.Consumer,), bound)}),
+            (restore, {"time": own.time}),
+            (worker, {"time": own.time, "threading": own.threading, "make_app": app, "Pages": _NoPages}),
+            (worker, {"look_again": lambda settings, source, _: source, "Progress": _NoProgress}),
+            (worker, {"make_registry": lambda *_: None}),
+        ]
+        with pytest.MonkeyPatch.context() as patch:
+            for module, names in changes:
+                for name, value in names.items():
+                    patch.setattr(module, name, value)
+            logging.disable(logging.CRITICAL)
+            try:
+                yield
+            finally:
+                logging.disable(logging.NOTSET)
+
+
+def simulate(seed: int) -> World:
+    """Run a seed to its end; a failure says how to repeat it."""
+    world = World(seed)
+    try:
+        world.run()
+    except Exception as error:
+        raise AssertionError(f"{error!r}; to repeat it: python -m tests.simulation {seed}") from error
+    return world
+
+
+def _append(log: Log, record: Any, gap: int) -> None:
+    log.append([(record.key, record.value, record.headers)], 0.0)
+    log.entries[-1] = log.entries[-1]._replace(timestamp=record.timestamp)
+    # Markers of other programs' transactions, and what they aborted.
+    log.end += gap
+
+
+class _NoPages:
+    """A worker's pages that nothing asks for."""
+
+    def __init__(self, *_: Any) -> None:
+        """It binds no port."""
+
+    async def start(self, *_: Any) -> None:
+        """Do nothing."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+
+class _NoProgress(SimpleNamespace):
+    """Reports of progress that go nowhere."""
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__(look=lambda: None)
