@@ -14,13 +14,17 @@ from rich.table import Table
 from bench.drift.costs import costs
 from bench.drift.detectors import PEERS
 from bench.drift.findings import Line, of_changes, of_unchanging
+from bench.drift.fleet import fleet
+from bench.drift.real import CHANGES as REAL_CHANGES
+from bench.drift.real import SETS, Score, of_real
 from bench.drift.streams import CHANGES, RHYTHMS, STEADY
 from bench.report import arguments, figure, show
 
 WIDTH = 150
 """Columns of a table that goes to a file or a pipe."""
 SHAPES = ("2x4", "4x6", "8x8", "16x8")
-PARTS = ("changes", "steady", "rhythms", "cost")
+PARTS = ("changes", "steady", "rhythms", "real", "fleet", "cost")
+REAL_HEADINGS = ("streams", "precision", "recall", "F1", "delay")
 HEADINGS = ("streams", "in 500", "1,000", "1,500", "delay", "cell", "feature", "before", "false", "late", "misses")
 
 
@@ -32,6 +36,7 @@ def _options() -> Namespace:
     parser.add_argument("--seeds", type=int, default=20, help="streams with a change, of each kind and shape")
     parser.add_argument("--records", type=int, default=280_000, help="of a stream without one, of each kind and shape")
     parser.add_argument("--streams", type=int, default=1, help="streams without one, of each kind and shape")
+    parser.add_argument("--fleet", type=int, default=10_000_000, help="records of the 1,000 stationary streams in all")
     parser.add_argument("--engine", choices=list(ENGINES), default="modal", help="the engine whose clusters make cells")
     parser.add_argument(
         "--detectors", nargs="+", choices=("watch", *PEERS), default=("watch",), help="River's KSWIN takes hours"
@@ -58,6 +63,26 @@ def _cells(line: Line) -> list[str]:
     numbers = map(figure, (*within, line.delay, line.cell, line.feature))
     counts = ("" if count is None else f"{count:,}" for count in (line.before, line.false, line.late))
     return [line.kind, line.shape, line.detector, str(line.streams), *numbers, *counts, ", ".join(line.misses)]
+
+
+def _scores(given: Namespace) -> Iterator[Callable[[], Score | None]]:
+    for data in SETS:
+        for change in REAL_CHANGES:
+            for gradual in (False, True):
+                for detector in given.detectors:
+                    yield lambda a=(data, change, gradual, given.seeds, detector, given.engine): of_real(*a)  # type: ignore[misc]
+
+
+def _show_real(scores: list[Score]) -> None:
+    table = Table(title="Changes made in real data, found within 2,000 records", title_justify="left")
+    for heading in ("data", "change", "detector"):
+        table.add_column(heading, no_wrap=True)
+    for heading in REAL_HEADINGS:
+        table.add_column(heading, justify="right")
+    for one in scores:
+        numbers = map(figure, (one.precision, one.recall, one.f1, one.delay))
+        table.add_row(one.data, one.change, one.detector, str(one.streams), *numbers)
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
 
 
 def _show(lines: list[Line], engine: str) -> None:
@@ -87,12 +112,18 @@ def main() -> None:
     jobs = list(_jobs(given))
     progress = track(jobs, "drift", console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
     lines = [job() for job in progress]
+    scores = [score for job in _scores(given) if (score := job())] if "real" in given.parts else []
+    alerts = fleet(given.fleet) if "fleet" in given.parts else []
     rows = costs() if "cost" in given.parts else []
     if given.json:
-        print(json.dumps([*(line.as_dict() for line in lines), *(row.as_dict() for row in rows)], indent=1))
+        print(json.dumps([one.as_dict() for one in (*lines, *scores, *alerts, *rows)], indent=1))
         return
     if lines:
         _show(lines, given.engine)
+    if scores:
+        _show_real(scores)
+    if alerts:
+        show("A fleet of stationary streams", alerts, False)
     if rows:
         show("Cost: the fastest tenth of batches of 512 records", rows, False)
 

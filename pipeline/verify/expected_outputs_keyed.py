@@ -23,6 +23,7 @@ from resonance.pipeline.verify.expected_outputs import (
     RecordRange,
     RoutedAssignments,
     compared_alerts,
+    compared_events,
 )
 
 
@@ -36,7 +37,7 @@ class RepeatedAssignments(RoutedAssignments):
 
 
 def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
-    """Return the outputs to compare for the first stage: warm-ups, first-level events, dead letters and messages."""
+    """Return the outputs to compare for the first stage: warm-ups, events of roots, dead letters and messages."""
     at, begin, end, oldest = part
     dead_letters, reader = dead_letter_ref(settings.name), Reader(source.routes)
 
@@ -69,7 +70,7 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
     return [
         *(Compared("routes", way, Unordered(at, begin, end, operation_ref, oldest), operation_ref) for way in routes),
         Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
-        Compared("cluster_events", place("cluster_events"), Others(at, begin, end, root_ref, oldest), root_ref),
+        *compared_events(settings, part, root_ref),
         Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
         *compared_alerts(settings, part, event_ref),
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.drift import costs, findings
+from bench.drift import costs, findings, fleet, real
 from bench.drift.detectors import alarms
 
 
@@ -38,5 +38,22 @@ def test_a_detector_of_river_finds_what_moves_altogether(name):
 
 def test_the_state_is_no_larger_than_it_may_be():
     bytes_of = {row.case: row.value for row in costs.costs(costs.STRIDE * 4) if row.unit == "bytes"}
-    assert bytes_of["d=8 cells=8: state"] < 37_000
+    assert bytes_of["d=8 cells=8: state"] < 35_000
     assert bytes_of["d=246 cells=32: state"] < costs.MOST_BYTES
+
+
+def test_a_fleet_of_stationary_streams_has_no_alert():
+    (whole,) = fleet.fleet(20_000, 10)
+    assert (whole.value, whole.reference_value) == (0.0, 1.0)
+
+
+def test_permuted_features_of_real_data_are_found_and_nothing_before():
+    found = real.of_real("wdbc", "permuted", False, 1, "watch", "modal")
+    assert found is not None and (found.precision, found.recall, found.f1) == (1.0, 1.0, 1.0)
+    assert found.delay < 0.1
+    assert real.of_real("none", "permuted", False, 1, "watch", "modal") is None
+
+
+def test_an_alarm_is_right_within_two_thousand_records_and_wrong_elsewhere():
+    found = [[real.Alarm(record) for record in own] for own in ([100, 6_500, 6_600], [8_500], [])]
+    assert real.score(found) == (1 / 3, 1 / 3, 1 / 3, (0.25 + 1 + 1) / 3)

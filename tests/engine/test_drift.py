@@ -209,6 +209,45 @@ def test_a_batch_beyond_the_room_or_of_other_features_is_refused():
         watch.learn(np.zeros((513, 2)), none, none, none)
     with pytest.raises(ValueError, match="at most 512 records of 2 features"):
         watch.learn(np.zeros((3, 3)), none[:3], none[:3], none[:3])
+    for short in range(3):
+        with pytest.raises(ValueError, match="3 records"):
+            watch.learn(np.zeros((3, 2)), *(none[: 2 if at == short else 3] for at in range(3)))
+
+
+def test_a_state_far_along_in_its_log_is_the_same_state():
+    watch = DriftWatch(2)
+    X, where = stream(1_024)
+    far = np.arange(1_024) + 2**40
+    for start in (0, 512):
+        part = slice(start, start + 512)
+        watch.learn(X[part], where[part] + 2**33, far[part], far[part])
+        watch.take_cells(clusters())
+    assert DriftWatch.from_state(watch.state()).state() == watch.state()
+    near = DriftWatch.from_state(pack(KIND, REVISION, *wide(DriftWatch(2))))
+    assert near.state() == DriftWatch(2).state()
+    for name in ("number", "mark"):
+        header, arrays = unpack(DriftWatch(2).state(), KIND, REVISION)
+        with pytest.raises(StateError):
+            DriftWatch.from_state(pack(KIND, REVISION, header, {**arrays, name: arrays[name][..., :-1].copy()}))
+
+
+def test_a_change_that_goes_back_has_recovered():
+    X, where = stream(12_288)
+    there = (np.arange(len(X)) >= 4_000) & (np.arange(len(X)) < 7_000) & (where == 2)
+    X[there, 1] += 0.3
+    changes, watch = learn(DriftWatch(2), X, where)
+    assert [change.kind for change in changes] == ["drift", "settled", "drift", "recovered"]
+    (ended,) = (unit for unit in changes[3].units if unit.unit)
+    assert (ended.unit, ended.settled, ended.share) == (3, True, False)
+    assert ended.channels[0].after == pytest.approx(4.0, abs=0.03)
+    assert not watch.is_open
+
+
+def wide(watch):
+    """Return header and arrays of a watch, all integers of 64 bits, as those of a log that is far along."""
+    header, arrays = unpack(watch.state(), KIND, REVISION)
+    narrow = {name: arrays[name].view("<i4").astype(np.int64) for name in ("number", "mark")}
+    return header, {**arrays, **narrow}
 
 
 def replaced(array, at, value):
@@ -218,12 +257,14 @@ def replaced(array, at, value):
     return other
 
 
+PARTS = ("channel", "number", "share", "share_time", "mark", "mark_time")
+
 DAMAGED = [
-    *((name, lambda a: a[:-1]) for name in ("head", "channel", "number", "share", "share_time", "mark", "centre")),
-    *((name, lambda a: a[None]) for name in ("head", "channel", "number", "share", "share_time", "mark", "names")),
+    *((name, lambda a: a[:-1]) for name in (*PARTS, "head", "centre")),
+    *((name, lambda a: a[None]) for name in (*PARTS, "head", "names")),
     *(
-        (name, lambda a: a.view(np.int64 if a.dtype == np.float64 else np.float64))
-        for name in ("head", "channel", "number", "share", "centre", "names")
+        (name, lambda a: np.zeros(a.shape, np.int64 if a.dtype == np.float64 else np.float64))
+        for name in (*PARTS, "head", "centre", "names")
     ),
     *(("head", lambda a, at=at: replaced(a, at, -1)) for at in range(layout.HEAD)),
     ("head", lambda a: replaced(a, layout.CELLS, 5)),
@@ -253,7 +294,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGED)
 def test_a_damaged_state_is_refused(whole, name, damage):
-    header, arrays = unpack(whole[1].state(), KIND, REVISION)
+    header, arrays = wide(whole[1])
     with pytest.raises(StateError):
         DriftWatch.from_state(pack(KIND, REVISION, header, {**arrays, name: damage(arrays[name])}))
 
@@ -285,7 +326,7 @@ def test_any_member_may_be_missing_only_in_a_damaged_state(whole):
 
 def test_a_state_with_other_numbers_is_refused_or_goes_on(whole):
     """Whatever a checksum calls whole: nothing is read or written beyond an array, and the state is kept."""
-    header, arrays = unpack(whole[1].state(), KIND, REVISION)
+    header, arrays = wide(whole[1])
     rng = np.random.default_rng(3)
     X, where = stream(600, seed=4)
     values = {np.dtype("f8"): (-1.0, 0.0, 0.3, 1e9, 1e-300, 1e300), np.dtype("i8"): (0, -1, 1, 3, 2**31, 2**62)}

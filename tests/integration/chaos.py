@@ -36,7 +36,7 @@ from tests.brokers import read_topic
 from tests.integration.workers import Deployment, consumer
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
-OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters")
+OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters", "alerts", "drift_events")
 REFUSED = re.compile(
     r"Unknown member|[Gg]eneration id is not valid|CommitFailedError|given this worker's partitions away"
 )
@@ -399,9 +399,8 @@ class Chaos:
             for at, records in reader.read(reader.bounds(list(tasks))):
                 for part in _cut(records, self.rng):
                     made = tasks[at].process(part)
-                    kinds = (made.assignments, made.cluster_events, made.dead_letters, made.clusters)
-                    for kind, messages in zip(OUTPUTS, kinds, strict=True):
-                        for message in messages:
+                    for kind in OUTPUTS:
+                        for message in made.of(kind):
                             to = at[1] if message.partition is None else message.partition
                             outputs[kind][to].append(_plain(message))
         return {at[1]: tasks[at] for at in self.learned}, {kind: dict(found) for kind, found in outputs.items()}

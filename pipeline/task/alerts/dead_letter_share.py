@@ -32,7 +32,7 @@ class DeadLetterShare:
         fresh = np.zeros(len(records), np.bool_)
         fresh[list(dead)] = True
         fresh = fresh[start:]
-        if not self._any and not fresh.any():
+        if not self._any and not self._open and not fresh.any():
             return []
         flags = np.concatenate((self._dead, fresh))
         total = np.concatenate(([0], np.cumsum(flags)))

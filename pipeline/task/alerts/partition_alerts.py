@@ -1,6 +1,6 @@
 """The alerts of a partition: runs the rules on what a batch brought, and writes what opened and cleared."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from resonance.pipeline.task.alerts.drift_rules import transitions
 from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
 from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence, setting_of
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
+from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
@@ -205,12 +206,18 @@ class PartitionAlerts:
                 transition = Transition("silent", found.opened, evidence)
                 self._apply(model, transition, cause, outputs, suppressed=suppressed)
                 self._streams.touched(model, cause.offset)
-        if self._dead_letters is not None:
-            dead = [fault.index for fault in batch.faults if fault.record is None]
-            for position, opened, count in self._dead_letters.take(records, dead):
-                evidence = {"dead_letters": float(count), "records": float(self._rules.dead_letters_window)}
-                cause = _bare_cause(records[position])
-                self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs, suppressed=suppressed)
+        self.count(records, [fault for fault in batch.faults if fault.record is None], outputs, suppressed=suppressed)
+
+    def count(
+        self, records: Sequence[SourceRecord], faults: Iterable[Fault], outputs: Outputs | None, *, suppressed: bool
+    ) -> None:
+        """Apply the rule on dead letters to records of the partition; `faults` are those of these records."""
+        if self._dead_letters is None:
+            return
+        for position, opened, count in self._dead_letters.take(records, [fault.index for fault in faults]):
+            evidence = {"dead_letters": float(count), "records": float(self._rules.dead_letters_window)}
+            cause = _bare_cause(records[position])
+            self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs, suppressed=suppressed)
 
     def _apply(
         self,
@@ -291,7 +298,13 @@ class PartitionAlerts:
                 self._silent.restored(model.name, alerts)
         except (KeyError, TypeError, ValueError):
             raise mismatches.unreadable(self._where, f"the alerts of stream {model.name}") from None
-        alerts.end(lambda rule: not self._is_on(rule))
+        if self._silent is None:
+            # Gaps from before the rule was switched off would be one long silence.
+            alerts.gaps = lambda: None
+        stream_rules.switch_off(alerts.integers, alerts.floats, self._limits)
+        drifts = model.drift is not None and model.drift.open_since is not None
+        # Where the watch began anew nothing ends the drift of the one before.
+        alerts.end(lambda rule: not self._is_on(rule) or (rule in ("drift_open", "share") and not drifts))
         self._took_over(model.name, alerts)
 
     def _took_over(self, name: str | None, alerts: OpenAlerts) -> None:

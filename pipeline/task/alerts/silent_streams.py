@@ -137,7 +137,8 @@ class SilentStreams:
             )  # fmt: skip
             for position, row, opened, length, usual in out[:count].tolist():
                 found.append(Silence(position, self._streams[row], bool(opened), length / 1000, usual / 1000))
-        return found
+        # Rows are numbered anew after a restart, so they do not decide which of two streams comes first.
+        return sorted(found, key=lambda each: (each.position, each.opened, each.stream))
 
     def _logs_of(self, batch: RecordBatch) -> IntArray:
         """Return the number of the log of each record; messages of labels are no clock."""

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import orjson
 from resonance.engine.base import GroupChange
 from resonance.engine.drift import ChangedChannel, ChangedUnit, DriftChange, Mark
 from resonance.engine.prepare.protocol import RangeChange
 from resonance.pipeline.task.encode.assignments import StreamTexts
+from resonance.pipeline.task.encode.message_sizes import UNITS_BYTES
 from resonance.pipeline.task.model.stream_drift import Links, WatchedChange
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.timestamps import TimeTexts
@@ -54,7 +56,14 @@ def describe_drift(model: StreamModel, texts: StreamTexts, change: Change, links
 
 
 def _watched(change: DriftChange, preparation: Any, texts: StreamTexts, links: Links) -> dict[str, Any]:
-    units = [_unit(unit, change.kind, preparation, texts) for unit in change.units[:MOST_UNITS]]
+    units: list[DriftUnit] = []
+    room = UNITS_BYTES
+    for unit in change.units[:MOST_UNITS]:
+        described = _unit(unit, change.kind, preparation, texts)
+        if units and (room := room - len(orjson.dumps(described))) < 0:
+            # Ids and names of features can be long; what a topic takes in one message is not.
+            break
+        units.append(described)
     members: dict[str, Any] = {
         "detector": "watch",
         "criterion": "evidence",

@@ -32,6 +32,9 @@ NAMED: Final = 40
 DESCRIBED: Final = 3
 """Most clusters that an event describes: two before and one after, or one before and two after."""
 
+UNITS_BYTES: Final = 50_000
+"""Bytes of the units that a drift event lists, but for its first one and the names of the features."""
+
 _FRAME = 10_000
 
 
@@ -81,12 +84,20 @@ def event_bytes_of(model: StreamModel) -> int:
     return event_bytes(columns) + (DESCRIBED * salient_bytes(longest) if weighs else 0)
 
 
+def _drift_bytes_of(model: StreamModel) -> int:
+    """Return the size of the largest drift event of a model: of any unit, and of the event, it names few features."""
+    if model.drift is None:
+        return 0
+    longest = max((len(orjson.dumps(name)) for name in model.preparation.columns or ()), default=0)
+    return _FRAME + CAUSE_BYTES + UNITS_BYTES + 6 * longest
+
+
 def check_events(model: StreamModel, topics: Sequence[str], taken: int, where: str) -> None:
     """Refuse features with which an event could be longer than the `taken` bytes of a message in its topics.
 
     Raises `ConfigurationError`, which names the input partition `where`, the topics and the size that they must take.
     """
-    needed = event_bytes_of(model)
+    needed = max(event_bytes_of(model), _drift_bytes_of(model))
     if needed <= taken:
         return
     what, instead = "sparse features", ""

@@ -387,3 +387,19 @@ def test_axes_have_no_given_ranges():
     given = {**MINIMAL, "engine.name": "evq", "prepare.scale": "given", "prepare.ranges": ranges}
     assert Settings.of(given).engine_parameters["low"] == 0.0
     assert Settings.of({**given, "prepare.project": 4}).engine_parameters["low"] is None
+
+
+def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_given():
+    def rarity(**changes):
+        own = {"input.topics": ["a"], "stream": "key"}
+        return Settings.of(own | {name.replace("__", "."): value for name, value in changes.items()}).drift_parameters[
+            "rarity"
+        ]
+
+    assert rarity() == 1e5
+    assert rarity(alerts__rarity=1e9) == 1e7
+    assert rarity(alerts__rarity=1e3) == 100.0
+    assert rarity(alerts__rarity=1e9, drift__rarity="2e6") == 2e6
+    for wrong in (99, "rare", True, 1e16):
+        with pytest.raises(ConfigurationError, match="must be auto, or a number from 100 to 1e15"):
+            rarity(drift__rarity=wrong)

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.encode import drift_events
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.schemas import load_schema
@@ -71,11 +72,28 @@ def test_a_change_is_one_event_with_its_cluster_its_feature_and_its_beginning():
 
 def test_a_change_that_goes_back_has_recovered_and_a_steady_stream_is_silent():
     there, back = log_of(7_000, change=4_000), log_of(10_000, change=10_000)
-    events = drifts(given(), there[:5_500] + back[5_500:])
-    assert [event["kind"] for event in events] == ["drift", "settled", "drift", "settled"] or [
-        event["kind"] for event in events
-    ] == ["drift", "settled", "drift", "recovered"]
+    events = drifts(given(), there[:6_000] + back[6_000:])
+    assert [event["kind"] for event in events] == ["drift", "settled", "drift", "recovered"]
+    assert events[3]["opened"] == events[2]["seq"] == 2
     assert drifts(given(), log_of(12_000, moved=0.0)) == []
+
+
+def test_an_event_with_long_names_lists_as_many_units_as_its_topic_takes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(drift_events, "UNITS_BYTES", 10_000)
+    rng, events = np.random.default_rng(1), {}
+    X = CENTRES[rng.integers(3, size=3_600)] + SPREADS * rng.normal(size=(3_600, 3))
+    X[3_000:] += 8.0 * SPREADS
+    for length in (1, 5_000):
+        names = [name * length for name in "abc"]
+        log = [
+            Record(TOPIC, 0, i, STAMP, None, orjson.dumps(dict(zip(names, row, strict=True))))
+            for i, row in enumerate(X.tolist())
+        ]
+        message, *_ = run(task(given(input__features=names)), log, 700).drift_events
+        events[length] = orjson.loads(message.value or b"")
+        assert len(message.value or b"") < 10_000 + 6 * length + 10_000
+    assert len(events[1]["units"]) > len(events[5_000]["units"]) == 1
+    assert events[5_000]["scope"] == events[1]["scope"] == "stream"
 
 
 @pytest.mark.parametrize("changes", [{}, {"stream": "key"}, {"engine__name": "caea"}, {"prepare__project": 2}])

@@ -133,3 +133,43 @@ def test_a_record_that_is_no_alert_is_left_out(deployment: MemoryDeployment) -> 
     deployment.append((ALERTS, 0), Message(None, None, []))
     table.apply(deployment.recorded("alerts"))
     assert (table.alerts(), table.foreign) == ([], 2)
+
+
+def test_drift_events_of_keyed_roots_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = MemoryDeployment(monkeypatch, records=2_400, routes=2, **{**KEYED, "drift__rarity": 100, "drift__hold": 64})
+    for _ in range(3):
+        made.turn(0.6, everything=True)
+    made.turn()
+    count = len(made.recorded("drift_events"))
+    verdict = made.verify()
+    assert (verdict.identical, verdict.as_json()["drift_events"]) == (True, count)
+    assert count > 0
+    record = made.recorded("drift_events")[0]
+    made.replace("drift_events", 0, value=record.value.replace(b'"watch"', b'"other"'))
+    ((_, difference),) = made.verify().differences()
+    assert (difference.kind, difference.members) == ("drift_events", [("detector", "other", "watch")])
+
+
+def test_records_that_cannot_be_routed_raise_an_alert_where_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = both_hops(monkeypatch, **EAGER)
+    log = made.logs[TOPIC, 1]
+    log[200:230] = [record._replace(value=b"{}") for record in log[200:230]]
+    for _ in range(4):
+        # Each turn ends with a kill, and the state of the router is written before the first one alone.
+        made.turn(0.5)
+    made.turn()
+    alerts = [alert for part in range(3) for alert in payloads(made.recorded("alerts", part))]
+    found = [alert for alert in alerts if "/features[1]/" in alert["key"]]
+    assert [(alert["kind"], alert["rule"], alert["stream"]) for alert in found] == [
+        ("opened", "dead_letters", None),
+        ("cleared", "dead_letters", None),
+    ]
+    assert found[0]["text"] == "5 of the last 20 records of features[1] are dead letters"
+    assert 200 <= found[0]["cause"]["source"]["offset"] < 210
+    assert found[0]["key"] == found[1]["key"]
+    assert made.verify().identical
+    place = next(i for i, one in enumerate(payloads(made.recorded("alerts", 1))) if one == found[0])
+    log = made.recorded("alerts", 1)
+    log[place] = log[place]._replace(value=log[place].value.replace(b'"critical"', b'"info"'))
+    ((_, difference),) = made.verify().differences()
+    assert (difference.kind, difference.members) == ("alerts", [("severity", "info", "critical")])

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.engine.alerts import stream_rules
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
@@ -180,6 +181,61 @@ def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
     assert alerts_of(held.task.process(LOG[cut:])) == [("cleared", "unlike", "p0:d3")]
 
 
+def go_on(settings: Any, held: Held, count: int) -> None:
+    """Let a task with other settings go on behind the first records of the log."""
+    held.read = count
+    held.write(held.task.pending(everything=True), LOG[count - 1].offset + 1)
+    held.restore(task(settings), LOG)
+
+
+def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before() -> None:
+    held, off = Held(task(given())), given(alerts__silent=False, alerts__unlike=False)
+    held.task.process(LOG[:1_900])
+    go_on(off, held, 1_900)
+    held.task.process(LOG[1_900:2_900])
+    go_on(given(), held, 2_900)
+    # For the records that were learned without the rule no stream was silent.
+    assert alerts_of(held.task.process(LOG[2_900:])) == []
+
+
+def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off() -> None:
+    held = Held(task(given()))
+    held.task.process(LOG[:900])
+    alerts: Any = held.task.model("p0:d2").alerts
+    alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 3] = 0, 10, 0
+    go_on(given(alerts__new_cluster=False), held, 900)
+    assert "new_cluster" not in {rule for _, rule, _ in alerts_of(held.task.process(LOG[900:]))}
+
+
+@pytest.mark.parametrize("changes", [{"drift__step": 1.0}, {"drift__detect": False}])
+def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes: dict[str, Any]) -> None:
+    held, rng = Held(task(given(stream="partition"))), np.random.default_rng(1)
+    rows = 5.0 + rng.normal(size=(2_400, 3))
+    rows[1_800:] += 2.5
+    log = [Record(TOPIC, 0, i, STAMP + 1_000 * i, None, value_of(row)) for i, row in enumerate(rows.tolist())]
+    opened = [alert for alert in alerts_of(held.task.process(log[:2_000])) if alert[1] == "drift_open"]
+    assert opened == [("opened", "drift_open", "p0")]
+    held.read = 2_000
+    held.write(held.task.pending(everything=True), 2_000)
+    same = Held(held.task)
+    same.read, same.snapshots, same.state, same.recovery_offset = 2_000, held.snapshots, held.state, 2_000
+    same.restore(task(given(stream="partition")), log)
+    held.restore(task(given(stream="partition", **changes)), log)
+    assert "drift_open" not in {rule for _, rule, _ in alerts_of(same.task.process(log[2_000:2_010]))}
+    found = payloads(held.task.process(log[2_000:2_010]).alerts)
+    cleared = [one for one in found if one["rule"] == "drift_open"]
+    assert [(one["kind"], one["cause"]["source"]["offset"]) for one in cleared] == [("cleared", 2_000)]
+
+
+def test_streams_that_fall_silent_with_the_same_record_come_by_name() -> None:
+    log, names = [], [b"b", b"c", b"a", b"clock"]
+    for turn in range(200):
+        for name in names if turn < 60 else names[3:]:
+            log.append(Record(TOPIC, 0, len(log), STAMP + 10_000 * turn, name, value_of([1.0, float(turn % 7), 2.0])))
+    opened = alerts_of(task(given()).process(log))
+    assert opened == [("opened", "silent", f"p0:{name}") for name in "abc"]
+
+
 def test_the_open_alerts_are_counted_by_rule() -> None:
     worker = task(given())
     worker.process([record for record in LOG if record.timestamp < STAMP + 275_000])
@@ -287,3 +343,11 @@ def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
         assert fresh.take(part, []) == []
         share = fresh
     assert found == whole
+
+
+def test_an_open_share_of_dead_letters_clears_in_a_smaller_window_without_any() -> None:
+    records = [Record(TOPIC, 0, offset, 0, None, b"") for offset in range(400)]
+    wide, narrow = DeadLetterShare(100, 0.1), DeadLetterShare(20, 0.1)
+    assert wide.take(records[:150], range(100, 115)) == [(110, True, 11)]
+    narrow.restore(wide.state())
+    assert narrow.take(records[150:160], []) == [(0, False, 0)]

@@ -1,0 +1,65 @@
+"""A fleet of stationary streams through partition tasks: every alert that opens does so in vain."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.partition_task import PartitionTask
+
+from bench.drift.streams import STEADY, unchanging
+from bench.report import Row
+
+TOPIC: Final = "features"
+FEATURES, KINDS = 3, 4
+STREAMS: Final = 100
+"""Streams of a partition."""
+TURN: Final = 100
+"""Records of a stream in a row: one by one they would take several times as long."""
+BEGAN: Final = 1_700_000_000_000
+GAP: Final = 10
+"""Milliseconds between two records of a partition."""
+MOST_PER_MILLION: Final = 1.0
+
+
+def _turns(partition: int, streams: int, each: int) -> Iterator[list[Record]]:
+    """Yield the records of a partition, those of one stream in a row; its streams have all kinds of steady data."""
+    first = partition * STREAMS
+    rows = [unchanging(STEADY[n % len(STEADY)], FEATURES, KINDS, n, each) for n in range(first, first + streams)]
+    names = [f"f{i}" for i in range(FEATURES)]
+    rng, offset = np.random.default_rng(partition), 0
+    for start in range(0, each, TURN):
+        for own in rng.permutation(streams).tolist():
+            turn = []
+            for row in rows[own][start : start + TURN].tolist():
+                value = orjson.dumps(dict(zip(names, row, strict=True)))
+                turn.append(Record(TOPIC, partition, offset, BEGAN + GAP * offset, b"d%d" % own, value))
+                offset += 1
+            yield turn
+
+
+def fleet(records: int, streams: int = 1_000) -> list[Row]:
+    """Return the alerts of some streams with so many records in all, with default settings."""
+    given = Settings.of(
+        {
+            "input.topics": [TOPIC],
+            "input.features": [f"f{i}" for i in range(FEATURES)],
+            "stream": "key",
+            "output.assignments": "none",
+        }
+    )
+    each, opened, total = -(-records // streams), Counter[str](), 0
+    for partition in range(-(-streams // STREAMS)):
+        task = PartitionTask(given, TOPIC, partition)
+        for turn in _turns(partition, min(STREAMS, streams - partition * STREAMS), each):
+            total += len(turn)
+            for message in task.process(turn).alerts:
+                alert = orjson.loads(message.value or b"")
+                opened[alert["rule"]] += alert["kind"] == "opened"
+    case = f"{streams:,} stationary streams, {total:,} records"
+    bar = max(1.0, MOST_PER_MILLION * total / 1e6)
+    rules = [Row(f"{case}: {rule}", "alerts", float(count)) for rule, count in sorted(opened.items())]
+    return [Row(f"{case}: all rules", "alerts", float(opened.total()), "bar", bar), *rules]
