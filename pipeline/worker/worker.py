@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import threading
 import time
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faust.types import TP
+from resonance.engine.cache import kernel_folder
 from resonance.pipeline import logs
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.compatibility import offset_note
@@ -18,6 +18,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
+from resonance.pipeline.errors import named as named_error
 from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.producer import producer_settings
@@ -59,12 +60,11 @@ def run(settings: Settings, recovery: str = "") -> int:
     collect_rarely()
     try:
         why = asyncio.new_event_loop().run_until_complete(Worker(settings, recovery).run())
-    except ResonanceError as error:
-        _log.debug("where it came from", exc_info=True)
-        _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
-        return error.exit_code
     except Exception as error:
         _log.debug("where it came from", exc_info=True)
+        if (shown := error if isinstance(error, ResonanceError) else named_error(error)) is not None:
+            _log.error("the worker ends with exit code %d: %s", shown.exit_code, shown)
+            return shown.exit_code
         _log.critical(
             "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
             "program: RESONANCE_WORKER__LOG_LEVEL=debug shows where",
@@ -167,8 +167,10 @@ class Worker:
         deployment = check_start(settings, client, create=settings.topics.create)
         _log.info("%s", models_of(settings, deployment.partitions))
         # Half a minute, the first time: inside the group this would hold up every member.
-        where = os.environ["NUMBA_CACHE_DIR"]
-        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
+        folder, reason = kernel_folder()
+        if reason:
+            _log.warning("compiled kernels are not kept in their usual folder (%s)", reason)
+        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, folder)
         self._status.enter("compiling kernels")
         with log_while_compiling(settings.engine.name):
             settings.compile_engine()

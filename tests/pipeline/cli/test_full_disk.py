@@ -1,0 +1,68 @@
+"""Commands whose results cannot be written end with one sentence and exit code 74."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+RECORDS = [{"features": [n / 100, (n * 7 % 100) / 100]} for n in range(2_000)]
+LIMITED = "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT)); " + (
+    "runpy.run_module('resonance.pipeline.cli.main', run_name='__main__')"
+)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    file = tmp_path_factory.mktemp("records") / "in.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    return str(file)
+
+
+def run(*arguments, stdout, code="-mresonance.pipeline.cli.main"):
+    """Run a command; return its exit code and its messages."""
+    start = [sys.executable, code] if code.startswith("-m") else [sys.executable, "-c", code]
+    ended = subprocess.run([*start, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("settings", "--reference"),
+        ("settings", "--topics", "in"),
+        ("replay", "FILE", "--json"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_full_standard_output(records, arguments):
+    with open("/dev/full", "w") as full:
+        code, messages = run(*(records if each == "FILE" else each for each in arguments), stdout=full)
+    assert (code, messages.splitlines()[-1]) == (
+        74,
+        "error: the output: it cannot be written (No space left on device); make room there, then run it again",
+    )
+    assert "Traceback" not in messages
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_full_folder_of_results(records, tmp_path, processes):
+    limited = LIMITED.replace("LIMIT", "20_000")
+    arguments = ("replay", records, "-o", str(tmp_path), "--partitions", "2", "--processes", processes)
+    code, messages = run(*arguments, "--stream", "partition", stdout=subprocess.PIPE, code=limited)
+    assert (code, "Traceback" in messages) == (74, False), messages
+    assert "cannot be written (File too large); make room there" in messages.splitlines()[-1]
+
+
+def test_messages_that_cannot_be_written_change_no_result(records):
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "resonance.pipeline.cli.main", "replay", records, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=False,
+        )
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)["records"] == len(RECORDS)
