@@ -3,13 +3,20 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 RECORDS = [{"features": [n / 100, (n * 7 % 100) / 100]} for n in range(2_000)]
-LIMITED = "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT)); " + (
-    "runpy.run_module('resonance.pipeline.cli.main', run_name='__main__')"
-)
+FULL = Path("/dev/full")
+# The kernels' folder has room; the limit is inherited by the processes of the replay.
+LIMITED = """
+import resource, resonance.engine
+from resonance.pipeline.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+main()
+"""
+SETTINGS = ("--stream", "partition", "--engine.name", "caea")
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +39,13 @@ def run(*arguments, stdout, code="-mresonance.pipeline.cli.main"):
         ("--help",),
         ("--version",),
         ("settings", "--reference"),
-        ("settings", "--topics", "in"),
-        ("replay", "FILE", "--json"),
+        ("settings", "-s", "input.topics=in"),
+        ("replay", "FILE", "--json", *SETTINGS),
     ],
     ids=lambda arguments: arguments[0],
 )
 def test_a_full_standard_output(records, arguments):
-    with open("/dev/full", "w") as full:
+    with FULL.open("w") as full:
         code, messages = run(*(records if each == "FILE" else each for each in arguments), stdout=full)
     assert (code, messages.splitlines()[-1]) == (
         74,
@@ -49,17 +56,16 @@ def test_a_full_standard_output(records, arguments):
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_full_folder_of_results(records, tmp_path, processes):
-    limited = LIMITED.replace("LIMIT", "20_000")
     arguments = ("replay", records, "-o", str(tmp_path), "--partitions", "2", "--processes", processes)
-    code, messages = run(*arguments, "--stream", "partition", stdout=subprocess.PIPE, code=limited)
+    code, messages = run(*arguments, *SETTINGS, stdout=subprocess.PIPE, code=LIMITED)
     assert (code, "Traceback" in messages) == (74, False), messages
     assert "cannot be written (File too large); make room there" in messages.splitlines()[-1]
 
 
 def test_messages_that_cannot_be_written_change_no_result(records):
-    with open("/dev/full", "w") as full:
+    with FULL.open("w") as full:
         ended = subprocess.run(
-            [sys.executable, "-m", "resonance.pipeline.cli.main", "replay", records, "--json"],
+            [sys.executable, "-m", "resonance.pipeline.cli.main", "replay", records, "--json", *SETTINGS],
             stdout=subprocess.PIPE,
             stderr=full,
             check=False,
