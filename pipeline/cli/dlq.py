@@ -1,5 +1,6 @@
 """``resonance dlq``: the records that could not be used."""
 
+import os
 import re
 import time
 from collections import Counter, deque
@@ -14,6 +15,7 @@ from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.dead_letters import records as dead_letters
 from resonance.pipeline.dead_letters import replay as work
@@ -243,9 +245,11 @@ def resume(
     """Resume partitions that a worker paused because most of their records were dead letters.
 
     They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
-    page /readyz and its log show which ones wait, and why.
+    page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
+    environment, RESONANCE_WORKER__WEB_TOKEN.
     """
-    resumed = page_client.resume(worker, partition)
+    # No option: the arguments of a process are visible to every user of the machine.
+    resumed = page_client.resume(worker, partition, os.environ.get(variable("worker.web_token"), ""))
     if as_json:
         print_json({"resumed": resumed})
         return

@@ -35,7 +35,7 @@ from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.http.metrics import make_registry
-from resonance.pipeline.worker.http.pages import Pages, address
+from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import Processor
@@ -108,9 +108,12 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
         registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
-        pages = Pages(self._status, registry, self._resume)
+        worker = self._settings.worker
+        check_exposure(worker)
+        token = worker.web_token.get_secret_value() if worker.web_token else ""
+        pages = Pages(self._status, registry, self._resume, token)
         # Before anything else: a second worker on this host and port must fail before it fences the first.
-        await pages.start(self._settings.worker.web_host, self._settings.worker.web_port)
+        await pages.start(worker.web_host, worker.web_port)
         try:
             return await self._work()
         finally:

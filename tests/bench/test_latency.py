@@ -1,6 +1,7 @@
 """What the benchmark of latencies counts."""
 
 import pytest
+
 from bench.latency import SteadyState
 
 
