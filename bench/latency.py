@@ -6,6 +6,7 @@ committed records holds the assignment.
 
 import datetime
 import itertools
+import math
 import sys
 import time
 
@@ -14,6 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 STEP_SECONDS = 0.002
 """The producer sends the records that have come due this often."""
+
+CATCH_UP_SECONDS = 300.0
+"""How long a worker may take to start and to work off what has come meanwhile."""
 
 
 def feed(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
@@ -29,8 +33,35 @@ def feed(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
         producer.produce(topic, lines[number % len(lines)], key=b"k", partition=number % partitions)
 
 
+class SteadyState:
+    """Collects latencies once the worker has caught up with what came before its first answer.
+
+    The records that waited for the start of the worker tell how long it takes to start, and no latency. `skip` seconds
+    after the first record that came later, the answers of `seconds` are collected.
+    """
+
+    def __init__(self, skip: float, seconds: float) -> None:
+        self.milliseconds: list[float] = []
+        self._skip = skip
+        self._seconds = seconds
+        self._answered = math.inf
+        self._begin = math.inf
+
+    def add(self, now: float, appended: float) -> None:
+        """Take an answer that is read now, to a record that was appended at a time."""
+        self._answered = min(self._answered, now)
+        if appended >= self._answered:
+            self._begin = min(self._begin, now + self._skip)
+        if appended >= self._begin:
+            self.milliseconds.append(1000 * (now - appended))
+
+    def is_over(self, now: float) -> bool:
+        """Return whether everything is collected."""
+        return now >= self._begin + self._seconds
+
+
 def latencies(bootstrap: str, topic: str, partitions: int, skip: float, seconds: float) -> list[float]:
-    """Return the milliseconds that each assignment took, of those that come `skip` to `skip + seconds` from now on."""
+    """Return the milliseconds that assignments took in `seconds` of a steady state, `skip` seconds after it began."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -41,18 +72,20 @@ def latencies(bootstrap: str, topic: str, partitions: int, skip: float, seconds:
             "fetch.queue.backoff.ms": 1,
         }
     )
-    found: list[float] = []
+    state = SteadyState(skip, seconds)
     try:
         consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-        began = time.monotonic()
-        while (past := time.monotonic() - began) < skip + seconds:
+        end = time.monotonic() + CATCH_UP_SECONDS + skip + seconds
+        while not state.is_over(time.time()):
+            if time.monotonic() > end:
+                raise TimeoutError(f"the worker did not catch up within {CATCH_UP_SECONDS:g} s; lower the rate")
             messages = consumer.consume(1000, 0.005)
             now = time.time()
-            if past >= skip:
-                found += [1000 * (now - _appended(message.value())) for message in messages]
+            for message in messages:
+                state.add(now, _appended(message.value()))
     finally:
         consumer.close()
-    return found
+    return state.milliseconds
 
 
 def _appended(assignment: bytes) -> float:

@@ -7,16 +7,25 @@ package that define tuples, and of the versions that compile it.
 """
 
 import ast
+import errno
 import functools
 import hashlib
 import importlib.metadata
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final, NamedTuple
 
 _ROOT = "resonance.engine"
 _FOLDER = Path(__file__).parent
+
+ROOM: Final = 32 * 2**20
+"""Bytes that a folder must be able to take: the kernels of one deployment."""
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a private folder in it
+"""File system in memory."""
 
 
 @functools.cache
@@ -64,7 +73,8 @@ def modules_behind(module: str, folder: Path = _FOLDER) -> frozenset[str]:
     while left:
         if (name := left.pop()) not in needed:
             needed.add(name)
-            left += _imports(name, folder)[1]
+            # Where kernels are kept does not change them.
+            left += _imports(name, folder)[1] - {__name__}
     return frozenset(needed)
 
 
@@ -77,32 +87,93 @@ def folder_name(module: str, folder: Path = _FOLDER) -> str:
     return digest.hexdigest()[:16]
 
 
-def _is_writable(folder: Path) -> bool:
+def _why_not(folder: Path) -> str:
+    """Return why kernels cannot be kept in a folder, which is made where it is missing; empty where they can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
+        with tempfile.TemporaryFile(dir=folder) as file:
+            # A full disk still takes an empty file.
+            if sys.platform == "linux":
+                os.posix_fallocate(file.fileno(), 0, ROOM)
+            else:
+                file.write(bytes(ROOM))
+                file.flush()
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    return ""
 
 
-def prepare_cache() -> Path:
+def _private(parent: Path) -> Path:
+    """Return a folder in which only this user can write: a writer of a cache file can run code in this process."""
+    folder = parent / f"resonance-kernels-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        folder = Path(tempfile.mkdtemp(prefix="resonance-kernels-", dir=parent))
+    return folder
+
+
+def _link(kept: Path, folder: Path) -> None:
+    """Link the kernels of a folder that cannot be written, from which numba would not even read, into another."""
+    for file in kept.rglob("*.nb[ic]"):
+        link = folder / file.relative_to(kept)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(file)
+
+
+def _fallback(home: Path, reasons: list[str]) -> Path:
+    """Return a folder for the kernels where `home` takes none; extend the reasons by those of other folders."""
+    # Not tempfile.gettempdir(), which raises where the disk of the temporary folder is full.
+    for parent in (Path(os.environ.get("TMPDIR") or "/tmp"), MEMORY):  # noqa: S108 - a private folder in it
+        try:
+            folder = _private(parent)
+            if not (reason := _why_not(folder)):
+                _link(home, folder)
+                return folder
+        except OSError as error:
+            reason = f"{parent}: {error.strerror}"
+        reasons.append(reason)
+    raise OSError(
+        errno.ENOSPC,
+        f"no folder takes compiled kernels ({'; '.join(reasons)}); make {ROOM // 2**20} MB of room in one of them, or "
+        "set NUMBA_CACHE_DIR to another",
+    )
+
+
+class KernelFolder(NamedTuple):
+    """Where compiled kernels are kept."""
+
+    path: Path
+    reason: str
+    """Why it is not the usual folder; empty where it is."""
+
+
+@functools.cache
+def kernel_folder() -> KernelFolder:
     """Return the folder of all compiled kernels, and let processes that this one starts have the same.
 
     Returns
     -------
-    Path
-        ``NUMBA_CACHE_DIR`` when set, else a folder in the user's cache, else (home not writable) one in the
-        temporary folder.
+    KernelFolder
+        ``NUMBA_CACHE_DIR`` when set, else a folder in the user's cache. Where that cannot be written, or its disk is
+        full: one in the temporary folder, else in memory, with links to the kernels that were compiled before.
+
+    Raises
+    ------
+    OSError
+        Where none of them takes kernels.
     """
-    if given := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(given)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "resonance" / "kernels"
-    if not _is_writable(home):
-        # Only this user may write there: whoever can write a cache file can run code in this process.
-        home = Path(tempfile.gettempdir()) / f"resonance-kernels-{os.getuid()}"
-        home.mkdir(mode=0o700, exist_ok=True)
-        if home.stat().st_uid != os.getuid():
-            home = Path(tempfile.mkdtemp(prefix="resonance-kernels-"))
-    os.environ["NUMBA_CACHE_DIR"] = str(home)
-    return home
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "resonance" / "kernels"
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or cache)
+    reasons = list(filter(None, [_why_not(folder)]))
+    if reasons:
+        folder = _fallback(folder, reasons)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    return KernelFolder(folder, "; ".join(reasons))
+
+
+def prepare_cache() -> Path:
+    """Return the path of `kernel_folder`."""
+    return kernel_folder().path

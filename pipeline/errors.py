@@ -7,11 +7,14 @@ ResonanceError
 ├── WorkerPageError     69   a worker does not answer on its HTTP port, or refuses the request
 ├── InputFileError      66   a file cannot be read, or a line of it cannot be used
 ├── MismatchError       65   startup mismatch: log, committed offset and snapshots do not belong together
+├── OutputError         74   the output of a command cannot be written
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
+├── ResourceError       71   the machine gives no thread or no memory
 └── FencedError         71   another worker with the same worker id took over
 """
 
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
@@ -73,10 +76,40 @@ class DeliveryError(ResonanceError):
     exit_code = 70
 
 
+class OutputError(ResonanceError):
+    """Standard output or a file of results cannot be written."""
+
+    exit_code = 74
+
+
+class ResourceError(ResonanceError):
+    """The machine gives no thread or no memory, which a restart or another limit may change."""
+
+    exit_code = 71
+
+
 class FencedError(ResonanceError):
     """Another worker with the same worker id has taken over the transactions of this one."""
 
     exit_code = 71
+
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of a disk that takes no more."""
+
+
+def named(error: BaseException) -> ResonanceError | None:
+    """Return an error of the machine as one for the user: a full disk, no memory, no thread; None for any other."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        where = error.filename or "the output"
+        return OutputError(f"{where}: it cannot be written ({error.strerror}); make room there, then run it again")
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        lacking = "memory" if isinstance(error, MemoryError) else "thread"
+        return ResourceError(
+            f"the machine gives no {lacking} any more; raise the limit of the process or of the container (ulimit -v, "
+            "ulimit -u, memory, pids), or start fewer processes on it"
+        )
+    return None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

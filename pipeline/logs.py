@@ -1,12 +1,16 @@
 """One log style for everything that runs in a worker: the product's own lines and those of its libraries."""
 
+import contextlib
 import json
 import logging
+import queue
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from logging.handlers import QueueHandler
+from typing import Any, Final, Literal, TextIO
 
 import orjson
 
@@ -31,10 +35,19 @@ MAX_LINES: Final = 1_000
 """Number of library lines that are remembered for this."""
 
 
+LINES_WAITING: Final = 10_000
+"""Lines of the log that wait to be written, at most."""
+
+FLUSH_SECONDS: Final = 2.0
+"""How long lines that are not written yet may delay the end of the process."""
+
+WARNING: Final = {"levelno": logging.WARNING, "levelname": "WARNING"}
+
+
 def lower(record: logging.LogRecord) -> bool:
     """Turn a library's error into a warning: the library retries, and the worker reports where it cannot."""
     if record.levelno == logging.ERROR:
-        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.__dict__.update(WARNING)
     return True
 
 
@@ -139,6 +152,60 @@ class JsonFormat(logging.Formatter):
             return json.dumps(fields, default=str)
 
 
+class QueuedHandler(QueueHandler):
+    """Writes lines in a thread of its own: a log that is not read, such as a full pipe, holds up nothing else.
+
+    Lines beyond `LINES_WAITING` are dropped and counted.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._lines: queue.Queue[str | threading.Event] = queue.Queue(LINES_WAITING)
+        super().__init__(self._lines)
+        self._stream = stream
+        # Only grows, so that the thread that reads it needs no lock.
+        self._dropped = 0
+        threading.Thread(target=self._write, name="log", daemon=True).start()
+
+    def prepare(self, record: logging.LogRecord) -> str:
+        """Return the line, in the words of this moment."""
+        return self.format(record)
+
+    def enqueue(self, line: Any) -> None:
+        """Queue a line, or drop it where the queue is full."""
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self._dropped += 1
+
+    def flush(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Wait until the lines until now are written, but not for ever."""
+        written = threading.Event()
+        try:
+            self._lines.put(written, timeout=seconds)
+        except queue.Full:
+            return
+        written.wait(seconds)
+
+    def _write(self) -> None:
+        said = 0
+        while True:
+            line = self._lines.get()
+            if isinstance(line, threading.Event):
+                line.set()
+                continue
+            self._put(line)
+            if lost := self._dropped - said:
+                said += lost
+                text = f"{lost:,} lines of the log were dropped: nothing read standard error"
+                self._put(self.format(logging.makeLogRecord({"name": __name__, "msg": text} | WARNING)))
+
+    def _put(self, line: str) -> None:
+        # A standard error that is closed or on a full disk is no reason to end.
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+
 def at(topic: str, partition: int, offset: int | None = None) -> dict[str, Any]:
     """Return the `extra` fields of a line about a partition, or about an offset in it."""
     fields: dict[str, Any] = {"topic": topic, "partition": partition}
@@ -151,7 +218,7 @@ def configure(level: str, style: Literal["text", "json"] = "text") -> None:
     `level` is the lowest level of the product's own lines; ``debug`` also shows those of the libraries, and tracebacks.
     """
     debug = level == "debug"
-    handler = logging.StreamHandler(sys.stderr)
+    handler = QueuedHandler(sys.stderr)
     handler.setFormatter(JsonFormat() if style == "json" else Format(debug))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():

@@ -130,6 +130,8 @@ def test_images_are_pinned():
     }
     stages = {line.split(" AS ")[1] for line in of("FROM") if " AS " in line}
     assert {"kernels-amd64", "kernels-arm64"} <= stages, "what TARGETARCH can be"
+    first = next(at for at, (name, _) in enumerate(instructions()) if name == "FROM")
+    assert ("ARG", "TARGETARCH") in instructions()[:first], "an argument in a FROM is declared before the first one"
     assert {line.split(" ")[0] for line in of("FROM") if ":" not in line} <= stages | {"kernels-${TARGETARCH}"}
     assert all(re.search(r":v?\d+\.\d+\.\d+", image) for image in images), images
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{VERSION}", "the tests run with another one"

@@ -1,5 +1,6 @@
 """``resonance dlq``: the records that could not be used."""
 
+import os
 import re
 import time
 from collections import Counter, deque
@@ -245,9 +246,11 @@ def resume(
     """Resume partitions that a worker paused because most of their records were dead letters.
 
     They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
-    page /readyz and its log show which ones wait, and why.
+    page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
+    environment, RESONANCE_WORKER__WEB_TOKEN.
     """
-    resumed = page_client.resume(worker, partition)
+    # No option: the arguments of a process are visible to every user of the machine.
+    resumed = page_client.resume(worker, partition, os.environ.get(messages.variable("worker.web_token"), ""))
     if as_json:
         print_json({"resumed": resumed})
         return

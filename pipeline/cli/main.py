@@ -1,5 +1,6 @@
 """Entry point of the command line."""
 
+import contextlib
 import importlib
 import os
 import signal
@@ -10,8 +11,9 @@ from typing import Annotated, Any, Final
 
 import typer
 from resonance.pipeline.cli.lazily import imported_lazily
+from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named
 from resonance.pipeline.interrupts import interruptible
 from typer.core import TyperGroup
 
@@ -102,10 +104,19 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     try:
         with interruptible():
-            app(list(as_options(sys.argv[1:])))
-    except ResonanceError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+            try:
+                app(list(as_options(sys.argv[1:])))
+            finally:
+                sys.stdout.flush()
+    except (ResonanceError, OSError, MemoryError, RuntimeError) as error:
+        if (shown := error if isinstance(error, ResonanceError) else named(error)) is None:
+            raise
+        if isinstance(shown, OutputError):
+            # What waits for standard output would fail once more at the end of the process.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"error: {shown}")
+        sys.exit(shown.exit_code)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Print results to standard output, and everything else to standard error."""
 
+import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -42,11 +44,14 @@ def cell(value: object) -> str:
 
 def say(text: str) -> None:
     """Print a message that is no result."""
-    typer.echo(text, err=True)
+    # Where messages cannot be written, results still count.
+    with contextlib.suppress(OSError):
+        typer.echo(text, err=True)
 
 
 def end(code: int) -> NoReturn:
     """End the process at once: running threads of the Kafka clients have nothing left to do."""
     sys.stdout.flush()
-    sys.stderr.flush()
+    # Standard error has no buffer of its own, and a pipe that is not read would hold up a flush.
+    logging.shutdown()
     os._exit(code)

@@ -81,6 +81,11 @@ class WorkerSection(Section):
     """Address on which health and metrics are served."""
     web_port: Count = Field(default=6066, ge=1, le=65535)
     """Port of these pages; a second worker on one host needs another one."""
+    web_token: OptionalSecret = None
+    """Token that every request but those of probes must send (``Authorization: Bearer ...``); better in the environment
+    than in the file."""
+    web_open: bool = False
+    """Whether the pages may be served beyond this machine without `web_token`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious messages to log."""
     log_format: Literal["text", "json"] = "text"

@@ -15,6 +15,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
+from resonance.pipeline.machine import require_threads
 from resonance.pipeline.records import Record, TopicPartition
 
 OffsetRange = tuple[int, int]
@@ -83,6 +84,7 @@ class LogReader:
         self._cancelled = cancelled or threading.Event()
         self._refusals = Refusals(self._client)
         callbacks = {"error_cb": self._refusals.note}
+        require_threads()
         self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS, **callbacks})
 
     def __enter__(self) -> Self:
@@ -271,6 +273,8 @@ def _passing(problem: KafkaError) -> bool:
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
+        # The connection that a request waited for is closed while another replaces it.
+        KafkaError._DESTROY,
         KafkaError._WAIT_COORD,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

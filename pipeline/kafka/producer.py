@@ -13,6 +13,7 @@ from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, right_refused
+from resonance.pipeline.machine import require_threads
 from resonance.pipeline.records import Message
 
 QUEUE_SECONDS = 0.05
@@ -92,6 +93,7 @@ class Outlet:
         # failure. Each takes the interpreter's lock, also where only failures are requested.
         if reports:
             callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
+        require_threads()
         # The log is the only place where librdkafka reports every kind of connection; `log` reads it.
         self.producer = Producer({**settings, **callbacks}, logger=self)
 
@@ -114,7 +116,8 @@ class Outlet:
         if error.fatal():
             self._fatal = error
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-            _log.warning("no broker can be reached: %s", error.str())
+            # Also where an idle connection is closed; the next call of this producer tells whether brokers are away.
+            _log.debug("librdkafka: %s", error.str())
 
     def look(self) -> None:
         """Take note of what librdkafka has reported until now."""

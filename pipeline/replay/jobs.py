@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import DeliveryError, ResonanceError
+from resonance.pipeline.errors import DeliveryError, ResonanceError, named
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.replay.feeder import Feeder, frames_of
 
@@ -170,10 +170,9 @@ def _serve(pipe: Connection, settings: Settings, receiving: Connection | None) -
             pipe.send(_Finished(result, seconds))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
-    except ResonanceError as named:
-        error = named
-    except Exception:  # reported to the parent process, with its traceback
-        error = RuntimeError(traceback.format_exc())
+    except Exception as raised:  # reported to the parent process, with its traceback where no user can act on it
+        shown = raised if isinstance(raised, ResonanceError) else named(raised)
+        error = shown or RuntimeError(traceback.format_exc())
     with suppress(EOFError, OSError):
         pipe.send(error)
         # The parent process closes the pipe.

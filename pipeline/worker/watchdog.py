@@ -17,8 +17,6 @@ OVERDUE_SECONDS: Final = 10.0
 """Duration of a wait for the broker above which records do not become outputs; a commit takes some milliseconds."""
 
 LOOK_SECONDS: Final = 0.5
-LOG_SECONDS: Final = 2.0
-"""How long the last log line may delay the end of a process whose log may not be read any more."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,13 +92,6 @@ class Deadline:
 
 def _end(why: str) -> None:
     """Log why and end the process, whatever its other threads do."""
-
-    def say() -> None:
-        _log.error("the worker ends with exit code %d: %s", DeliveryError.exit_code, why)
-        logging.shutdown()
-
-    # A log that is not read holds up every line; the end must not wait for it.
-    saying = threading.Thread(target=say, daemon=True)
-    saying.start()
-    saying.join(LOG_SECONDS)
+    _log.error("the worker ends with exit code %d: %s", DeliveryError.exit_code, why)
+    logging.shutdown()
     os._exit(DeliveryError.exit_code)

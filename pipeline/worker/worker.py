@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import threading
 import time
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faust.types import TP
+from resonance.engine.cache import kernel_folder
 from resonance.pipeline import logs
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.compatibility import offset_note
@@ -18,6 +18,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
+from resonance.pipeline.errors import named as named_error
 from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.producer import producer_settings
@@ -34,7 +35,7 @@ from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.http.metrics import make_registry
-from resonance.pipeline.worker.http.pages import Pages, address
+from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import Processor
@@ -59,12 +60,11 @@ def run(settings: Settings, recovery: str = "") -> int:
     collect_rarely()
     try:
         why = asyncio.new_event_loop().run_until_complete(Worker(settings, recovery).run())
-    except ResonanceError as error:
-        _log.debug("where it came from", exc_info=True)
-        _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
-        return error.exit_code
     except Exception as error:
         _log.debug("where it came from", exc_info=True)
+        if (shown := error if isinstance(error, ResonanceError) else named_error(error)) is not None:
+            _log.error("the worker ends with exit code %d: %s", shown.exit_code, shown)
+            return shown.exit_code
         _log.critical(
             "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
             "program: RESONANCE_WORKER__LOG_LEVEL=debug shows where",
@@ -108,9 +108,12 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
         registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
-        pages = Pages(self._status, registry, self._resume)
+        worker = self._settings.worker
+        check_exposure(worker)
+        token = worker.web_token.get_secret_value() if worker.web_token else ""
+        pages = Pages(self._status, registry, self._resume, token)
         # Before anything else: a second worker on this host and port must fail before it fences the first.
-        await pages.start(self._settings.worker.web_host, self._settings.worker.web_port)
+        await pages.start(worker.web_host, worker.web_port)
         try:
             return await self._work()
         finally:
@@ -167,8 +170,10 @@ class Worker:
         deployment = check_start(settings, client, create=settings.topics.create)
         _log.info("%s", models_of(settings, deployment.partitions))
         # Half a minute, the first time: inside the group this would hold up every member.
-        where = os.environ["NUMBA_CACHE_DIR"]
-        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, where)
+        folder, reason = kernel_folder()
+        if reason:
+            _log.warning("compiled kernels are not kept in their usual folder (%s)", reason)
+        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, folder)
         self._status.enter("compiling kernels")
         with show_while_compiling(settings.engine.name):
             settings.compile_engine()

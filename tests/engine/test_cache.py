@@ -1,5 +1,6 @@
 """Where compiled kernels are kept."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ KERNELS = {
         ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
         ("modal/cells.py", {"resonance.engine.modal.batch", "resonance.engine.modal.density"}),
         *(("hcaea/tree.py", {"resonance.engine.hcaea.tree"}), ("mlca/layout.py", {"resonance.engine.mlca.batch"})),
-        *(("arithmetic.py", KERNELS), ("__init__.py", set())),
+        *(("arithmetic.py", KERNELS), ("__init__.py", set()), ("cache.py", set())),
     ],
 )
 def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):
@@ -56,6 +57,82 @@ def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_sett
     value, setting, kept = run.stdout.split()
     assert (value, setting, Path(kept).parents[1]) == ("0.0", "mine", tmp_path)
     assert list(tmp_path.rglob("*.nbi"))
+
+
+FIND = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])  # the module alone, without the engines and their kernels
+import cache
+cache.MEMORY = Path(sys.argv[1])
+LIMIT
+try:
+    print(*cache.kernel_folder(), sep="\\n")
+except OSError as error:
+    print(error.strerror)
+"""
+SMALL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
+
+
+def find(tmp_path, *, limit="", **environment):
+    """Return the folder that a new process chooses and why, and the folders that it can choose from."""
+    folders = {name: tmp_path / name for name in ("home", "temporary", "memory")}
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    given = {"XDG_CACHE_HOME": str(folders["home"]), "TMPDIR": str(folders["temporary"]), **environment}
+    code = FIND.replace("LIMIT", limit)
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(folders["memory"]), str(SOURCES)],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.splitlines(), folders
+
+
+def full(*names):
+    """Return code that replaces the check of a folder by one that finds the disks of these full."""
+    return f"""
+before = cache._why_not
+cache._why_not = lambda at: "full" if any("/" + name + "/" in str(at) for name in {names}) else before(at)
+"""
+
+
+def private(folder):
+    return str(folder / f"resonance-kernels-{os.getuid()}")
+
+
+def test_a_folder_that_takes_files_but_no_bytes_is_left_for_the_temporary_folder_and_that_for_memory(tmp_path):
+    (found, reason), at = find(tmp_path, limit=full("home"))
+    assert (found, reason) == (private(at["temporary"]), "full")
+    (found, reason), at = find(tmp_path, limit=full("home", "temporary"))
+    assert (found, reason) == (private(at["memory"]), "full; full")
+    (error,), _ = find(tmp_path, limit=full("home", "temporary", "memory"))
+    assert error.startswith("no folder takes compiled kernels (full; full; full); make 32 MB of room")
+
+
+def test_a_full_disk_still_takes_an_empty_file_and_is_noticed_all_the_same(tmp_path):
+    (error,), at = find(tmp_path, limit=SMALL)
+    assert f"{at['home']}/resonance/kernels: File too large" in error
+
+
+def test_kernels_in_a_folder_that_cannot_be_written_are_used_from_there(tmp_path):
+    kept = tmp_path / "home" / "resonance" / "kernels" / "0123" / "engine_1"
+    kept.mkdir(parents=True)
+    (kept / "fma.nbi").write_bytes(b"index")
+    (found, _), _ = find(tmp_path, limit=full("home"))
+    assert (Path(found) / "0123" / "engine_1" / "fma.nbi").read_bytes() == b"index"
+
+
+def test_a_folder_in_which_another_may_write_is_not_used(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    Path(private(tmp_path / "temporary")).mkdir(mode=0o777)
+    Path(private(tmp_path / "temporary")).chmod(0o777)
+    (found, _), at = find(tmp_path, limit=full("home"))
+    assert found != private(at["temporary"])
+    assert Path(found).parent == at["temporary"]
+    assert Path(found).stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -2,6 +2,10 @@
 
 import json
 import logging
+import re
+import subprocess
+import sys
+from subprocess import PIPE
 
 import pytest
 from aiokafka.protocol.admin import SaslAuthenticateRequest_v1
@@ -18,6 +22,12 @@ def _restored():
         logging.getLogger(name).setLevel(level)
 
 
+def written(capsys):
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    return capsys.readouterr().err
+
+
 def say(level, message, *values, error=None, **extra):
     logging.getLogger("resonance.pipeline.worker.worker").log(level, message, *values, exc_info=error, extra=extra)
 
@@ -27,7 +37,7 @@ def test_lines_of_json_carry_what_the_line_is_about(capsys):
     say(logging.INFO, "%s[%d] goes on", "in", 3, **logs.at("in", 3, 17))
     say(logging.DEBUG, "unseen")
     say(logging.WARNING, 'a "quoted"\nline', thing=object)
-    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    first, second = map(json.loads, written(capsys).splitlines())
     assert first.pop("time").endswith("Z")
     assert first == {
         "level": "info",
@@ -43,7 +53,7 @@ def test_lines_of_json_carry_what_the_line_is_about(capsys):
 def test_a_line_with_half_a_surrogate_pair_is_not_lost(capsys):
     logs.configure("info", "json")
     say(logging.INFO, "read %s", "caf\udce9.csv")
-    assert json.loads(capsys.readouterr().err)["message"] == "read caf\udce9.csv"
+    assert json.loads(written(capsys))["message"] == "read caf\udce9.csv"
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
@@ -53,17 +63,49 @@ def test_tracebacks_are_a_field_and_no_further_lines(capsys, style):
         raise ValueError("no")
     except ValueError as error:
         say(logging.ERROR, "it failed", error=error)
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = written(capsys).splitlines()
     if style == "json":
         assert json.loads(line)["traceback"].endswith("ValueError: no")
     else:
         assert line.endswith("ERROR   it failed")
 
 
+UNREAD = """
+import logging, os, sys
+from resonance.pipeline import logs
+from resonance.pipeline.cli.output import end
+logs.configure("info")
+for number in range(30_000):
+    logging.getLogger("resonance").info("line %d, of a hundred bytes or so, because a pipe holds 64 kB of them", number)
+print("went on", flush=True)
+sys.stdin.readline()
+end(5)
+"""
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_log_that_is_not_read_holds_up_nothing_and_what_was_dropped_is_counted(read):
+    with subprocess.Popen(
+        [sys.executable, "-c", UNREAD], stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, bufsize=0
+    ) as process:
+        try:
+            assert process.stdout.readline() == "went on\n"
+            if read:
+                known = 0
+                while known < 30_000:
+                    dropped = re.search(r"WARNING +([\d,]+) lines of the log were dropped", process.stderr.readline())
+                    known += int(dropped[1].replace(",", "")) if dropped else 1
+                assert known == 30_000
+            process.stdin.write("\n")
+            assert process.wait(timeout=60) == 5
+        finally:
+            process.kill()
+
+
 def test_a_librarys_errors_are_warnings(capsys):
     logs.configure("info", "json")
     logging.getLogger("aiokafka.conn").error("lost")
-    assert json.loads(capsys.readouterr().err)["level"] == "warning"
+    assert json.loads(written(capsys))["level"] == "warning"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +118,7 @@ def test_a_librarys_errors_are_warnings(capsys):
 def test_late_threads_are_reported_as_a_busy_machine(capsys, level, message, values):
     logs.configure("info", "json")
     logging.getLogger("mode.threads").log(level, message, *values)
-    said = json.loads(capsys.readouterr().err)
+    said = json.loads(written(capsys))
     assert said["level"] == "warning"
     assert said["message"].startswith("a thread of the worker had to wait for seconds: this machine has too little")
     # Without the name of Faust's service.
@@ -108,7 +150,7 @@ def test_what_logs_in_is_shown_at_no_level(capsys):
     request = SaslAuthenticateRequest_v1(b"user\0user\0plain-secret")
     logging.getLogger("aiokafka.conn").debug("Request to %s %d: %s", "kafka:9092", 3, request)
     logging.getLogger("aiokafka.client").error("SaslAuthenticationFailed: no such user")
-    shown = capsys.readouterr().err
+    shown = written(capsys)
     assert "the log-in, which no log shows" in shown
     assert "SaslAuthenticationFailed: no such user" in shown
     assert "secret" not in shown

@@ -6,13 +6,17 @@ workers of one host from using the same worker id.
 
 import asyncio
 import errno
+import hmac
+import ipaddress
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
+from resonance.pipeline.config.messages import variable
+from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH
@@ -30,24 +34,32 @@ REQUEST_BYTES = 64 * 1024
 CLOSE_SECONDS = 1.0
 """How long a request that is being answered may delay the worker's end."""
 
+PROBES: Final = ("/livez", "/readyz")
+"""Pages that are served without the token: probes of Kubernetes have none."""
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 
 
 class Pages:
     """Serves the pages of a worker.
 
-    `resume` resumes a paused partition by its name in messages, or all of them, and returns their names.
+    `resume` resumes a paused partition by its name in messages, or all of them, and returns their names. With a `token`
+    every request but those of probes must have it.
     """
 
-    def __init__(self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler) -> None:
+    def __init__(
+        self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler, token: str = ""
+    ) -> None:
         self._status = status
         self._registry = registry
         self._resume = resume
+        self._expected = f"Bearer {token}".encode() if token else b""
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Begin to serve; raise `ConfigurationError` where the port is taken or there is no such address."""
-        app = web.Application(client_max_size=REQUEST_BYTES)
+        app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[self._authorized])
         app.router.add_get("/", self._index)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
@@ -67,6 +79,15 @@ class Pages:
 
     async def _index(self, request: web.Request) -> web.Response:
         return _json({"pages": PAGES}, 200)
+
+    @web.middleware
+    async def _authorized(self, request: web.Request, handler: Answer) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").encode(errors="replace")
+        if self._expected and request.path not in PROBES and not hmac.compare_digest(given, self._expected):
+            refused = _json({"error": "this page needs the worker's token: Authorization: Bearer TOKEN"}, 401)
+            refused.headers["WWW-Authenticate"] = "Bearer"
+            return refused
+        return await handler(request)
 
     async def _livez(self, request: web.Request) -> web.Response:
         live, shown = self._status.live()
@@ -98,6 +119,21 @@ class Pages:
         if partition is not None and not resumed:
             return _json({"error": f"{partition} is not paused on this worker", "resumed": []}, 404)
         return _json({"resumed": resumed}, 200)
+
+
+def check_exposure(worker: WorkerSection) -> None:
+    """Raise `ConfigurationError` where pages without a token would be served beyond this machine."""
+    host = worker.web_host
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not (local or worker.web_token or worker.web_open):
+        raise ConfigurationError(
+            f"worker.web_host = {host}: others than this machine could read the metrics and resume partitions; set "
+            f"{variable('worker.web_token')} to a secret, worker.web_open = true where only trusted hosts reach the "
+            "port, or worker.web_host = 127.0.0.1"
+        )
 
 
 def address(host: str, port: int) -> str:

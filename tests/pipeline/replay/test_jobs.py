@@ -1,10 +1,12 @@
 """Processes that are sent frames: one of them fails, and everything ends with one message."""
 
+import errno
 import threading
 from itertools import cycle
 
 import pytest
-from resonance.pipeline.replay.jobs import run_with_frames
+from resonance.pipeline.errors import OutputError
+from resonance.pipeline.replay.jobs import run_jobs, run_with_frames
 
 from tests.pipeline.streams import settings
 
@@ -20,3 +22,13 @@ def test_the_failure_of_one_ends_all_while_they_are_fed(capfd):
     with pytest.raises(RuntimeError, match="KeyError: 1000000"):
         run_with_frames(settings(stream="partition"), [fail, fail], frames)
     assert (threading.active_count(), capfd.readouterr().err) == (before, "")
+
+
+def fill_the_disk(report):
+    """Fail as a write on a full disk does."""
+    raise OSError(errno.ENOSPC, "No space left on device", "out/assignments.jsonl")
+
+
+def test_a_full_disk_is_named_where_a_process_finds_it():
+    with pytest.raises(OutputError, match=r"out/assignments\.jsonl: it cannot be written \(No space left on device\)"):
+        run_jobs(settings(stream="partition"), [fill_the_disk, fill_the_disk], 2)

@@ -9,11 +9,12 @@ import pytest
 from faust.types import TP
 from prometheus_client import parser
 from resonance.pipeline.checkpoint.restore import RestoreProgress
+from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Histograms
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.page_client import resume
-from resonance.pipeline.worker.http.pages import Pages, address
+from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import POLL_SECONDS, WorkerStatus
 from resonance.pipeline.worker.processor import Processor
@@ -34,7 +35,7 @@ def running(**app):
     return made
 
 
-def visit(status, what):
+def visit(status, what, token=""):
     """Serve the pages of a status while `what(address)` runs in another thread; return what it returns."""
 
     async def go():
@@ -42,7 +43,7 @@ def visit(status, what):
             return [name for name in ("in[0]", "in[1]") if partition in (None, name)]
 
         registry = make_registry(lambda: samples(status, "caea"), durations(Histograms()))
-        pages, port = Pages(status, registry, let_go), free_port()
+        pages, port = Pages(status, registry, let_go, token), free_port()
         await pages.start("127.0.0.1", port)
         try:
             return await asyncio.to_thread(what, f"http://127.0.0.1:{port}")
@@ -225,3 +226,41 @@ def test_the_command_says_why_nothing_goes_on():
     for wrong in ("127.0.0.1:6066", "ftp://127.0.0.1", "http://127.0.0.1:port", "http://127.0.0.1:1/readyz"):
         with pytest.raises(ConfigurationError, match="http://HOST:PORT"):
             resume(wrong)
+
+
+SECRET = "correct-horse"  # noqa: S105 - the token of the tests
+
+
+@pytest.mark.parametrize(("given", "code"), [(None, 401), ("Bearer wrong", 401), (f"Bearer {SECRET}", 200)])
+def test_with_a_token_only_probes_are_answered_without_it(given, code):
+    def ask(address):
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=5)
+        found = {}
+        for path in ("/livez", "/readyz", "/metrics"):
+            connection.request("GET", path, headers={"Authorization": given} if given else {})
+            answer = connection.getresponse()
+            found[path] = answer.status
+            assert SECRET.encode() not in answer.read()
+        return found
+
+    assert visit(running(), ask, SECRET) == {"/livez": 200, "/readyz": 200, "/metrics": code}
+
+
+def test_the_command_that_resumes_sends_the_token_of_the_environment(monkeypatch):
+    status = running()
+    with pytest.raises(WorkerPageError, match=r"wants its token .*RESONANCE_WORKER__WEB_TOKEN"):
+        visit(status, resume, SECRET)
+    assert visit(status, lambda worker: resume(worker, "in[0]", SECRET), SECRET) == ["in[0]"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "worker-1", "192.0.2.1"])  # noqa: S104 - not bound
+def test_pages_without_a_token_are_not_served_beyond_this_machine_unawares(host):
+    with pytest.raises(ConfigurationError, match=r"worker.web_host = .*RESONANCE_WORKER__WEB_TOKEN.*web_open"):
+        check_exposure(WorkerSection(web_host=host))
+    check_exposure(WorkerSection(web_host=host, web_token=SECRET))
+    check_exposure(WorkerSection(web_host=host, web_open=True))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_pages_for_this_machine_need_no_token(host):
+    check_exposure(WorkerSection(web_host=host))
