@@ -42,7 +42,7 @@ class Diary:
     def settle(self):
         self.lines.append(("settle",))
 
-    def commit(self, offsets):
+    def commit(self, offsets, notes):
         self.committing.set()
         assert self.gate.wait(5)
         if self.failure:
