@@ -5,6 +5,7 @@ from typing import Final
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.checkpoint.compatibility import check_log, check_owner, check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.restore import SETTLE_SECONDS
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
@@ -20,7 +21,8 @@ def newest_records(reader: LogReader, source: DeploymentContext) -> dict[TopicPa
         for number in range(source.deployment.state_partitions)
         if reader.has((source.snapshots, number))
     }
-    bounds = reader.bounds(list(wanted))
+    # A reset or another recovery may have ended a moment ago.
+    bounds = reader.settled_bounds(list(wanted), SETTLE_SECONDS)
     ends = {place: end for place, (first, end) in bounds.items() if first < end}
     values: dict[TopicPartition, bytes | None] = {}
     tail = TAIL

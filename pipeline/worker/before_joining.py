@@ -24,22 +24,21 @@ def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery
     """Check logs, settings and outputs against the newest snapshots; nothing is changed.
 
     A recovery compares logs and settings itself, and only a reset gives up outputs. Raises MismatchError where they do
-    not belong together; a topic that is missing is left to the check of the topics.
+    not belong together; a topic or a right that is missing is left to the check of the topics.
     """
     if recovery == mismatches.RESET:
         return
     cluster = ClusterAdmin(client, settings.broker.answer_timeout)
     topics = Topics.of(settings)
+    if cluster.embedded:
+        return
     try:
-        deployment = read_deployment(cluster, topics)
+        source = DeploymentContext.of(settings, client, read_deployment(cluster, topics))
+        with LogReader(client, source.group, source.patience) as reader:
+            records = newest_records(reader, source)
     except BrokerError as error:
         _log.debug("nothing is compared with snapshots yet: %s", error)
         return
-    if deployment.embedded:
-        return
-    source = DeploymentContext.of(settings, client, deployment)
-    with LogReader(client, source.group, source.patience) as reader:
-        records = newest_records(reader, source)
     if not recovery:
         check_newest(source, records)
     if any(record.position > 0 for record in records.values()):

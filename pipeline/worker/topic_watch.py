@@ -70,7 +70,12 @@ class TopicWatch:
         def describe() -> Mapping[str, FoundTopic]:
             if not made:
                 made.append(ClusterAdmin(known.client, ANSWER_SECONDS))
-            return made[0].find(topics)
+            try:
+                return made[0].find(topics)
+            except BrokerError:
+                # The client may stay with a broker that is away; a new connection finds another one.
+                made.clear()
+                raise
 
         return cls(describe, lambda found: check_topics(source(), found), failed)
 
@@ -119,7 +124,7 @@ class TopicWatch:
         return self._covered >= (self._clock() - FRESH_SECONDS if since is None else since)
 
     def _run(self) -> None:
-        while not self._ended.wait(INTERVAL) and self.look() is None:
+        while self.look() is None and not self._ended.wait(INTERVAL):
             pass
 
     def _difference(self) -> ResonanceError | None:

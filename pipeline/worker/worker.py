@@ -185,6 +185,7 @@ class Worker:
             with contextlib.suppress(RestoreCancelledError):
                 changed = recover(self._recovery, settings, self._source, self._cancelled)
                 _log.info("%s changed %d partitions", self._recovery, changed)
+                check_before_joining(settings, client, "")
         self._status.enter("joining")
         return deployment
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -185,3 +186,17 @@ def test_the_embedded_broker_is_not_watched():
     watched = TopicWatch.of(lambda: embedded, pytest.fail)
     assert watched.look() is None
     watched.wait(0.0)
+
+
+def test_a_broker_that_gives_no_answer_is_not_the_one_that_is_requested_next(monkeypatch):
+    answers, connections = [found(), BrokerError("no answer"), found()], []
+
+    def connect(*_):
+        connections.append(SimpleNamespace(find=lambda _: Broker(answers.pop(0))()))
+        return connections[-1]
+
+    monkeypatch.setattr(topic_watch, "ClusterAdmin", connect)
+    watched = TopicWatch.of(lambda: SOURCE, pytest.fail)
+    for expected in (1, 1, 2):
+        assert watched.look() is None
+        assert len(connections) == expected
