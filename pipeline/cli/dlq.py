@@ -15,6 +15,7 @@ from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config import messages
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.dead_letters import records as dead_letters
 from resonance.pipeline.dead_letters import replay as work

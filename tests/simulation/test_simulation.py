@@ -44,7 +44,9 @@ def keep_doubtful_producers(patch):
 
 def commit_unfenced(patch):
     """Send offsets that name no generation of the group."""
-    patch.setattr(exactly_once, "group_metadata", lambda group, *_: b"CGMDv2:\xff\xff\xff\xff%s\0\0\0\1" % group.encode())
+    patch.setattr(
+        exactly_once, "group_metadata", lambda group, *_: b"CGMDv2:\xff\xff\xff\xff%s\0\0\0\1" % group.encode()
+    )
 
 
 def write_snapshots_beside_the_transaction(patch):

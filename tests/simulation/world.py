@@ -64,7 +64,9 @@ class Plan:
             "delivery__commit_interval": random.choice((0.05, 0.1, 0.5)),
             "snapshots__records": random.choice((5, 15, 40)),
         }
-        return cls(seed, mode, random.randrange(checks.LAYOUTS), Weather(FAULT_SECONDS, fates, kinds, hang), timeout, changed)
+        return cls(
+            seed, mode, random.randrange(checks.LAYOUTS), Weather(FAULT_SECONDS, fates, kinds, hang), timeout, changed
+        )
 
 
 class SimulatedWorker(worker.Worker):
