@@ -102,7 +102,7 @@ def test_one_stream_begins_its_next_version(deployment, reset, capsys):
     deployment.work(300)
     others = deployment.task(*AT)
     others.process([record for record in deployment.logs[AT] if record.offset < 300])
-    present = {cluster["id"] for cluster in others.clusters("p0:a")}
+    present = {cluster["id"] for cluster in others.models.clusters("p0:a")}
     assert reset("--stream", "p0:a", "--yes") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[3].split() == ["features[0]", "300", "300"]

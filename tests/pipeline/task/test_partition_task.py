@@ -332,7 +332,7 @@ def test_the_first_usable_record_decides_the_dimension(caplog):
     clean = [record for i, record in enumerate(log) if i not in (0, 1, 2, 4, 9)]
     alone = task(array_settings(input__dimension=3))
     assert run(alone, clean).assignments == outputs.assignments
-    assert alone._streams.get(None).engine.state() == worker.models.get(None).engine.state()
+    assert alone.models.get(None).engine.state() == worker.models.get(None).engine.state()
     event = next(e for e in payloads(outputs.cluster_events) if e["after"])
     assert list(event["after"][0]["centre"]) == ["f0", "f1", "f2"]
 
