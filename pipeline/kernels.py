@@ -16,6 +16,7 @@ from typing import Final
 
 import numba
 from resonance.engine import ENGINES, PARTS, alerts
+from resonance.engine.drift import DriftWatch
 from resonance.engine.prepare import Preparation
 from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.errors import ConfigurationError
@@ -54,7 +55,9 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
         # Spawn, because a fork would not survive numba's state in this process. Leaving the pool ends its processes.
         context = multiprocessing.get_context("spawn")
         with context.Pool(min(cores(), len(families)), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-            for names in pool.imap_unordered(_compile, families):
+            compiled = pool.imap_unordered(_compile, families)
+            DriftWatch.compile()
+            for names in compiled:
                 for name in names:
                     report(name)
     if not any(folder.rglob("*.nbi")):

@@ -12,8 +12,6 @@ from numba import njit
 from resonance.engine import Modal
 from resonance.engine.arithmetic import exp_minus, fma, log
 
-INFINITE = float("inf")
-
 
 @njit
 def fused(a, b, c):

@@ -123,7 +123,7 @@ def test_a_comparison_counts_what_is_missing_different_and_too_much():
     assert "1 missing, 1 different, 1 too many" in screen.getvalue()
 
 
-def test_a_story_folds_events_and_tells_them(tmp_path):
+def test_a_story_folds_events_and_tells_them():
     now = [0.0]
     story = Story(Telemetry(100), clock=lambda: now[0])
     story.event(0, orjson.dumps(event("emerged", "p0/1/0", 10)))

@@ -7,6 +7,7 @@ import threading
 import pytest
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.cache import prepare_cache
+from resonance.engine.drift import DriftWatch
 from resonance.pipeline import kernels
 
 from tests.pipeline.commands import run as run_command
@@ -20,17 +21,20 @@ def run(monkeypatch, capsys):
     return run
 
 
-def test_the_folder_is_the_result_and_everything_else_a_message(run):
+def test_the_folder_is_the_result_and_everything_else_a_message(run, monkeypatch):
+    watches = []
+    monkeypatch.setattr(DriftWatch, "compile", lambda: watches.append("compiled"))
     code, out, messages = run()
-    assert (code, out) == (0, f"{prepare_cache()}\n")
+    assert (code, out, watches) == (0, f"{prepare_cache()}\n", ["compiled"])
     assert sorted(messages.splitlines()) == sorted(f"kernels of {name}" for name in (*ENGINES, *PARTS))
 
 
 def test_for_machines(run, monkeypatch):
     monkeypatch.setattr("numba.config.CPU_NAME", "generic")
+    monkeypatch.setattr(kernels, "ENGINES", {"fuzzy_art": ENGINES["fuzzy_art"]})
     code, out, _ = run("--json")
     assert code == 0
-    assert json.loads(out) == {"folder": str(prepare_cache()), "engines": [*ENGINES, *PARTS], "cpu": "generic"}
+    assert json.loads(out) == {"folder": str(prepare_cache()), "engines": ["fuzzy_art", *PARTS], "cpu": "generic"}
 
 
 def test_a_folder_that_cannot_be_written_is_said(run, monkeypatch, tmp_path):

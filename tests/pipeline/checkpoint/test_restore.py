@@ -325,7 +325,7 @@ def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log,
     assert restore_partitions(now, [AT], ToyTask)[AT].start == 36
 
 
-def test_tasks_know_what_the_topics_of_events_and_clusters_take(log):
+def test_tasks_know_what_the_topics_of_events_and_clusters_take():
     both = {"resonance.cluster-events": 6_000_000, "resonance.clusters": 5_000_000}
     deployment = Deployment(4, {"in": "id-1"}, both)
     given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})

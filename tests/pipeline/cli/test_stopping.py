@@ -46,7 +46,7 @@ def interrupt(*_, **__):
         ("compile", "kernels.compile_all", "stopped; what is compiled so far is kept"),
     ],
 )
-def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, tmp_path, command, where, said):
+def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, said):
     # What comes before the place where it is stopped needs no broker here.
     names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
     source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0, counts={}), task_context=None)

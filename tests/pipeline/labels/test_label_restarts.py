@@ -88,7 +88,7 @@ def test_what_is_written_again_is_learned_once_and_the_routes_alone_say_the_same
         ]
 
 
-def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
+def test_verify_finds_both_hops_identical(broken, tmp_path):
     verdict = verify.verify(broken.given, Span())
     assert verdict.identical, verdict.differences()
     assert {part.topic for part in verdict.parts} == {TOPIC, LABELS, ROUTES}
@@ -103,7 +103,7 @@ def test_verify_finds_both_hops_identical(broken, monkeypatch, tmp_path):
     assert len(drifts) == sum(len(broken.logs["resonance.drift-events", p]) for p in range(3))
 
 
-def test_a_lost_dead_letter_about_labels_that_had_waited_is_found(broken, monkeypatch):
+def test_a_lost_dead_letter_about_labels_that_had_waited_is_found(broken):
     lost = next(record for record in dead_letters(broken) if "decided_by" in errors(record))
     log = broken.logs["resonance.dead-letters", lost.partition]
     log[:] = [record for record in log if record is not lost]

@@ -304,7 +304,7 @@ def test_what_does_not_go_together_is_refused_by_name(changes, message):
         Settings.of({**values, **{name.replace("__", "."): value for name, value in changes.items()}})
 
 
-def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_reported(logs):
+def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_reported():
     def event(cluster, offset, **subtree):
         cause = {"source": {"offset": offset}}
         text = {"kind": "emerged", "stream": "p0", "cluster": cluster, "cause": cause, "time": f"at {offset}"}

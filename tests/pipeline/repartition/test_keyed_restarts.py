@@ -181,7 +181,7 @@ def compared(keyed, local):
     assert any("." in cluster.rpartition("/")[2] for cluster in ended), "those of the subtrees are listed, too"
 
 
-def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(monkeypatch, deployment):
+def test_where_the_old_subtrees_cannot_be_rebuilt_what_is_on_its_way_is_answered_by_the_roots(deployment):
     deployment.turn(0.4, everything=True)
     deployment.turn(0.5)
     at = (ROUTES, 0)

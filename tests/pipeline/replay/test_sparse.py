@@ -98,7 +98,7 @@ def test_inspection_of_clusters_with_features_of_their_own(engine, deployment, m
     assert " ± " in out or dense
 
 
-def test_a_new_version_has_a_dictionary_of_its_own(deployment, monkeypatch):
+def test_a_new_version_has_a_dictionary_of_its_own(deployment):
     before = dictionaries(deployment)
     deployment.take_settings(
         sparse_settings(stream="key", input__id_path="id", prepare__scale="given", prepare__ranges={"*": [0, 2]})

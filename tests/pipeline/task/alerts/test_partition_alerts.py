@@ -19,7 +19,6 @@ from resonance.schemas import load_schema
 
 from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, restored, run, settings, states, task, value_of
 
-BROKEN = b"d3"
 CAREFUL: dict[str, Any] = {"engine__landmarks": None, "engine__memory": None, "engine__expire_records": None}
 """The engine's own defaults in place of `FORGETFUL`."""
 
