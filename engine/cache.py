@@ -99,7 +99,7 @@ def prepare_cache() -> Path:
         return Path(given)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "resonance" / "kernels"
     if not _is_writable(home):
-        # Only this user may write there: whoever can write a cache file can run code in this process.
+        # Only this user may write there: one who can write a cache file can run code in this process.
         home = Path(tempfile.gettempdir()) / f"resonance-kernels-{os.getuid()}"
         home.mkdir(mode=0o700, exist_ok=True)
         if home.stat().st_uid != os.getuid():
