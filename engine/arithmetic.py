@@ -13,18 +13,29 @@ from numba.extending import intrinsic
 from resonance.engine.cache import folder_name, prepare_cache
 
 
+def _by_type(kind: Any) -> Any:
+    """Return the type of an argument, of a constant that of its value."""
+    return kind.from_types(tuple(map(_by_type, kind))) if type(kind) is types.Tuple else types.unliteral(kind)
+
+
 def _kept(**options: Any) -> Any:
     """Return numba's decorator for functions whose machine code is kept in the folder of their module."""
-    compiled = njit(cache=True, nogil=True, error_model="numpy", **options)
+    compiled = njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
 
     def decorate(function: Any) -> Any:
         # numba reads the setting when it takes the function, and never again for it.
         outer, inside = config.CACHE_DIR, function.__module__.startswith("resonance.engine.")
         config.CACHE_DIR = str(prepare_cache() / folder_name(function.__module__)) if inside else outer
         try:
-            return compiled(function)
+            kernel = compiled(function)
         finally:
             config.CACHE_DIR = outer
+        # Kernels that call it with constants get the same machine code as those that do not: half a second less each.
+        template = kernel.get_call_template
+        kernel.get_call_template = lambda args, named: template(
+            tuple(map(_by_type, args)), {name: _by_type(kind) for name, kind in named.items()}
+        )
+        return kernel
 
     return decorate
 

@@ -234,7 +234,7 @@ class Engine(Parametrised, abc.ABC):
     revision: ClassVar[int]
     """Raised with every change that alters bits; part of a state's header."""
     unit_interval: ClassVar[bool] = False
-    """Defined on [0, 1] alone: a value outside it is a `RecordError`, so whoever prepares records clips them."""
+    """Defined on [0, 1] alone: a value outside it is a `RecordError`, so the preparation of records clips them."""
     projects: ClassVar[bool] = True
     """Records of many features are projected on a few principal axes for it, where the user says nothing else."""
 

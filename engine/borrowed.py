@@ -1,4 +1,4 @@
-"""Views of arrays that somebody else keeps alive, for kernels that cannot afford to count references.
+"""Views of arrays that their callers keep alive, for kernels that cannot afford to count references.
 
 numba counts a reference with an atomic instruction wherever an array, or a slice of one, gets a name. In steps of
 half a microsecond that is a fifth of the time. A borrowed array has no owner to count for, so the owner must outlive

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numba import types
 from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import Cluster, Event, EventKind, FloatArray, Reason
@@ -22,6 +23,29 @@ E_RECORD, E_KIND, E_LEVEL, E_NUMBER, E_CLUSTER, E_OTHER = 0, 1, 2, 3, 4, 5
 E_CRITERION, E_VALUE, E_THRESHOLD, E_FURTHER, E_BEFORE, E_AFTER = 6, 7, 8, 9, 12, 13
 E_HEAD = 14
 SHAPE_HEAD = 3
+
+_ROW = types.float64[::1]
+
+
+# Kernels, as numba compiles its own functions for lists anew in every process.
+@jit
+def new_log():
+    """Return an empty list of rows, each an array of floats."""
+    return List.empty_list(_ROW)
+
+
+@jit
+def drained(log):
+    """Return the rows of a log one behind the other, and the length of each; empty it."""
+    lengths = np.empty(len(log), dtype=np.int64)
+    for i in range(len(log)):
+        lengths[i] = len(log[i])
+    rows, at = np.empty(lengths.sum()), 0
+    for row in log:
+        rows[at : at + len(row)] = row
+        at += len(row)
+    log.clear()
+    return rows, lengths
 
 
 @jit
@@ -116,9 +140,8 @@ def events_from(
     describe : callable, optional
         Gives the cluster that a row describes, of a model with a path, where rows are not those of `cluster_of`.
     """
-    if not len(log):
+    rows, lengths = drained(log)
+    if not len(lengths):
         return []
     cluster = describe or (lambda row, path: cluster_of(row, path, d))
-    events = [_event_of(row, cluster, criteria, further or {}) for row in log]
-    log.clear()
-    return events
+    return [_event_of(row, cluster, criteria, further or {}) for row in np.split(rows, np.cumsum(lengths)[:-1])]

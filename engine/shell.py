@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import types
-from numba.typed import List
 from numpy.typing import NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, Event, FloatArray, IntArray, Prediction, Step, check_batch
 from resonance.engine.classes import record_labels
 from resonance.engine.errors import EngineError, StateError
-from resonance.engine.events import cluster_of, events_from
+from resonance.engine.events import cluster_of, events_from, new_log
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.state import pack, unpack
 
@@ -45,15 +43,15 @@ class FlatEngine(Engine):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._log = List.empty_list(types.float64[::1])
+        self._log = new_log()
 
     @abc.abstractmethod
     def _begin(self, dimension: int) -> None:
         """Make an empty model for records of `dimension` features, and set `dimension`."""
 
     @abc.abstractmethod
-    def _learn(self, batch: Any, labels: Any, step: Step, told: bool) -> NDArray[Any]:
-        """Learn a batch, fill the arrays of `step`, append events to the log; with `told` return what `trace` tells."""
+    def _learn(self, batch: Any, labels: Any, step: Step, detailed: bool) -> NDArray[Any]:
+        """Learn a batch, fill the arrays of `step`, append events to the log; return the second result of `trace`."""
 
     @abc.abstractmethod
     def _predict(self, batch: Any, answer: Prediction) -> None:
@@ -114,10 +112,10 @@ class FlatEngine(Engine):
     def learn(self, X: Any, labels: Any = None) -> Step:  # noqa: D102
         return self.trace(X, labels)[0]
 
-    def trace(self, X: Any, labels: Any = None, told: bool = False) -> tuple[Step, NDArray[Any]]:
-        """Learn like `learn`, and with `told` also return what the steps decided by, for tests and for the curious.
+    def trace(self, X: Any, labels: Any = None, detailed: bool = False) -> tuple[Step, NDArray[Any]]:
+        """Learn like `learn`, and with `detailed` also return what the steps decided by, for tests and for the curious.
 
-        The page of each engine in the documentation has its columns; without `told` there are no rows.
+        The page of each engine in the documentation has its columns; without `detailed` there are no rows.
         """
         batch = self._checked(X, self.most_features)
         marks, step = record_labels(labels, len(batch)), no_answers(len(batch))
@@ -125,7 +123,7 @@ class FlatEngine(Engine):
             return step, np.empty((0, 0))
         if not self._begun:
             self._begin_with(batch)
-        rows = self._learn(batch, marks, step, told)
+        rows = self._learn(batch, marks, step, detailed)
         step.events.extend(self._events())
         return step, rows
 

@@ -27,7 +27,7 @@ class SparseBatch:
     data : ndarray of float64, shape (entries,)
         Values.
     dimension : int or None
-        Features that every record has, as in a dense batch. None: records are open, and a feature that nobody has
+        Features that every record has, as in a dense batch. None: records are open, and a feature that none has
         seen yet may come at any time; all records before it had it at zero.
     """
 

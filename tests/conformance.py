@@ -64,7 +64,7 @@ def check_caea(path):
     X, y = dataset(path.parent, v)
     classes = int(v["n_classes"])
     model = CAEA.make({**PAPER, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
-    step, traced = model.trace(X, y, told=True)
+    step, traced = model.trace(X, y, detailed=True)
     equal("step_id", step.path[:, 0], v["step_id"])
     equal("step_case", traced[:, 1].astype(int), v["step_case"])
     equal("step_second", traced[:, 4].astype(int), v["step_second"])
@@ -212,7 +212,7 @@ def check_mlca(path):
     X, Y = data["X"][v["order"]], data["Y"][v["order"]]
     given = {"vigilance": float(v["min_cim"]), "lambda": int(v["lam"]), "k": int(v["ref_node"])}
     model = MLCA.make({**given, "smoothing": float(v["smooth"]), "warmup": "buffer"})
-    _, traced = model.trace(X[:n], [np.flatnonzero(row).tolist() for row in Y[:n]], told=True)
+    _, traced = model.trace(X[:n], [np.flatnonzero(row).tolist() for row in Y[:n]], detailed=True)
     column = [model.labels.index(label) for label in range(Y.shape[1])]
     neighbours = T_HEAD + given["k"]
     for name, at in (("winner", 0), ("case", 2), ("nodes", 6), ("neighbors", 7)):
@@ -249,7 +249,7 @@ def check_ildn(path):
     params = json.loads(str(v["params"]))
     given = {name: params[name] for name in ("sigma", "q", "rho", "k")}
     model = ILDN.make({**given, "lambda": params["lam"], "radius": params["h"], **ILDN.presets["paper"]})
-    step, story = model.trace(v["X"], told=True)
+    step, story = model.trace(v["X"], detailed=True)
     story[:, 0] += 1
     equal("events", story, v["events"])
     removed = {(t, a) for t, code, a, _, _ in story if code == 2}
@@ -315,7 +315,7 @@ def check_evq(path):
         given |= {"low": 0.0, "high": 1.0}
     X = X[v["order"]]
     model = EVQ.make(given)
-    step, counted = model.trace(X, told=True)
+    step, counted = model.trace(X, detailed=True)
     equal("step_id", step.path[:, 0], v["step_id"])
     equal("step_clusters", counted, v["step_clusters"])
     equal("events", _evq_events(step.events, len(X)), v["events"])

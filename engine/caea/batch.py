@@ -6,7 +6,7 @@ from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, at_labels, mean_sigma, remove_nodes, with_room
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import ANSWER, FOUNDED, SCORE, TOLD, fade_hits, learn_one, nodes_to_remove, renew
+from resonance.engine.caea.step import ANSWER, DETAILS, FOUNDED, SCORE, fade_hits, learn_one, nodes_to_remove, renew
 from resonance.engine.classes import majority_label
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 
@@ -24,31 +24,25 @@ def longest_idle(integers):
 
 @jit
 def scratch_for(rules):
-    """Return what a step needs beside a model: sums, squares, positions that go, work and what it tells."""
+    """Return what a step needs beside a model: sums, squares, positions that go, work and what it reports."""
     room = (rules.max_nodes + 16) // 8 * 8
     return (
         np.empty(room),
         np.empty(room, dtype=np.int64),
         np.empty(room, dtype=np.int64),
         np.empty(2 * rules.d),
-        np.empty(TOLD),
+        np.empty(DETAILS),
     )
 
 
 @jit
-def learn_batch(floats, integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told):
-    """Learn a batch; return the blocks, which may have grown. `told` has a row for each record, or none at all."""
-    scratch = scratch_for(rules)
-    return _learn_batch(
-        floats, integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told, scratch
-    )  # fmt: skip
-
-
-@jit
-def _learn_batch(
-    own_floats, own_integers, rules, factors, X, labels, path, log, cluster, score, novel, node, told, scratch
+def learn_batch(
+    own_floats, own_integers, rules, factors, X, labels, path, log, scratch, cluster, score, novel, node, details
 ):
-    """Do so with room for the steps that the caller keeps."""
+    """Learn a batch; return the blocks, which may have grown.
+
+    `scratch` is from `scratch_for`; `details` has a row for each record, or none at all.
+    """
     d, records = rules.d, borrow(X)
     sums, squares, gone, work, row = scratch
     sums, squares, gone, work, row = borrow(sums), borrow(squares), borrow(gone), borrow(work), borrow(row)
@@ -75,9 +69,9 @@ def _learn_batch(
             renew(floats, integers, rules, factors, sums, squares, work)
             fade_hits(integers, rules)
             read_clusters(floats, integers, rules, path, t, log)
-        if len(told) > 0:
-            told[t, :TOLD] = row
-            told[t, TOLD] = integers[block.K]
+        if len(details) > 0:
+            details[t, :DETAILS] = row
+            details[t, DETAILS] = integers[block.K]
     return own_floats, own_integers
 
 

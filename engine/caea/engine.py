@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray, Prediction, Step
 from resonance.engine.caea import block
-from resonance.engine.caea.batch import learn_batch, predict_batch
+from resonance.engine.caea.batch import learn_batch, predict_batch, scratch_for
 from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, at_link, new_block, resized
 from resonance.engine.caea.faults import FITS, REST, check_fault, checked_arrays, model_fault
 from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
-from resonance.engine.caea.step import TOLD
+from resonance.engine.caea.step import DETAILS
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import NO_PATH
@@ -127,10 +127,11 @@ class CAEA(FlatEngine):
         self.dimension = dimension
         self._rules = rules_from(self._given, dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
+        self._scratch = scratch_for(self._rules)
         self._floats, self._integers = new_block(dimension, self._rules.h, block.SMALLEST, block.FEWEST_LINKS, 0)
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
-        """Learn a batch; with `told` return what each step decided by.
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
+        """Learn a batch; with `detailed` return what each step decided by.
 
         Returns
         -------
@@ -138,13 +139,13 @@ class CAEA(FlatEngine):
             Columns: founded, case (1 new node, 2 first winner, 3 both), CIM of the first and second winner, id of
             the second, threshold, bandwidth, answer, score, position of the second winner, nodes afterwards.
         """
-        rows = np.empty((len(batch) if told else 0, TOLD + 1))
+        rows = np.empty((len(batch) if detailed else 0, DETAILS + 1))
         classes = int(labels.max()) + 1
         if classes > self._integers[block.LABELS]:
             self._floats, self._integers = with_classes(
                 self._floats, self._integers, self.dimension, self._rules.h, classes
             )
-        fixed = self._rules, self._factors, batch, labels, NO_PATH.copy(), self._log
+        fixed = self._rules, self._factors, batch, labels, NO_PATH.copy(), self._log, self._scratch
         self._floats, self._integers = learn_batch(
             self._floats, self._integers, *fixed, *filled_by_kernels(step), rows
         )  # fmt: skip

@@ -43,7 +43,7 @@ def packed_model(floats, integers, d, h):
     for i in range(k):
         row = at_link(i, block.OTHER, capacity, links)
         # By the other node: the order in which links came is no part of the model.
-        for a in row + np.argsort(integers[row : row + integers[linked + i]]):
+        for a in row + np.argsort(integers[row : row + integers[linked + i]], kind="mergesort"):
             if integers[a] < i:
                 out[at], out[at + 1] = i, integers[a]
                 out[at + 2], out[at + 3] = integers[a + links], integers[a + 2 * links]

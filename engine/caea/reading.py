@@ -91,7 +91,7 @@ def stored_shapes(floats, integers, rules):
 def _store(floats, integers, rules, shapes, made):
     """Write the clusters of this reading into the block, by id."""
     capacity, d = integers[block.CAPACITY], rules.d
-    order = np.argsort(shapes[:, 0])
+    order = np.argsort(shapes[:, 0].copy(), kind="mergesort")
     for c in range(len(shapes)):
         row = shapes[order[c]]
         for field in (block.CLUSTER_ID, block.CLUSTER_SIZE, block.CLUSTER_NODES):
@@ -100,6 +100,28 @@ def _store(floats, integers, rules, shapes, made):
         at = at_shape(d, rules.h, capacity, c)
         floats[at : at + 2 * d] = row[SHAPE_HEAD:]
     integers[block.CLUSTERS] = len(shapes)
+
+
+@jit
+def _places(integers, old_ids, place, weight):
+    """Write for each node the place of its present cluster, -1 for none, and its records."""
+    capacity = integers[block.CAPACITY]
+    clusters, counts = at_field(block.CLUSTER, capacity), at_field(block.COUNT, capacity)
+    for node in range(integers[block.K]):
+        weight[node] = integers[counts + node]
+        cluster = integers[clusters + node]
+        place[node] = np.searchsorted(old_ids, cluster) if cluster >= 0 else -1
+
+
+@jit
+def _name(integers, owner, old_ids, old_made, ids, made):
+    """Write id and record of emergence of each group: those of the cluster that goes on in it, or new ones."""
+    for g in range(len(owner)):
+        if owner[g] >= 0:
+            ids[g], made[g] = old_ids[owner[g]], old_made[owner[g]]
+        else:
+            ids[g], made[g] = integers[block.NEXT_CLUSTER], integers[block.N]
+            integers[block.NEXT_CLUSTER] += 1
 
 
 @jit
@@ -127,26 +149,14 @@ def read_clusters(floats, integers, rules, path, record, log):
     if groups == 0 and old == 0:
         return
 
-    node_cluster = at_field(block.CLUSTER, capacity)
-    counts = at_field(block.COUNT, capacity)
     at_ids, at_made = at_cluster(block.CLUSTER_ID, capacity), at_cluster(block.CLUSTER_MADE, capacity)
     old_ids, old_made = integers[at_ids : at_ids + old].copy(), integers[at_made : at_made + old].copy()
-    place, weight = np.full(k, -1, dtype=np.int64), np.empty(k)
-    for node in range(k):
-        weight[node] = integers[counts + node]
-        cluster = integers[node_cluster + node]
-        if cluster >= 0:
-            place[node] = np.searchsorted(old_ids, cluster)
+    place, weight = np.empty(k, dtype=np.int64), np.empty(k)
+    _places(integers, old_ids, place, weight)
     lineage = find_heirs(place, group, weight, old, groups)
     heir, origin, owner = lineage
-    ids, made = np.empty(groups, dtype=np.int64), np.full(groups, integers[block.N], dtype=np.int64)
-    for g in range(groups):
-        if owner[g] >= 0:
-            ids[g], made[g] = old_ids[owner[g]], old_made[owner[g]]
-        else:
-            ids[g] = integers[block.NEXT_CLUSTER]
-            integers[block.NEXT_CLUSTER] += 1
-
+    ids, made = np.empty((2, groups), dtype=np.int64)
+    _name(integers, owner, old_ids, old_made, ids, made)
     shapes = _describe(floats, integers, rules.d, group, groups, ids)
     if has_changed(heir, owner):
         lost, new = np.empty((old, 3)), np.empty((groups, 4))
@@ -170,6 +180,7 @@ def read_clusters(floats, integers, rules, path, record, log):
         past = stored_shapes(floats, integers, rules)
         own = path[: integers[block.LEVEL]]
         emit_changes(integers, block.EVENTS, own, record, lineage, past, shapes, lost, new, log)
+    node_cluster = at_field(block.CLUSTER, capacity)
     for node in range(k):
         integers[node_cluster + node] = ids[group[node]] if group[node] >= 0 else -1
     _store(floats, integers, rules, shapes, made)

@@ -12,7 +12,7 @@ from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, at_link, at_ring, at_sigma, at_threshold, at_weight
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 
-# What a step tells beside the node, in a row of floats.
+# What a step reports beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
 CASE = 1  # 1 new node, 2 first winner only, 3 both winners
 V1 = 2
@@ -23,7 +23,7 @@ SIGMA = 6
 ANSWER = 7  # cluster before learning, -1 for none
 SCORE = 8
 SECOND_AT = 9  # its position
-TOLD = 10
+DETAILS = 10
 
 CLOSE = 0.36
 """Squared share of a node's threshold within which a record is close to it."""
@@ -185,10 +185,25 @@ def _count_hits(floats, integers, d, squares):
 
 
 @inline
-def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, told):
+def _answer(integers, k, k1, best, squares, details):
+    """Note cluster and score of the nearest node that has a cluster; `k1` is the nearest of all."""
+    clusters = at_field(block.CLUSTER, integers[block.CAPACITY])
+    near, near_bits = k1, best
+    if integers[clusters + k1] < 0:
+        near, near_bits = 0, FAR
+        for j in range(k):
+            if integers[clusters + j] >= 0 and squares[j] < near_bits:
+                near, near_bits = j, squares[j]
+    if near_bits < FAR:
+        details[ANSWER] = integers[clusters + near]
+        details[SCORE] = 1.0 - cim(near_bits)
+
+
+@inline
+def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, details):
     """Learn `x` and answer for it; the block has room for one more node and link. Return the position of its node.
 
-    Deletion and reading come after. The clock is written to the winner, for evictions; `told` gets what else is known.
+    Deletion and reading come after. The clock is written to the winner, for evictions; `details` gets the rest.
     """
     d, h = rules.d, rules.h
     capacity, k = integers[block.CAPACITY], integers[block.K]
@@ -196,10 +211,10 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     integers[block.N] += 1
     for i in range(d):
         floats[at + i] = x[i]
-    told[FOUNDED] = 1.0
-    told[CASE] = 1.0
-    told[V1] = told[V2] = told[THRESHOLD] = told[SIGMA] = told[SCORE] = np.nan
-    told[SECOND] = told[ANSWER] = told[SECOND_AT] = -1.0
+    details[FOUNDED] = 1.0
+    details[CASE] = 1.0
+    details[V1] = details[V2] = details[THRESHOLD] = details[SIGMA] = details[SCORE] = np.nan
+    details[SECOND] = details[ANSWER] = details[SECOND_AT] = -1.0
     if k < h and integers[block.CLUSTERS] == 0:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
@@ -209,16 +224,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
     k1, best = smallest(squares, padded)
     if integers[block.CLUSTERS] > 0:
-        clusters = at_field(block.CLUSTER, capacity)
-        near, near_bits = k1, best
-        if integers[clusters + k1] < 0:
-            near, near_bits = 0, FAR
-            for j in range(k):
-                if integers[clusters + j] >= 0 and squares[j] < near_bits:
-                    near, near_bits = j, squares[j]
-        if near_bits < FAR:
-            told[ANSWER] = integers[clusters + near]
-            told[SCORE] = 1.0 - cim(near_bits)
+        _answer(integers, k, k1, best, squares, details)
     if k < h:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
@@ -229,19 +235,19 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, t
     v1, v2 = cim(best), cim(second)
     thresholds = at_threshold(d, capacity)
     threshold = floats[thresholds + k1]
-    told[V1] = v1
-    told[V2] = v2
-    told[SECOND] = integers[at_field(block.ID, capacity) + k2]
-    told[SECOND_AT] = k2
-    told[THRESHOLD] = threshold
-    told[SIGMA] = sigma
+    details[V1] = v1
+    details[V2] = v2
+    details[SECOND] = integers[at_field(block.ID, capacity) + k2]
+    details[SECOND_AT] = k2
+    details[THRESHOLD] = threshold
+    details[SIGMA] = sigma
     if v1 > threshold:  # case I (14)
         fresh = bandwidth(floats, integers, rules, factors, x, work)
         return append_node(floats, integers, rules, x, fresh, threshold, clock)
 
     both = v2 <= floats[thresholds + k2]  # case III (16)
-    told[FOUNDED] = 0.0
-    told[CASE] = 3.0 if both else 2.0
+    details[FOUNDED] = 0.0
+    details[CASE] = 3.0 if both else 2.0
     count = integers[at_field(block.COUNT, capacity) + k1]
     share = 1.0 / count
     for i in range(d):  # (18)

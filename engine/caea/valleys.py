@@ -73,7 +73,7 @@ def join_without_valley(integers, rules, group, last, bar, why, reason):
     rate, floor, summit = np.empty(k), np.empty(k), np.arange(k)
     for node in range(k):
         age = max(1, n - integers[since + node])
-        # One record more in a pass: what nobody came to, because it is new or small, is no valley.
+        # One record more in a pass: what no record came to, because it is new or small, is no valley.
         rate[node], floor[node] = hits[node] / age, (hits[node] + 1.0) / age
     for node in range(k):
         root = root_of(group, node)

@@ -28,7 +28,7 @@ class EVQ(FlatEngine):
     A cluster is a mean, a covariance and a support: an ellipsoid. A record goes to the nearest one in Mahalanobis
     distance if it lies within its radius, which shrinks as the support grows, and moves mean and covariance; else it
     founds a cluster. Every `check_every` records the winner may merge with the cluster that it overlaps most, if the
-    two are compact together, and may be split in two when a normal mixture shows two separate bumps along a feature
+    two are compact together, and may be split in two when a normal mixture shows two separate modes along a feature
     or a principal axis of a sample of its records.
 
     Parameters
@@ -36,11 +36,11 @@ class EVQ(FlatEngine):
     **given : object
         By the names in `EVQ.parameters`, where ranges and defaults stand. With `low` and `high`, which hold for every
         feature, the ranges are known; without them they are taken from the stream, the first `warmup` records are
-        held back, and a founder is as wide as the present clusters.
+        held back, and a new cluster is as wide as the present ones.
 
     Notes
     -----
-    ``evq-a`` and ``evq-am`` are for records that come cluster by cluster: on a shuffled stream the first founder takes
+    ``evq-a`` and ``evq-am`` are for records that come cluster by cluster: on a shuffled stream the first cluster takes
     everything and never lets go. ``evq-ams`` splits it.
 
     The score is ``1 / (1 + (D / r)^2)``: D the Mahalanobis distance to the nearest cluster, r its radius; a record
@@ -83,9 +83,9 @@ class EVQ(FlatEngine):
         low, high = self._given["low"] or 0.0, self._given["high"] or 0.0
         self._model = layout.new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
-        """Learn a batch; with `told` return the number of clusters after each record."""
-        counted = np.empty(len(batch) if told else 0, dtype=np.int64)
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
+        """Learn a batch; with `detailed` return the number of clusters after each record."""
+        counted = np.empty(len(batch) if detailed else 0, dtype=np.int64)
         slots, classes = self._model.votes.shape
         self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
         work, done, answers = work_for(self._rules, self._log), 0, filled_by_kernels(step)

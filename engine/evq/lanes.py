@@ -87,6 +87,33 @@ class _Vectors:
         return lanes[0]
 
 
+def _responsibilities(
+    v: _Vectors, exponents: list[ir.Value], mask: ir.Value
+) -> tuple[ir.Value, ir.Value, list[ir.Value]]:
+    """Return the largest exponent, the density over that of the likeliest component, and the responsibilities."""
+    builder, one = v.builder, v.every(1.0)
+    if len(exponents) == 2:
+        # The likelier component has 1, the other e**-difference: one exponential for both.
+        first, second = exponents
+        largest = v.pick(">=", first, second)
+        less = builder.fmul(v.exp_minus(v.abs(builder.fsub(first, second))), mask)
+        density = builder.fadd(one, less)
+        inverse = builder.fdiv(one, density)
+        more, less = builder.fmul(inverse, mask), builder.fmul(less, inverse)
+        first_leads = builder.fcmp_ordered(">=", first, second)
+        return largest, density, [builder.select(first_leads, more, less), builder.select(first_leads, less, more)]
+    largest = exponents[0]
+    for other in exponents[1:]:
+        largest = v.pick(">=", largest, other)
+    parts = [v.exp_minus(builder.fsub(largest, other)) for other in exponents]
+    density = parts[0]
+    for part in parts[1:]:
+        density = builder.fadd(density, part)
+    inverse = builder.fdiv(mask, density)
+    weights = [builder.fmul(part, inverse) for part in parts]
+    return largest, v.fma(builder.fsub(density, one), mask, one), weights
+
+
 @intrinsic
 def expect(typingctx: Any, components: Any, z: Any, live: Any, padded: Any, parameters: Any, out: Any) -> Any:
     """Sum the responsibilities of `components` (a literal) over the records.
@@ -131,28 +158,7 @@ def expect(typingctx: Any, components: Any, z: Any, live: Any, padded: Any, para
             value, mask = v.load(z_data, at), v.load(live_data, at)
             gaps = [builder.fsub(value, m) for m in mean]
             exponents = [v.fma(builder.fmul(g, g), h, t) for g, h, t in zip(gaps, half, top, strict=True)]
-            one = v.every(1.0)
-            if count == 2:
-                # The likelier component has 1, the other e**-difference: one exponential for both.
-                first, second = exponents
-                largest = v.pick(">=", first, second)
-                less = builder.fmul(v.exp_minus(v.abs(builder.fsub(first, second))), mask)
-                density = builder.fadd(one, less)
-                inverse = builder.fdiv(one, density)
-                more, less = builder.fmul(inverse, mask), builder.fmul(less, inverse)
-                first_leads = builder.fcmp_ordered(">=", first, second)
-                weights = [builder.select(first_leads, more, less), builder.select(first_leads, less, more)]
-            else:
-                largest = exponents[0]
-                for other in exponents[1:]:
-                    largest = v.pick(">=", largest, other)
-                parts = [v.exp_minus(builder.fsub(largest, other)) for other in exponents]
-                density = parts[0]
-                for part in parts[1:]:
-                    density = builder.fadd(density, part)
-                inverse = builder.fdiv(mask, density)
-                weights = [builder.fmul(part, inverse) for part in parts]
-                density = v.fma(builder.fsub(density, one), mask, one)
+            largest, density, weights = _responsibilities(v, exponents, mask)
             for q, weight in enumerate(weights):
                 weighted = builder.fmul(weight, value)
                 places = totals[3 * q : 3 * q + 3]

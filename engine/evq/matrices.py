@@ -2,7 +2,7 @@
 
 Written here, and not left to LAPACK, so that the bits do not depend on the CPU. A matrix is factored after its rows
 and columns are divided by the roots of its diagonal: features of any scales are then alike, and a pivot that rounding
-has eaten up is told by its size. All inner loops run along rows.
+has eaten up is known by its size. All inner loops run along rows.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Is a one-dimensional sample two bumps? A normal mixture by EM, a BIC, and the separation of neighbours.
+"""Is a one-dimensional sample two modes? A normal mixture by EM, a BIC, and the separation of neighbours.
 
 Everything is done on the sorted, standardised sample. Sections and numbers: equations (26)-(33) of Lughofer and
 Sayed-Mouchaweh, 2015, as corrected.

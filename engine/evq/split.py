@@ -1,4 +1,4 @@
-"""A cluster whose sample shows two separate bumps along a line becomes two: (23)-(35), as corrected."""
+"""A cluster whose sample shows two separate modes along a line becomes two: (23)-(35), as corrected."""
 
 import numpy as np
 from resonance.engine.arithmetic import jit
@@ -50,7 +50,7 @@ def _project(model, rules, i, direction, p):
 
 @jit
 def split(model, rules, t, i, x, work):
-    """Split slot `i`, if its buffer shows two bumps along any direction; return the slot that holds `x`."""
+    """Split slot `i`, if its buffer shows two modes along any direction; return the slot that holds `x`."""
     d, b = rules.d, model.number[i, HELD]
     if model.head[K] >= rules.max_clusters:
         return i
@@ -68,9 +68,9 @@ def split(model, rules, t, i, x, work):
         else:
             _project(model, rules, i, direction, p)
         p.sort()
-        found, at, bumps, gained = score(p, b, rules, room)
+        found, at, modes, gained = score(p, b, rules, room)
         if found > best * _CLEARLY:
-            best, cut, components, gain = found, at, bumps, gained
+            best, cut, components, gain = found, at, modes, gained
             for a in range(d):
                 chosen[a] = direction[a]
     if best == 0.0:

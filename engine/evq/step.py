@@ -1,4 +1,4 @@
-"""One record learned: the nearest ellipsoid, its radius, a founder or a moved cluster, and the buffer.
+"""One record learned: the nearest ellipsoid, its radius, a new or a moved cluster, and the buffer.
 
 Equation numbers are those of Lughofer and Sayed-Mouchaweh, Information Sciences, 2015.
 """
@@ -72,7 +72,7 @@ def score_of(squared, radius):
 
 @jit
 def _give_covariance(model, rules, i, work):
-    """Give a founder its covariance (9)(10), both corrected, and the inverse."""
+    """Give a new cluster its covariance (9)(10), both corrected, and the inverse."""
     d = rules.d
     total = 0.0
     if rules.mean:

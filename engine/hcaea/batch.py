@@ -18,19 +18,25 @@ FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, :
 
 
 @jit
+def new_lists():
+    """Return the three empty lists that a tree lies in; see `memory`."""
+    return List.empty_list(FLOATS), List.empty_list(INTEGERS), List.empty_list(INDEX)
+
+
+@jit
 def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clusters, score, novel, nodes):
     """Learn a batch in order; fill what is answered for each record."""
     scratch = scratch_for(rules)
-    told = np.empty(2)
+    scored = np.empty(2)
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
     for t in range(len(X)):
         rows[0] = X[t]
         learn_record(
             floats, integers, indexes, rules, factors, ROOT, 0, 1, rows, labels[t], t, log, scratch, levels,
-            clusters[t], nodes[t], told,
+            clusters[t], nodes[t], scored,
         )  # fmt: skip
-        score[t] = told[0]
-        novel[t] = told[1] == 1.0
+        score[t] = scored[0]
+        novel[t] = scored[1] == 1.0
 
 
 @jit

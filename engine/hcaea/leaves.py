@@ -84,7 +84,7 @@ def take_out(floats, integers, table, rules, m, gone, removed, top, record, log)
 
 @jit
 def evict(floats, integers, table, rules, m, node, top, record, log, gone):
-    """Remove one node with its subtree and its kept records: memory is bounded, nobody inherits."""
+    """Remove one node with its subtree and its kept records: memory is bounded, no other node takes them."""
     drop_kept(head_of(table, POOL), head_of(table, m), node)
     gone[0] = node
     take_out(floats, integers, table, rules, m, gone, 1, top, record, log)

@@ -14,9 +14,9 @@ from resonance.engine.caea.reading import stored_shapes
 from resonance.engine.classes import record_labels
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import cluster_of
+from resonance.engine.events import cluster_of, new_log
 from resonance.engine.facts import ModelFacts, Path
-from resonance.engine.hcaea.batch import FLOATS, INDEX, INTEGERS, pack_tree, unpack_tree
+from resonance.engine.hcaea.batch import new_lists, pack_tree, unpack_tree
 from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.kept_records import new_pool
 from resonance.engine.hcaea.memory import POOL, ROOT, add, address, new_model
@@ -74,11 +74,9 @@ class ModelTree(Parametrised):
         self._rules = self._rules_for(dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
         self._classes = 0
-        self._floats = List.empty_list(FLOATS)
-        self._integers = List.empty_list(INTEGERS)
-        self._indexes = List.empty_list(INDEX)
+        self._floats, self._integers, self._indexes = new_lists()
         add(*self._memory, *new_pool(dimension, 64))
-        self._log = List.empty_list(FLOATS)
+        self._log = new_log()
 
     def _rules_for(self, dimension: int) -> Rules:
         return rules_from({**self._given, "max_depth": self.depth}, dimension)

@@ -58,15 +58,15 @@ class HCAEARoot(RootedTree):
             return RootStep(*answers, operations=Operations.none(self.dimension))
         rows, vectors = room_for_operations(len(batch) + 64, self.dimension)
         fixed = self._rules, self._factors, batch, marks, self._log
-        asked = learn_root(*self._memory, *fixed, rows, vectors, *answers)
-        row = rows[0][:asked]
+        count = learn_root(*self._memory, *fixed, rows, vectors, *answers)
+        row = rows[0][:count]
         operations = Operations(
             node=row[:, root_step.O_NODE].copy(),
             record=row[:, root_step.O_RECORD].copy(),
             removed=row[:, root_step.O_REMOVED] == 1,
             answered=row[:, root_step.O_ANSWERED] == 1,
             label=row[:, root_step.O_LABEL].copy(),
-            vector=vectors[0][:asked],
+            vector=vectors[0][:count],
         )
         return RootStep(*answers, events_from(self._log, self.dimension, CRITERIA), operations=operations)
 

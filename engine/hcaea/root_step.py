@@ -1,6 +1,6 @@
 """A batch learned by the root of a hierarchy alone: what its nodes' children would learn is written down instead.
 
-The steps are those of `hcaea_tree.learn_record` on the first level. What a child learns never comes back to the root,
+The steps are those of `tree.learn_record` on the first level. What a child learns never comes back to the root,
 so the root needs to know of a child no more than that it is there.
 """
 
@@ -25,7 +25,7 @@ ROWS, VECTORS = types.int64[:, ::1], types.float64[:, ::1]
 
 
 @jit
-def _ask(rows, vectors, count, node, record, removed, answered, label, x):
+def _append(rows, vectors, count, node, record, removed, answered, label, x):
     """Append an operation; return how many there are."""
     if count == len(rows[0]):
         longer, wider = np.empty((2 * count, O_WIDTH), dtype=np.int64), np.zeros((2 * count, vectors[0].shape[1]))
@@ -45,12 +45,12 @@ def _ask(rows, vectors, count, node, record, removed, answered, label, x):
 
 @jit
 def _pass_on(table, rules, node, record, answered, label, x, rows, vectors, count):
-    """Ask the child of a node to learn what the node was given; a new child learns all that the node has kept."""
+    """Append what the child of a node learns: the node's new record; where the child is new, all that the node kept."""
     head, pool, records = head_of(table, ROOT), head_of(table, POOL), block_of(table, POOL)
     capacity = head[CAPACITY]
     name = head[at_field(ID, capacity) + node]
     if head[at_field(CHILD, capacity) + node] >= 0:
-        return _ask(rows, vectors, count, name, record, 0, answered, label, x)
+        return _append(rows, vectors, count, name, record, 0, answered, label, x)
     if head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
         head[at_field(CHILD, capacity) + node] = THERE
         slot = head[at_field(FIRST, capacity) + node]
@@ -59,20 +59,20 @@ def _pass_on(table, rules, node, record, answered, label, x, rows, vectors, coun
             # The last one that the node kept is the one that has just come.
             last = answered if following < 0 else 0
             kept = records[slot * rules.d : (slot + 1) * rules.d]
-            count = _ask(rows, vectors, count, name, record, 0, last, label_of(pool, slot), kept)
+            count = _append(rows, vectors, count, name, record, 0, last, label_of(pool, slot), kept)
             slot = following
     return count
 
 
 @jit
 def _remove(table, rules, gone, removed, record, rows, vectors, count):
-    """Remove nodes of the root, whose positions ascend, and ask for the removal of the children they have."""
+    """Remove nodes of the root, whose positions ascend, and append the removal of the children they have."""
     head = head_of(table, ROOT)
     capacity = head[CAPACITY]
     for r in range(removed):
         if head[at_field(CHILD, capacity) + gone[r]] >= 0:
             name = head[at_field(ID, capacity) + gone[r]]
-            count = _ask(rows, vectors, count, name, record, 1, 0, -1, vectors[0][0])
+            count = _append(rows, vectors, count, name, record, 1, 0, -1, vectors[0][0])
     remove_nodes(block_of(table, ROOT), head, rules.d, gone, removed)
     return count
 

@@ -22,8 +22,8 @@ from resonance.engine.shell import filled_by_kernels, no_answers
 class HCAEASubtree(ModelTree):
     """The subtree of one root node of `HCAEA`, which may live anywhere.
 
-    It is given what `HCAEARoot` asks of that node, in order, and is what the tree has below the node, bit for bit:
-    a child model depends only on the vectors that it is given. `max_leaves` bounds it.
+    It carries out the operations of `HCAEARoot` on that node, in order, and is what the tree has below the node, bit
+    for bit: a child model depends only on the vectors that it is given. `max_leaves` bounds it.
 
     Attributes
     ----------
@@ -102,9 +102,9 @@ class HCAEASubtree(ModelTree):
                 self._begin(batch.shape[1])
                 new_model(*self._memory, self._rules, ROOT, self.node, 1, 0)
             self._make_room_for_labels(int(labels.max()) + 1)
-            asked = operations.record[:learned], operations.answered[:learned]
+            marked = operations.record[:learned], operations.answered[:learned]
             learn_below(
-                *self._memory, self._rules, self._factors, self.node, batch, labels, *asked, self._log, cluster, path
+                *self._memory, self._rules, self._factors, self.node, batch, labels, *marked, self._log, cluster, path
             )
         self.ended = self.ended or len(gone) > 0
         if len(gone) and self.dimension:

@@ -26,12 +26,12 @@ def hold_place(floats, integers, indexes, rules, node):
 def learn_below(floats, integers, indexes, rules, factors, node, X, labels, records, answered, log, clusters, nodes):
     """Learn vectors in order; fill what is answered for those that are."""
     scratch = scratch_for(rules)
-    told = np.empty(2)
+    scored = np.empty(2)
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
     levels[PATH, 0] = node
     for t in range(len(X)):
         rows[1] = X[t]
         learn_record(
             floats, integers, indexes, rules, factors, TOP, 1, answered[t], rows, labels[t], records[t], log, scratch,
-            levels, clusters[t], nodes[t], told,
+            levels, clusters[t], nodes[t], scored,
         )  # fmt: skip

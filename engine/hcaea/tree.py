@@ -126,7 +126,7 @@ PATH = 7
 @jit
 def learn_record(
     floats, integers, indexes, rules, factors, first, start, answered, rows, label, record, log, scratch, levels,
-    clusters, nodes, told,
+    clusters, nodes, scored,
 ):  # fmt: skip
     """Learn a record with a model and all below it.
 
@@ -136,8 +136,8 @@ def learn_record(
 
     The model `first` is on level `start`, and so is the record in `rows`; the rows behind it are room for those that
     deeper levels learn. `levels` is room for the stack, whose row `PATH` holds the node ids above. `clusters`, `nodes`
-    and `told` get cluster and node on each level, score and whether the root founded a node, where `answered`: not for
-    orphans and kept records that are learned on the way.
+    and `scored` get cluster and node on each level, score and whether the root founded a node, where `answered`:
+    not for orphans and kept records that are learned on the way.
     """
     stack, X, table = borrow(levels), borrow(rows), borrow(indexes[0])
     model, phase, at, mark, slots, outer, answers, path = (
@@ -165,8 +165,8 @@ def learn_record(
                 clusters[level] = np.int64(row[step.ANSWER])
                 nodes[level] = head[at_field(layout.ID, head[layout.CAPACITY]) + node]
                 if level == 0:
-                    told[0] = row[step.SCORE]
-                    told[1] = row[step.FOUNDED]
+                    scored[0] = row[step.SCORE]
+                    scored[1] = row[step.FOUNDED]
             outer[level] = 1
             phase[level] = DESCEND if level + 1 < rules.max_depth else SETTLE
         elif todo == DESCEND:

@@ -9,8 +9,9 @@ from resonance.engine.ildn.graph import connect, edge, end_of, position
 from resonance.engine.ildn.layout import append_node, remove_rows, room_for
 from resonance.engine.ildn.merging import merge, passes
 
-# What the story of a batch tells: record, code, then up to three node ids, -1 where there is none.
+# A row of the story of a batch: record, code, then up to three node ids, -1 where there is none.
 CREATED, MERGED, REMOVED, JOINED = 0, 1, 2, 3
+STORY_WIDTH = 5
 
 _FAR = 9.0
 """Squared distance in squared radii from which on a record belongs to no cluster."""
@@ -29,8 +30,8 @@ def _ratio(model, rules, row, x, room):
 def holders(model, rules, x, room, keep):
     """Find the nodes whose ellipsoid holds `x` (1)-(3); return how many, written to ``room.inside``.
 
-    A node whose largest eigenvalue would have to be exceeded is not asked (exact: its distance would be too large).
-    Nor is one beyond whose box `x` lies. With `keep` the holders are written; nodes that were not asked have ratio -1.
+    A node whose largest eigenvalue would have to be exceeded is not measured (exact: its distance would be too large).
+    Nor is one beyond whose box `x` lies. With `keep` the holders are written; other nodes have ratio -1.
     """
     squares, near, radius, inside = room.squares, model.values[layout.NEAR], model.values[layout.RADIUS], 0
     nodes = model.head[layout.NODES]
@@ -63,7 +64,7 @@ def nearest(model, rules, x, marks, room):
         elif first < 0 or squares[row] * near[row] < lowest:
             first, lowest = np.int64(row), squares[row] * near[row]
     if first < 0 or best < 1.0:
-        return where, best  # nobody who was not asked is nearer than 1
+        return where, best  # none that was not measured is nearer than 1
     if _ratio(model, rules, first, x, room) < best or where < 0:
         where, best = first, ratio[first]
     for row in range(nodes):
@@ -79,22 +80,22 @@ def nearest(model, rules, x, marks, room):
 
 
 @jit
-def _told(story, t, code, a, b, c):
-    row = np.empty(5, dtype=np.int64)
+def _note(story, t, code, a, b, c):
+    row = np.empty(STORY_WIDTH)
     row[0], row[1], row[2], row[3], row[4] = t, code, a, b, c
     story.append(row)
 
 
 @jit
-def _remove(model, rules, gone, count, record, criterion, value, threshold, log, telling, story):
+def _remove(model, rules, gone, count, record, criterion, value, threshold, log, detailed, story):
     """Remove nodes and read their clusters again. `value` is the reason; where it is -1, the most records of a node."""
     fields = model.fields
     affected = reading.clusters_among(model, gone, count)
     past = reading.shapes_of(model, rules, affected)
     values = np.full(len(affected), value)
     for at in range(count):
-        if telling:
-            _told(story, record, REMOVED, fields[layout.ID, gone[at]], -1, -1)
+        if detailed:
+            _note(story, record, REMOVED, fields[layout.ID, gone[at]], -1, -1)
         cluster = fields[layout.CLUSTER, gone[at]]
         if cluster >= 0 and value < 0.0:
             c = np.searchsorted(affected, cluster)
@@ -104,7 +105,7 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log,
 
 
 @jit
-def _denoise(model, rules, record, room, log, telling, story):
+def _denoise(model, rules, record, room, log, detailed, story):
     """Delete the nodes of far fewer records than a node has on average (9)."""
     counts, nodes = model.fields[layout.COUNT], model.head[layout.NODES]
     total, count = np.int64(0), 0
@@ -116,11 +117,11 @@ def _denoise(model, rules, record, room, log, telling, story):
             room.gone[count] = row
             count += 1
     if count > 0:
-        _remove(model, rules, room.gone, count, record, reading.DENOISING, -1.0, fewest, log, telling, story)
+        _remove(model, rules, room.gone, count, record, reading.DENOISING, -1.0, fewest, log, detailed, story)
 
 
 @jit
-def _expire(model, rules, record, room, log, telling, story):
+def _expire(model, rules, record, room, log, detailed, story):
     """Delete the nodes of each cluster that has won no record for long, and such nodes of none."""
     fields, nodes, now, count = model.fields, model.head[layout.NODES], model.head[layout.LEARNED], 0
     affected = reading.clusters_among(model, np.arange(nodes), nodes)
@@ -137,11 +138,11 @@ def _expire(model, rules, record, room, log, telling, story):
             count += 1
     if count > 0 and count < nodes:
         bound = float(rules.expire)
-        _remove(model, rules, room.gone, count, record, reading.EXPIRED, bound, bound, log, telling, story)
+        _remove(model, rules, room.gone, count, record, reading.EXPIRED, bound, bound, log, detailed, story)
 
 
 @jit
-def _merge_all(model, rules, winner, record, room, telling, story):
+def _merge_all(model, rules, winner, record, room, detailed, story):
     """Merge the winner with its neighbours, the oldest first, as long as one passes the test; return its row."""
     fields, edges = model.fields, model.edges
     at = position(edges, model.head[layout.EDGES], edge(winner, 0))
@@ -151,14 +152,14 @@ def _merge_all(model, rules, winner, record, room, telling, story):
         if passes(model, rules, winner, other, room):
             a, b = fields[layout.ID, winner], fields[layout.ID, other]
             winner = merge(model, rules, winner, other, room)
-            if telling:
-                _told(story, record, MERGED, a, b, fields[layout.ID, winner])
+            if detailed:
+                _note(story, record, MERGED, a, b, fields[layout.ID, winner])
             at = position(edges, model.head[layout.EDGES], edge(winner, 0))
     return winner
 
 
 @jit
-def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, score, novel, node):
+def learn_batch(model, rules, X, labels, start, log, detailed, story, cluster, score, novel, node):
     """Learn the records from `start` on; return how many are learned, and the entries of edges that the next needs.
 
     It ends early, before a record, where the model has no room for what that record may bring.
@@ -182,8 +183,8 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
         novel[t] = inside == 0
         if inside == 0:
             winner = append_node(model, rules, x)
-            if telling:
-                _told(story, t, CREATED, fields[layout.ID, winner], -1, -1)
+            if detailed:
+                _note(story, t, CREATED, fields[layout.ID, winner], -1, -1)
             room.inside[0] = winner
             inside = 1
         else:
@@ -195,28 +196,28 @@ def learn_batch(model, rules, X, labels, start, log, telling, story, cluster, sc
             fields[layout.WON, winner] = head[layout.LEARNED]
             if inside > 1:
                 fresh = connect(model, room.inside, inside)
-                if telling:
+                if detailed:
                     for entry in fresh:
                         if entry >> 32 < end_of(entry):
-                            _told(
+                            _note(
                                 story, t, JOINED, fields[layout.ID, entry >> 32], fields[layout.ID, end_of(entry)], -1
                             )
         if labels[t] >= 0:
             model.labels[winner, labels[t]] += 1
         reading.join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
         if not novel[t]:
-            winner = _merge_all(model, rules, winner, t, room, telling, story)
+            winner = _merge_all(model, rules, winner, t, room, detailed, story)
         node[t, 0] = fields[layout.ID, winner]
         if head[layout.NODES] > rules.max_nodes:
             room.gone[0] = np.argmin(fields[layout.WON, : head[layout.NODES]])  # that won longest ago
             crowd = float(head[layout.NODES])
             _remove(
-                model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log, telling, story
+                model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log, detailed, story
             )  # fmt: skip
         if head[layout.LEARNED] % rules.interval == 0:
-            _denoise(model, rules, t, room, log, telling, story)
+            _denoise(model, rules, t, room, log, detailed, story)
             if rules.expire > 0:
-                _expire(model, rules, t, room, log, telling, story)
+                _expire(model, rules, t, room, log, detailed, story)
     return len(X), 0
 
 

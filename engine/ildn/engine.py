@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import types
-from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import FloatArray, IntArray, Prediction, Step, check_batch
 from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.errors import StateError
+from resonance.engine.events import drained, new_log
 from resonance.engine.facts import ModelFacts
 from resonance.engine.ildn import layout
-from resonance.engine.ildn.batch import learn_batch, nearest_nodes, predict_batch
+from resonance.engine.ildn.batch import STORY_WIDTH, learn_batch, nearest_nodes, predict_batch
 from resonance.engine.ildn.layout import Rules, new_model, with_room
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
@@ -116,10 +115,10 @@ class ILDN(FlatEngine):
             radii=squared_radii(given["q"], dimension, given["radius"]),
         )
         self._model = new_model(dimension, layout.SMALLEST, 8, 16, 0)
-        self._story = List.empty_list(types.int64[::1])
+        self._story = new_log()
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
-        """Learn a batch; with `told` return what became of the nodes.
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
+        """Learn a batch; with `detailed` return what became of the nodes.
 
         Returns
         -------
@@ -131,13 +130,12 @@ class ILDN(FlatEngine):
         answers, learned = filled_by_kernels(step), 0
         while learned < len(batch):
             learned, edges = learn_batch(
-                self._model, self._rules, batch, labels, learned, self._log, told, self._story, *answers
+                self._model, self._rules, batch, labels, learned, self._log, detailed, self._story, *answers
             )  # fmt: skip
             if learned < len(batch):
                 self._model = with_room(self._model, edges)
-        story = np.array(self._story) if len(self._story) else np.empty((0, 5), dtype=np.int64)
-        self._story.clear()
-        return story
+        rows: FloatArray = drained(self._story)[0]
+        return rows.reshape(-1, STORY_WIDTH).astype(np.int64)
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)

@@ -95,7 +95,7 @@ def move_edges(model, a, b, m):
 def spread_from(model, first, part, number, rows):
     """Write `number` to `part` of every node that edges lead to from row `first`, itself included; return how many.
 
-    `part` is -1 where nobody has been; ``rows[:count]`` gets the rows.
+    `part` is -1 where no search has been; ``rows[:count]`` gets the rows.
     """
     edges, held = model.edges, model.head[EDGES]
     rows[0] = first

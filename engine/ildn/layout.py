@@ -169,7 +169,7 @@ def append_node(model, rules, x):
 
 @jit
 def take_slot(model, rules, row):
-    """Give the founder in `row` its matrices."""
+    """Give the node in `row` its first matrices."""
     head = model.head
     head[FREE] -= 1
     slot = model.free[head[FREE]]

@@ -1,7 +1,7 @@
 """A model as arrays without room to spare, and back: what a snapshot keeps of it.
 
 The arrays are a function of the model alone, not of the room it happens to have: equal models, equal bytes. What can
-be told from the rest, such as radii and spectra, is not among them.
+be computed from the rest, such as radii and spectra, is not among them.
 """
 
 from typing import Any

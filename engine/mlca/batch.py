@@ -19,7 +19,7 @@ T_HEAD = 8
 
 
 @jit
-def tell(nodes, rules, record, kind, slot, criterion, value, log):
+def emit_node(nodes, rules, record, kind, slot, criterion, value, log):
     """Append an event to the log: the node of a slot, a cluster that spreads over nothing, has come or goes."""
     shape = np.zeros((1, SHAPE_HEAD + 2 * rules.d))
     shape[0, 0], shape[0, 1], shape[0, 2] = nodes.id[slot], nodes.size[slot], 1.0
@@ -36,7 +36,7 @@ def found(nodes, rules, factors, x, m, record, criterion, value, log):
     slot, d, work, window = nodes.head[K], rules.d, nodes.work.reshape(-1), nodes.window.reshape(-1)
     if slot == rules.max_nodes:
         slot = np.argmin(nodes.won[:slot])  # that won longest ago
-        tell(nodes, rules, record, VANISHED, slot, NO_REASON, 0.0, log)
+        emit_node(nodes, rules, record, VANISHED, slot, NO_REASON, 0.0, log)
     if rules.pooled:
         work[0] = median_bandwidth(window, m, d, factors, x, work)
     elif m == 1:
@@ -48,7 +48,7 @@ def found(nodes, rules, factors, x, m, record, criterion, value, log):
         for i in range(d):
             work[i] = factors[0] * np.sqrt(work[d + i] / (m - 1)) * factors[m]
     put_node(nodes, rules, slot, x, work)
-    tell(nodes, rules, record, EMERGED, slot, criterion, value, log)
+    emit_node(nodes, rules, record, EMERGED, slot, criterion, value, log)
     return slot
 
 
@@ -75,10 +75,10 @@ def put_first(nodes, rules, slot, count):
 
 
 @jit
-def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told):
+def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, details):
     """Learn a record with labels `own`, which stands in the window already; return its slot, and whether it is new.
 
-    `neighbours` are the nearest nodes that `answer` has found for it, 0 where it was not answered; `told` is one row
+    `neighbours` are the nearest nodes that `answer` has found for it, 0 where it was not answered; `details` is one row
     that gets what is known of the step, or none.
     """
     head = nodes.head
@@ -121,8 +121,8 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, told
     if k > 0:
         learn_memberships(nodes, rules, count, own)
     nodes.won[slot] = head[N]
-    if len(told) > 0:
-        row = told[0]
+    if len(details) > 0:
+        row = details[0]
         row[WINNER], row[SECOND], row[CASE], row[V1], row[V2] = nodes.id[slot], second, case, v1, v2
         row[SIGMA], row[NODES], row[NEIGHBOURS] = sigma, head[K], count
         row[T_HEAD:] = -1.0
@@ -156,15 +156,15 @@ def answer(nodes, rules, x, cluster, score, probabilities):
 
 
 @jit
-def tell_groups(nodes, rules, line_factors, record, changes):
-    """Divide the features into groups anew, and tell if their number changed."""
+def note_groups(nodes, rules, line_factors, record, changes):
+    """Divide the features into groups anew, and note the change where their number is another one."""
     before = regroup(nodes, rules, line_factors)
     if nodes.head[GROUPS] != before:
-        changes.append(np.array([record, before, nodes.head[GROUPS]]))
+        changes.append(np.array([record, before, nodes.head[GROUPS]], dtype=np.float64))
 
 
 @jit
-def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log, changes, answers, told):
+def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log, changes, answers, details):
     """Answer for the records of a batch from `start` on, learn those that teach; return the first without room yet.
 
     With `held` they are the records that were held back: they stand in the window already, and no answer is due.
@@ -187,11 +187,11 @@ def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log,
                 nodes.window[head[N] % rules.interval, i] = x[i]
             m = min(head[N] + 1, rules.interval)
         own = owned[starts[t] : starts[t + 1]]
-        slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log, told[t : t + 1])
+        slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log, details[t : t + 1])
         path[t, 0] = nodes.id[slot]
         novel[t] = new
         if rules.clustered and head[N] % rules.interval == 0:
-            tell_groups(nodes, rules, line_factors, t, changes)
+            note_groups(nodes, rules, line_factors, t, changes)
     return len(X)
 
 

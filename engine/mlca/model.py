@@ -5,17 +5,15 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, FloatArray, GroupChange, IntArray, Label, LabelAnswers, Prediction, Step
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import RecordError, StateError
-from resonance.engine.events import E_RECORD, SHAPE_HEAD
+from resonance.engine.events import E_RECORD, SHAPE_HEAD, drained, new_log
 from resonance.engine.facts import ModelFacts
 from resonance.engine.labels import LabelEngine, checked_label, label_sets
 from resonance.engine.mlca import layout
-from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, predict_batch, tell_groups
+from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, note_groups, predict_batch
 from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, Groups, Held, K, N, Rules
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
@@ -65,7 +63,7 @@ class MultiLabel(FlatEngine, LabelEngine):
         super().__init__(**given)
         self._table: list[Label] = []
         self._held: list[tuple[FloatArray, IntArray]] = []
-        self._changes = List.empty_list(types.int64[::1])
+        self._changes = new_log()
 
     def _begin(self, dimension: int, slots: int = FEWEST_SLOTS, labels: int = FEWEST_LABELS) -> None:
         self.dimension, given = dimension, self._given
@@ -96,8 +94,8 @@ class MultiLabel(FlatEngine, LabelEngine):
         teaches = np.array([labels is not None for labels in sets], dtype=np.bool_)
         return table, Marks(teaches, np.array(starts, dtype=np.int64), np.array(owned, dtype=np.int64))
 
-    def trace(self, X: ArrayLike, labels: Any = None, told: bool = False) -> tuple[Step, NDArray[Any]]:
-        """Learn a batch; with `told` the second result has a row for each record that was learned, in that order.
+    def trace(self, X: ArrayLike, labels: Any = None, detailed: bool = False) -> tuple[Step, NDArray[Any]]:
+        """Learn a batch; with `detailed` the second result has a row for each record that was learned, in that order.
 
         See `batch` for its columns; the ids of the nearest nodes follow, then the membership of each label.
         """
@@ -110,27 +108,27 @@ class MultiLabel(FlatEngine, LabelEngine):
             self._table = table
             self._make_room(labels=len(table))
             probabilities = np.full((len(batch), self._nodes.labels.shape[1]), np.nan)
-            rows = self._learn(batch, (marks, probabilities), step, told)
+            rows = self._learn(batch, (marks, probabilities), step, detailed)
         step = replace(step, labels=self._label_answers(probabilities), events=self._events())
-        step.groups.extend(GroupChange(*change.tolist()) for change in self._changes)
-        self._changes.clear()
+        changes = drained(self._changes)[0].astype(np.int64).reshape(-1, 3)
+        step.groups.extend(GroupChange(*change) for change in changes.tolist())
         return step, rows
 
-    def _learn(self, batch: FloatArray, labels: tuple[Marks, FloatArray], step: Step, told: bool) -> FloatArray:
+    def _learn(self, batch: FloatArray, labels: tuple[Marks, FloatArray], step: Step, detailed: bool) -> FloatArray:
         """Learn a batch; `labels` are its marks, and room for the probabilities."""
         marks, answers, start, rows = labels[0], (*filled_by_kernels(step), labels[1]), 0, []
         if self._waits:
-            start, first = self._hold(batch, marks, answers, told)
+            start, first = self._hold(batch, marks, answers, detailed)
             rows.append(first)
-        return np.concatenate([*rows, self._run(batch, marks, answers, start, False, told)])
+        return np.concatenate([*rows, self._run(batch, marks, answers, start, False, detailed)])
 
     @property
     def _waits(self) -> bool:
         """Whether records are held back until there are lambda."""
         return self._given["warmup"] == "buffer" and not self._nodes.head[N]
 
-    def _hold(self, batch: FloatArray, marks: Marks, answers: Answers, told: bool) -> tuple[int, FloatArray]:
-        """Hold records back; when there are lambda learn them. Return where the batch goes on, and what is told."""
+    def _hold(self, batch: FloatArray, marks: Marks, answers: Answers, detailed: bool) -> tuple[int, FloatArray]:
+        """Hold records back; when there are lambda learn them. Return where the batch goes on, and the rows."""
         interval, nodes = self._rules.interval, self._nodes
         for t in np.flatnonzero(marks.teaches).tolist():
             self._held.append((batch[t].copy(), marks.owned[marks.starts[t] : marks.starts[t + 1]].copy()))
@@ -143,9 +141,9 @@ class MultiLabel(FlatEngine, LabelEngine):
             nodes.window[:] = X
             nodes.head[KNOWN] = int(whole.owned.max(initial=-1)) + 1
             if self._rules.clustered:
-                tell_groups(nodes, self._rules, self._line_factors, t, self._changes)
+                note_groups(nodes, self._rules, self._line_factors, t, self._changes)
             step, unknown = no_answers(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
-            rows = self._run(X, whole, (*filled_by_kernels(step), unknown), 0, True, told)
+            rows = self._run(X, whole, (*filled_by_kernels(step), unknown), 0, True, detailed)
             for row in self._log:
                 row[E_RECORD] = t
             answers[3][t], answers[2][t] = step.path[-1], step.novel[-1]
@@ -154,16 +152,18 @@ class MultiLabel(FlatEngine, LabelEngine):
 
     @property
     def _columns(self) -> int:
-        """Columns of what a step tells."""
+        """Columns of a row of `trace`."""
         return T_HEAD + self._rules.neighbours + len(self._nodes.records)
 
-    def _run(self, batch: FloatArray, marks: Marks, answers: Answers, start: int, held: bool, told: bool) -> FloatArray:
-        """Answer for a batch from `start` on, learn what teaches, and return what is told."""
-        rows = np.empty((len(batch) if told else 0, self._columns))
+    def _run(
+        self, batch: FloatArray, marks: Marks, answers: Answers, start: int, held: bool, detailed: bool
+    ) -> FloatArray:
+        """Answer for a batch from `start` on, learn what teaches, and return the rows."""
+        rows = np.empty((len(batch) if detailed else 0, self._columns))
         fixed, at = (self._rules, self._factors, self._line_factors, batch, marks), start
         while (at := learn_batch(self._nodes, *fixed, at, held, self._log, self._changes, answers, rows)) < len(batch):
             self._make_room(node=True)
-        return rows[start:][marks.teaches[start:]] if told else rows
+        return rows[start:][marks.teaches[start:]] if detailed else rows
 
     def _make_room(self, labels: int = 0, node: bool = False) -> None:
         """Make room for so many labels, or for another node."""

@@ -36,6 +36,18 @@ _PLAIN = 2.5
 _SMALLEST = 1e-300
 
 
+class Basins(NamedTuple):
+    """The basins of the density, and the passes between them."""
+
+    now: IntArray  # the place of the cluster that a basin belongs to: that of its summit; -1 for none
+    peak: FloatArray  # by scale and basin, the density at its summit, and the records that this is of
+    peak_records: FloatArray
+    pass_: FloatArray  # by scale and two basins, the density at the highest pass, 0 where none is, and its records
+    pass_records: FloatArray
+    depth: FloatArray  # by two basins, the valley that is clearest beside what it needs, and what that is; 0 for none
+    needed: FloatArray
+
+
 class Hills(NamedTuple):
     """What a reading finds."""
 
@@ -185,26 +197,28 @@ def _need(rules, errors, error, apart):
 
 
 @jit
-def _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records):
-    """Return depth of the clearest valley between two basins and the depth it needs, over the scales."""
+def _weigh(rules, errors, basins, u, v):
+    """Note the clearest valley between two basins over the scales, and the depth it needs."""
     best, depth, needed = -1.0, 0.0, 1.0
     for scale in range(SCALES):
-        lower = u if peak[scale, u] < peak[scale, v] else v
-        error = np.sqrt(1.0 / peak_records[scale, lower] + 1.0 / pass_records[scale, u, v])
-        need = _need(rules, errors, error, _is_apart(now, u, v))
-        found = _depth(peak[scale, lower], pass_[scale, u, v])
+        lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
+        error = np.sqrt(1.0 / basins.peak_records[scale, lower] + 1.0 / basins.pass_records[scale, u, v])
+        need = _need(rules, errors, error, _is_apart(basins.now, u, v))
+        found = _depth(basins.peak[scale, lower], basins.pass_[scale, u, v])
         if found / need > best:
             best, depth, needed = found / need, found, need
-    return depth, needed
+    basins.depth[u, v] = basins.depth[v, u] = depth
+    basins.needed[u, v] = basins.needed[v, u] = needed
 
 
 @jit
-def _look_along(model, rules, errors, u, v, now, member, mean, mass, depth, needed):
+def _look_along(model, rules, errors, basins, u, v, member, mean, mass):
     """Note the valley on the line between two groups where it is clearer than what the balls show; say whether."""
+    depth, needed = basins.depth, basins.needed
     found, error2 = measure_slabs(model, member, mean, mass, u, v)
     if error2 <= 0.0:
         return False
-    need = _need(rules, errors, np.sqrt(error2), _is_apart(now, u, v))
+    need = _need(rules, errors, np.sqrt(error2), _is_apart(basins.now, u, v))
     if found * needed[u, v] <= depth[u, v] * need:
         return False
     depth[u, v], needed[u, v] = found, need
@@ -221,6 +235,121 @@ def _errors(model, rules, dimension):
 
 
 @jit
+def _number_basins(large, parent):
+    """Return the basin of each landmark, -1 for none, and the summit of each basin."""
+    count = len(large)
+    basin, summit, basins = np.full(count, -1, dtype=np.int64), np.empty(count, dtype=np.int64), 0
+    for i in range(count):
+        if large[i] and root_of(parent, i) == i:
+            basin[i], summit[basins] = basins, i
+            basins += 1
+    for i in range(count):
+        if large[i]:
+            basin[i] = basin[root_of(parent, i)]
+    return basin, summit[:basins].copy()
+
+
+@jit
+def _measure_basins(model, start, end, basin, summit, density, records):
+    """Return the basins with their peaks and passes."""
+    count = len(summit)
+    now, peak, peak_records = np.empty(count, dtype=np.int64), np.zeros((SCALES, count)), np.ones((SCALES, count))
+    for u in range(count):
+        now[u] = model.number[PLACE, summit[u]]
+    for i in range(len(basin)):
+        for scale in range(SCALES):
+            if basin[i] >= 0 and density[scale, i] > peak[scale, basin[i]]:
+                peak[scale, basin[i]], peak_records[scale, basin[i]] = density[scale, i], records[scale, i]
+    pass_, pass_records = np.zeros((SCALES, count, count)), np.ones((SCALES, count, count))
+    _passes(start, end, basin, density, records, pass_, pass_records)
+    return Basins(
+        now, peak, peak_records, pass_, pass_records, np.zeros((count, count)), np.zeros((count, count))
+    )  # fmt: skip
+
+
+@jit
+def _touching(basins):
+    """Return the pairs of basins that a pass joins."""
+    count, pairs = len(basins.now), 0
+    pair = np.empty((count * (count - 1) // 2, 2), dtype=np.int64)
+    for u in range(count):
+        for v in range(u + 1, count):
+            if basins.pass_[0, u, v] > 0.0:
+                pair[pairs, 0], pair[pairs, 1] = u, v
+                pairs += 1
+    return pair[:pairs].copy()
+
+
+@jit
+def _shallowest(basins, pair):
+    """Return the two basins with the shallowest valley beside what it needs; -1 where every valley is deep enough."""
+    least, one, other = 1.0, -1, -1
+    for at in range(len(pair)):
+        u, v = pair[at]
+        if basins.needed[u, v] > 0.0 and basins.depth[u, v] / basins.needed[u, v] < least:
+            least, one, other = basins.depth[u, v] / basins.needed[u, v], u, v
+    return one, other
+
+
+@jit
+def _join(basins, pair, one, other):
+    """Make the basin `other` a part of the basin `one`."""
+    peak, peak_records, pass_, pass_records = basins.peak, basins.peak_records, basins.pass_, basins.pass_records
+    for scale in range(SCALES):
+        if peak[scale, other] > peak[scale, one]:
+            peak[scale, one], peak_records[scale, one] = peak[scale, other], peak_records[scale, other]
+        for v in range(len(basins.now)):
+            if pass_[scale, other, v] > pass_[scale, one, v]:
+                pass_[scale, one, v] = pass_[scale, v, one] = pass_[scale, other, v]
+                pass_records[scale, one, v] = pass_records[scale, v, one] = pass_records[scale, other, v]
+        pass_[scale, one, one] = 0.0
+    for v in range(len(basins.now)):
+        basins.needed[other, v] = basins.needed[v, other] = 0.0
+        pass_[0, other, v] = pass_[0, v, other] = 0.0
+    for at in range(len(pair)):
+        for side in range(2):
+            if pair[at, side] == other:
+                pair[at, side] = one
+
+
+@jit
+def _join_shallow(model, rules, errors, dimension, basins, member, parent, summit, lost):
+    """Join basins, the shallowest valley first, until all that are left are deep enough; return what each is part of.
+
+    `member` gets the basins that are left, `lost` the valleys of clusters that are joined.
+    """
+    count, pair = len(summit), _touching(basins)
+    for u, v in pair:
+        _weigh(rules, errors, basins, u, v)
+    lines, into = dimension > _PLAIN, np.arange(count)
+    seen = np.full((count, count), not lines)
+    mean, mass = group_means(model, member, count)
+    while True:
+        one, other = _shallowest(basins, pair)
+        if one < 0:
+            return into
+        if not seen[one, other]:
+            # Only now: what balls divide needs no line.
+            seen[one, other] = seen[other, one] = True
+            if _look_along(model, rules, errors, basins, one, other, member, mean, mass):
+                continue
+        if basins.peak[0, one] < basins.peak[0, other]:
+            one, other = other, one
+        if _is_apart(basins.now, one, other):
+            lost[basins.now[other], 0] = basins.depth[one, other]
+            lost[basins.now[other], 1] = basins.needed[one, other]
+        into[other] = one
+        if lines:
+            join_means(member, mean, mass, one, other)
+        parent[summit[other]] = summit[one]
+        _join(basins, pair, one, other)
+        for v in range(count):
+            if v != one and basins.pass_[0, one, v] > 0.0:
+                _weigh(rules, errors, basins, one, v)
+                seen[one, v] = seen[v, one] = not lines
+
+
+@jit
 def find_hills(model, rules, logs, inside, dimension):
     """Return the groups of landmarks that no valley divides.
 
@@ -230,97 +359,17 @@ def find_hills(model, rules, logs, inside, dimension):
     on, because every reading is another chance to err.
     """
     count = model.head[LANDMARKS]
-    errors = _errors(model, rules, dimension)
-    large = np.empty(count, dtype=np.bool_)
-    reach = _reaches(model, rules)
+    large, reach = np.empty(count, dtype=np.bool_), _reaches(model, rules)
     _large_enough(model, rules, inside, reach, large)
     start, end = _adjacency(model, inside, reach, large)
     density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
     measure_scales(model, dimension, logs, inside, large, density, records)
     parent = np.empty(count, dtype=np.int64)
     _climb(rules, start, end, logs, records[0], parent)
-
-    basin = np.full(count, -1, dtype=np.int64)
-    basins = 0
-    summit = np.empty(count, dtype=np.int64)
-    for i in range(count):
-        if large[i] and root_of(parent, i) == i:
-            basin[i], summit[basins] = basins, i
-            basins += 1
-    for i in range(count):
-        if large[i]:
-            basin[i] = basin[root_of(parent, i)]
-    peak, peak_records = np.zeros((SCALES, basins)), np.ones((SCALES, basins))
-    for i in range(count):
-        for scale in range(SCALES):
-            if basin[i] >= 0 and density[scale, i] > peak[scale, basin[i]]:
-                peak[scale, basin[i]], peak_records[scale, basin[i]] = density[scale, i], records[scale, i]
-    pass_, pass_records = np.zeros((SCALES, basins, basins)), np.ones((SCALES, basins, basins))
-    _passes(start, end, basin, density, records, pass_, pass_records)
-
-    # The cluster that a basin belongs to now is that of its summit.
-    now = np.empty(basins, dtype=np.int64)
-    for u in range(basins):
-        now[u] = model.number[PLACE, summit[u]]
-    into = np.arange(basins)
-    lost = np.full((count + 1, 2), -1.0)
-    depth, needed = np.zeros((basins, basins)), np.zeros((basins, basins))
-    pair = np.empty((basins * (basins - 1) // 2, 2), dtype=np.int64)
-    pairs = 0
-    for u in range(basins):
-        for v in range(u + 1, basins):
-            if pass_[0, u, v] > 0.0:
-                pair[pairs, 0], pair[pairs, 1] = u, v
-                pairs += 1
-                depth[u, v], needed[u, v] = _clearest(rules, errors, u, v, now, peak, peak_records, pass_, pass_records)
-                depth[v, u], needed[v, u] = depth[u, v], needed[u, v]
-    lines = dimension > _PLAIN
-    member, seen = basin.copy(), np.full((basins, basins), not lines)
-    mean, mass = group_means(model, member, basins)
-    while True:
-        least, one, other = 1.0, -1, -1
-        for at in range(pairs):
-            u, v = pair[at]
-            if needed[u, v] > 0.0 and depth[u, v] / needed[u, v] < least:
-                least, one, other = depth[u, v] / needed[u, v], u, v
-        if one < 0:
-            break
-        if not seen[one, other]:
-            # Only now: what balls divide needs no line.
-            seen[one, other] = seen[other, one] = True
-            if _look_along(model, rules, errors, one, other, now, member, mean, mass, depth, needed):
-                continue
-        if peak[0, one] < peak[0, other]:
-            one, other = other, one
-        if _is_apart(now, one, other):
-            lost[now[other], 0], lost[now[other], 1] = depth[one, other], needed[one, other]
-        into[other] = one
-        if lines:
-            join_means(member, mean, mass, one, other)
-        parent[summit[other]] = summit[one]
-        for scale in range(SCALES):
-            if peak[scale, other] > peak[scale, one]:
-                peak[scale, one], peak_records[scale, one] = peak[scale, other], peak_records[scale, other]
-            for v in range(basins):
-                if pass_[scale, other, v] > pass_[scale, one, v]:
-                    pass_[scale, one, v] = pass_[scale, v, one] = pass_[scale, other, v]
-                    pass_records[scale, one, v] = pass_records[scale, v, one] = pass_records[scale, other, v]
-            pass_[scale, one, one] = 0.0
-        for v in range(basins):
-            needed[other, v] = needed[v, other] = 0.0
-            pass_[0, other, v] = pass_[0, v, other] = 0.0
-        for at in range(pairs):
-            if pair[at, 0] == other:
-                pair[at, 0] = one
-            if pair[at, 1] == other:
-                pair[at, 1] = one
-        for v in range(basins):
-            if v != one and pass_[0, one, v] > 0.0:
-                depth[one, v], needed[one, v] = _clearest(
-                    rules, errors, one, v, now, peak, peak_records, pass_, pass_records
-                )
-                depth[v, one], needed[v, one] = depth[one, v], needed[one, v]
-                seen[one, v] = seen[v, one] = not lines
+    basin, summit = _number_basins(large, parent)
+    basins = _measure_basins(model, start, end, basin, summit, density, records)
+    lost, errors = np.full((count + 1, 2), -1.0), _errors(model, rules, dimension)
+    into = _join_shallow(model, rules, errors, dimension, basins, basin.copy(), parent, summit, lost)
     group = np.empty(count, dtype=np.int64)
     for i in range(count):
         group[i] = root_of(parent, i)
@@ -329,4 +378,4 @@ def find_hills(model, rules, logs, inside, dimension):
             while into[u] != u:
                 u = into[u]
             basin[i] = u
-    return Hills(group, lost, basin, depth, needed)
+    return Hills(group, lost, basin, basins.depth, basins.needed)

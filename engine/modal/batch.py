@@ -7,7 +7,7 @@ from resonance.engine.modal import layout
 from resonance.engine.modal.cells import END, UNFILLED, fill_cells, find_nearest
 from resonance.engine.modal.landmarks import add_landmark, is_wanted
 from resonance.engine.modal.neighbours import nearest, squared_distances
-from resonance.engine.modal.reading import is_due, read_clusters
+from resonance.engine.modal.reading import is_due
 
 
 @jit
@@ -40,14 +40,17 @@ def _repeats(model, x):
 
 
 @jit
-def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, counted, log):
-    """Learn a batch from record `start` on, until there is no room for a landmark; return the first not learned."""
+def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, counted):
+    """Learn a batch from record `start` on, until a reading is due or there is no room for a landmark.
+
+    Return the first record that was not learned, and whether a reading is due.
+    """
     head, number, slots = model.head, model.number, model.number.shape[1]
     if cells.head[END] == UNFILLED:
         fill_cells(model, cells)
     for t in range(start, len(X)):
         if head[layout.LANDMARKS] == slots and slots < rules.landmarks:
-            return t
+            return t, False
         x, landmarks = X[t], head[layout.LANDMARKS]
         repeated = _repeats(model, x)
         head[layout.N] += 1
@@ -80,14 +83,13 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
                 model.votes[near, labels[t]] += 1
         if place >= 0:
             model.cluster[layout.RECORDS, place] += 1
-        if is_due(model, rules):
-            # Whatever happens in there, these are no cells of it any more.
-            cells.head[END] = UNFILLED
-            read_clusters(model, rules, t, log)
-            fill_cells(model, cells)
         if len(counted) > 0:
             counted[t] = head[layout.CLUSTERS]
-    return len(X)
+        if is_due(model, rules):
+            # Whatever happens in it, these are no cells of it any more.
+            cells.head[END] = UNFILLED
+            return t + 1, True
+    return len(X), False
 
 
 @jit

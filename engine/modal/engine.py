@@ -11,13 +11,13 @@ from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.facts import ModelFacts
 from resonance.engine.modal import layout
 from resonance.engine.modal.batch import learn_batch, predict_batch
-from resonance.engine.modal.cells import END, UNFILLED, new_cells
+from resonance.engine.modal.cells import END, UNFILLED, fill_cells, new_cells
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.landmarks import move_landmarks
 from resonance.engine.modal.layout import new_model
 from resonance.engine.modal.neighbours import list_all
 from resonance.engine.modal.parameters import PARAMETERS, rules_from
-from resonance.engine.modal.reading import CRITERIA, describe
+from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.table import checked, packed, put, require, resized, room_for
@@ -76,17 +76,24 @@ class Modal(FlatEngine):
         self._model = new_model(self._rules, slots, classes)
         self.dimension = dimension
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
-        """Learn a batch; with `told` return the number of clusters after each record."""
-        counted = np.empty(len(batch) if told else 0, dtype=np.int64)
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
+        """Learn a batch; with `detailed` return the number of clusters after each record."""
+        counted = np.empty(len(batch) if detailed else 0, dtype=np.int64)
         slots, classes = self._model.votes.shape
         self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
         answers, done = filled_by_kernels(step), 0
         while True:
             own = self._model, self._rules, self._cells
-            done = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, counted, self._log)
+            done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, counted)
+            if due:
+                # Here and not in the kernel, which would take seconds longer to compile.
+                read_clusters(self._model, self._rules, done - 1, self._log)
+                fill_cells(self._model, self._cells)
+                counted[done - 1 : done] = self._model.head[layout.CLUSTERS]
             if done == len(batch):
                 return counted
+            if due:
+                continue
             slots = min(2 * slots, self._rules.landmarks)
             # In this order: cells of the smaller model would be too small, should the next line be interrupted.
             self._cells = new_cells(self._rules, slots)
@@ -156,5 +163,5 @@ class Modal(FlatEngine):
     def compile(cls) -> None:  # noqa: D102
         super().compile()
         model = cls()
-        model.learn(np.zeros((1, 2)))
+        model.learn(np.zeros((100, 2)))  # as many as lead to a reading
         model.rescale(np.ones(2), np.zeros(2))

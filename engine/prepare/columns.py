@@ -20,7 +20,7 @@ class Columns:
     Parameters
     ----------
     parameters : PreparationParameters
-        What was asked for.
+        What the user has set.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Columns:
         )
 
     def learn_means(self, raw: FloatArray) -> None:
-        """Take the means of raw records for what is missing, where that was asked for."""
+        """Take the means of raw records for what is missing, where the user has set that."""
         if self._parameters.missing == "mean":
             for c in np.flatnonzero(self._values == 0):
                 self._fill[c] = mean_of(raw[~np.isnan(raw[:, c]), c])

@@ -63,7 +63,7 @@ def described(categories, rules, slot, names, entries):
 
 
 @jit
-def tell(categories, features, fields, rules, record, kind, slot, why, log):
+def emit_category(categories, features, fields, rules, record, kind, slot, why, log):
     """Append an event to the log: the category of a slot has come, or goes."""
     row, gone = described(categories, rules, slot, features[slot], fields[slot]), 1 if kind == VANISHED else 0
     emit(categories.head, EVENTS, NO_PATH, record, (kind, categories.id[slot], -1), why, row[:gone], row[gone:], log)
@@ -102,9 +102,9 @@ def learn_batch(
             novel[t] = True
             if head[K] == rules.max_clusters:
                 gone = np.argmin(categories.won[: head[K]])
-                tell(categories, features, fields, rules, t, VANISHED, gone, (NO_REASON, 0.0, 0.0), log)
+                emit_category(categories, features, fields, rules, t, VANISHED, gone, (NO_REASON, 0.0, 0.0), log)
             winner = found(categories, features, fields, rules, names, x)
-            tell(categories, features, fields, rules, t, EMERGED, winner, why, log)
+            emit_category(categories, features, fields, rules, t, EMERGED, winner, why, log)
         categories.won[winner] = head[N]
         node[t, 0] = categories.id[winner]
         if labels[t] >= 0:

@@ -60,7 +60,7 @@ def _salient_complement_overlaps(row, salience, x, sums, totals, count):
 def compare(categories, rules, indices, data):
     """Compute choice (6) and match (8) of all categories for a record; (1) and (2) for Fuzzy ART."""
     k, known = categories.head[K], categories.head[D]
-    # A record that is only asked about may have features that no category has seen.
+    # A record that is only predicted for may have features that no category has seen.
     if not rules.fixed and len(indices) > 0:
         known = max(known, indices[-1] + 1)
     d = float(known)

@@ -99,9 +99,13 @@ def rows_for(rules: Rules, rows: int) -> dict[str, int]:
     return {"rows": rows, "salient": salient, "complement": complement, "both": min(salient, complement)}
 
 
-def new_lists() -> tuple[List, List]:
+_FEATURES, _FIELDS = types.int64[::1], types.float64[:, ::1]
+
+
+@jit
+def new_lists():
     """Return the empty lists of features and of their fields, an entry for each slot."""
-    return List.empty_list(types.int64[::1]), List.empty_list(types.float64[:, ::1])
+    return List.empty_list(_FEATURES), List.empty_list(_FIELDS)
 
 
 @jit

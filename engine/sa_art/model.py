@@ -84,7 +84,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         indices, indptr, data = compressed(dense)
         return SparseBatch(indices, indptr, data, dense.shape[1])
 
-    def _learn(self, batch: SparseBatch, labels: IntArray, step: Step, told: bool) -> NDArray[Any]:
+    def _learn(self, batch: SparseBatch, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
         if labels.max() >= self._categories.labels.shape[1]:
             self._resize(classes=int(labels.max()) + 1)
         start, rest = 0, (batch.indices, batch.indptr, batch.data, labels)

@@ -22,7 +22,7 @@ def both(X, **given):
     plain = PlainILDN(**{NAMES.get(name, name): value for name, value in given.items()})
     plain_nodes = [plain.learn(x) for x in X]
     engine = ILDN.make({**given, "min_cluster_records": 1})
-    step, story = engine.trace(X, told=True)
+    step, story = engine.trace(X, detailed=True)
     story[:, 0] += 1
     removed = {(t, a) for t, code, a, _, _ in story if code == 2}
     assert [-1 if (t + 1, i) in removed else i for t, i in enumerate(step.path[:, 0])] == plain_nodes
