@@ -67,7 +67,7 @@ class CAEA(FlatEngine):
     lambda_ : int, default 50
         Records between two deletions and readings (``lambda`` in settings); h = lambda / 2 rounded up is the
         number of initial nodes and of records that a bandwidth is taken from. More clusters than about h are not
-        not separable: raise it.
+        separated: raise it.
     age_max : int, default 10
         An edge older than this is removed.
     grace : int, default 2
