@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import orjson
+from resonance.engine.alerts import silence
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -20,9 +21,11 @@ STREAMS: Final = 100
 TURN: Final = 100
 """Records of a stream in a row: one by one they would take several times as long."""
 BEGAN: Final = 1_700_000_000_000
-GAP: Final = 10
-"""Milliseconds between two records of a partition."""
+GAP: Final = 1
+"""Milliseconds between two records of a partition: a stream waits 20 s for its turn, too short for `silent`."""
 MOST_PER_MILLION: Final = 1.0
+CHUNK: Final = 100_000
+"""Records whose times are drawn at once."""
 
 
 def _turns(partition: int, streams: int, each: int) -> Iterator[list[Record]]:
@@ -39,6 +42,29 @@ def _turns(partition: int, streams: int, each: int) -> Iterator[list[Record]]:
                 turn.append(Record(TOPIC, partition, offset, BEGAN + GAP * offset, b"d%d" % own, value))
                 offset += 1
             yield turn
+
+
+def silences(records: int, streams: int) -> int:
+    """Return how often `silent` opens where the records of every stream come at random, ten seconds apart on average.
+
+    The rule's kernel alone: records that come one by one would take the task too long.
+    """
+    rng, rules = np.random.default_rng(1), Settings.of({"input.topics": [TOPIC], "stream": "key"}).alerts
+    rows, means = silence.new_rows(streams)
+    roots, out = np.full(1, -1, np.int64), np.zeros((256, 5), np.int64)
+    time = opened = 0
+    for first in range(0, records, CHUNK):
+        count = min(CHUNK, records - first)
+        times = time + np.cumsum(rng.exponential(10_000 / streams, count)).astype(np.int64)
+        time, start = int(times[-1]), 0
+        offsets, owners, logs = np.arange(first, first + count), rng.integers(streams, size=count), np.zeros(count, int)
+        while start < count:
+            found, start = silence.follow(
+                times, offsets, owners, logs, start, count, rows, means, roots, rules.silent_gaps,
+                round(1_000 * rules.silent_seconds), out,
+            )  # fmt: skip
+            opened += int(out[:found, 2].sum())
+    return opened
 
 
 def fleet(records: int, streams: int = 1_000) -> list[Row]:
@@ -59,6 +85,7 @@ def fleet(records: int, streams: int = 1_000) -> list[Row]:
             for message in task.process(turn).alerts:
                 alert = orjson.loads(message.value or b"")
                 opened[alert["rule"]] += alert["kind"] == "opened"
+    opened["silent, at random"] += silences(total, streams)
     case = f"{streams:,} stationary streams, {total:,} records"
     bar = max(1.0, MOST_PER_MILLION * total / 1e6)
     rules = [Row(f"{case}: {rule}", "alerts", float(count)) for rule, count in sorted(opened.items())]

@@ -25,6 +25,10 @@ class Changed:
     moving: NDArray[np.bool_]
 
 
+_APART = 3.0
+"""Spreads that a new kind is away from all others at least; one at the place of another is not new."""
+
+
 def _rng(name: str, d: int, kinds: int, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, d, kinds, *name.encode()])
 
@@ -83,7 +87,10 @@ def changed(name: str, d: int, kinds: int, seed: int, records: int, at: int) -> 
     if name != "all":
         amount = amount * own
     if name == "new":
-        centres = np.vstack([centres, rng.random((1, d))])
+        place = rng.random((1, d))
+        while np.sqrt(((centres - place) ** 2).sum(1)).min() < _APART * noise:
+            place = rng.random((1, d))
+        centres = np.vstack([centres, place])
         own = after & (rng.random(records) < 1.0 / (kinds + 1))
         kind = np.where(own, kinds, kind)
     else:

@@ -48,7 +48,9 @@ def _drift(event: DriftEvent) -> str:
         since = f", {_RECORDS} {event['since']['offset']:,} ({event['since']['time'][11:19]})"
     seen = f", seen at {event['cause']['source']['offset']:,}" if "cause" in event else ""
     if event.get("scope") == "stream" and len(units) > 1:
-        what = f"{event['stream']}: {len(units)} of its clusters changed, most {_unit(strongest, event['stream'])}"
+        # The stream as a whole is a unit, too, and not one of its clusters.
+        count = sum(unit["cluster"] is not None for unit in units)
+        what = f"{event['stream']}: {count} of its clusters changed, most {_unit(strongest, event['stream'])}"
     elif len(units) > 1:
         what = f"{_unit(strongest, event['stream'])}; and {len(units) - 1} more"
     else:
@@ -68,7 +70,7 @@ def _unit(unit: DriftUnit, stream: str) -> str:
         if after < GONE * before:
             return f"{name} has gone silent: {shares}"
         text = f"{stream} has {'more' if 'more' in changes else 'fewer'} of {name}, {shares}"
-        return f"{text}, and it moved: {_features(unit)}" if unit["features"] else text
+        return f"{text}, and it {unit['features'][0]['change']}: {_features(unit)}" if unit["features"] else text
     if unit["features"]:
         return f"{name} {unit['features'][0]['change']}: {_features(unit)}"
     if "together" in changes:

@@ -43,8 +43,8 @@ def test_the_state_is_no_larger_than_it_may_be():
 
 
 def test_a_fleet_of_stationary_streams_has_no_alert():
-    (whole,) = fleet.fleet(20_000, 10)
-    assert (whole.value, whole.reference_value) == (0.0, 1.0)
+    whole, silent = fleet.fleet(20_000, 10)
+    assert (whole.value, whole.reference_value, silent.value) == (0.0, 1.0, 0.0)
 
 
 def test_permuted_features_of_real_data_are_found_and_nothing_before():

@@ -204,6 +204,23 @@ SINCE = ", since about record 2,118 (08:00:10), seen at 2,613"
             f"p0/1/5 has gone silent: 11 % -> 0 %{SINCE}",
         ),
         (
+            event_of(
+                scope="stream",
+                units=[
+                    {
+                        "cluster": "p2/1/6",
+                        "change": ["widened", "more"],
+                        "features": [WIDER],
+                        "share": {"before": 0.13, "after": 0.25},
+                    },
+                    {"cluster": "p2/1/7", "change": ["moved"], "features": [MOVED]},
+                    {"cluster": None, "change": ["moved"], "features": [MOVED]},
+                ],
+            ),
+            "p2: 2 of its clusters changed, most p2 has more of p2/1/6, 13 % -> 25 %, and it widened: "
+            f"cpu varies 1.7 times as much{SINCE}",
+        ),
+        (
             event_of(kind="settled", units=[{"cluster": "p2/1/4", "change": ["moved"], "features": [MOVED]}]),
             "p2/1/4 settled: latency_ms 764 -> 803 (+1.6 spreads); the baseline from here on",
         ),
