@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo test kernels lint types bench kill lock clean .venv
+.PHONY: demo test kernels lint types bench kill lock sbom image-test clean .venv
 
 .venv: $(STAMP)
 
@@ -62,6 +62,19 @@ lock:
 	$(LOCK) --extra dev pyproject.toml --output-file requirements/lock.txt
 	$(LOCK) --extra worker --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
 	echo "setuptools>=80" | $(LOCK) --constraint requirements/lock.txt - --output-file requirements/build.txt
+	echo "cyclonedx-bom" | $(LOCK) - --output-file requirements/sbom.txt
+
+# What the image installs, for scanners of known vulnerabilities.
+sbom:
+	@mkdir -p build && $(PYTHON) -m venv build/sbom-tool
+	@build/sbom-tool/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/sbom.txt
+	@build/sbom-tool/bin/cyclonedx-py requirements requirements/runtime.txt --pyproject pyproject.toml \
+	  --output-reproducible --output-file build/sbom.json
+	@echo build/sbom.json
+
+# Builds the image and runs it beside a broker with podman, as root; minutes. tests/image.py says what it needs.
+image-test: .venv
+	$(BIN)/python -m tests.image
 
 clean:
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache

@@ -15,7 +15,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
-from resonance.pipeline.machine import require_threads
+from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Record, TopicPartition
 
 OffsetRange = tuple[int, int]

@@ -13,7 +13,7 @@ from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, right_refused
-from resonance.pipeline.machine import require_threads
+from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Message
 
 QUEUE_SECONDS = 0.05
