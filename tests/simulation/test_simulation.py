@@ -14,7 +14,7 @@ from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 
-from tests.simulation.world import World, simulate
+from tests.simulation.world import simulate
 
 SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
 BUNCH = 50
@@ -44,7 +44,9 @@ def keep_doubtful_producers(patch):
 
 def commit_unfenced(patch):
     """Send offsets that name no generation of the group."""
-    patch.setattr(exactly_once, "group_metadata", lambda group, *_: b"CGMDv2:\xff\xff\xff\xff%s\0\0\0\1" % group.encode())
+    patch.setattr(
+        exactly_once, "group_metadata", lambda group, *_: b"CGMDv2:\xff\xff\xff\xff%s\0\0\0\1" % group.encode()
+    )
 
 
 def write_snapshots_beside_the_transaction(patch):
