@@ -144,6 +144,8 @@ class World:
                 raise checks.ViolationError(f"no progress: offsets {self.group.offsets} of {wanted}, {self.ends[-3:]}")
         # Requests that are still on their way must change nothing any more.
         self.sim.wait(2.0)
+        while not self.broker.settled:
+            self.sim.wait(0.5)
         if self.sim.failure is not None:
             raise self.sim.failure
 
