@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo test kernels lint types bench kill lock sbom image-test clean .venv
+.PHONY: demo test kernels lint types bench kill simulate lock sbom image-test clean .venv
 
 .venv: $(STAMP)
 
@@ -53,6 +53,10 @@ bench: .venv
 kill: .venv
 	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py \
 	  tests/integration/test_late_requests.py tests/engine/test_bits.py -rP --timeout 3600
+
+# 10,000 seeds of the simulated broker, network and clock; the tests run 500.
+simulate: kernels
+	RESONANCE_SIMULATION=long $(BIN)/python -m pytest tests/simulation --numprocesses 2 --timeout 3600
 
 # Raises the locked versions (needs uv); the files name packages and hashes, never an index. The image installs
 # runtime.txt and builds the wheel with build.txt: the same versions, without what only development needs.

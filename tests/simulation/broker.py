@@ -1,9 +1,9 @@
 """A broker: topics, the coordinator of transactions, and the one of the group.
 
-Requests are methods; each returns the answer or raises `Refused`. The rules are those of Kafka 3.9 for clients that
-speak the first version of the transaction protocol, as librdkafka does: only `init_producer` raises an epoch, so that a
-late request of the same epoch may touch a later transaction. A record or offset is taken only in a transaction that the
-coordinator knows to be open and to contain its partition.
+Requests are methods; each returns the answer or raises `RefusedError`. The rules are those of Kafka 3.9 for clients of
+the first version of the transaction protocol, as librdkafka does. Only `init_producer` raises an epoch, so that a
+late request of the same epoch may touch a later transaction. A record or offset is taken only in a transaction that
+the coordinator knows to be open and to contain its partition.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from tests.simulation.group import Group
-from tests.simulation.logs import Log, Refused
+from tests.simulation.logs import Log, RefusedError
 from tests.simulation.scheduler import Scheduler
 
 OFFSETS = ("__consumer_offsets", 0)
@@ -42,7 +42,7 @@ class Transaction:
 
 
 class Broker:
-    """All of a cluster behind one address; `committed` is called with offsets once all that belongs to them is visible."""
+    """A cluster behind one address; `committed` is called with offsets once all that belongs to them is visible."""
 
     def __init__(self, sim: Scheduler, group: Group, committed: Callable[[Any], None]) -> None:
         self.sim, self.group = sim, group
@@ -62,15 +62,15 @@ class Broker:
     def _coordinator(self, which: str) -> None:
         until, code = self.moving.get(which, (0.0, 0))
         if self.sim.now < until:
-            raise Refused(code)
+            raise RefusedError(code)
 
     def _owned(self, name: str, pid: int, epoch: int) -> Transaction:
         self._coordinator("transactions")
         transaction = self._ids.get(name)
         if transaction is None or transaction.pid != pid:
-            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+            raise RefusedError(KafkaError.INVALID_PRODUCER_ID_MAPPING)
         if transaction.epoch != epoch:
-            raise Refused(KafkaError.PRODUCER_FENCED)
+            raise RefusedError(KafkaError.PRODUCER_FENCED)
         return transaction
 
     # Requests of producers.
@@ -80,7 +80,7 @@ class Broker:
         return next(self._pids)
 
     def init_producer(self, name: str, timeout: float) -> tuple[int, int]:
-        """Fence the producers of a transactional id, end what they left open, and return the id and epoch of a new one."""
+        """Fence a transactional id's producers, end what they left open, and return the id and epoch of a new one."""
         self._coordinator("transactions")
         transaction = self._ids.get(name)
         if transaction is None:
@@ -89,7 +89,7 @@ class Broker:
             transaction.epoch += 1
             self._end(transaction, committed=False)
         if transaction.ending:
-            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+            raise RefusedError(KafkaError.CONCURRENT_TRANSACTIONS)
         transaction.epoch += 1
         transaction.state, transaction.timeout = "empty", timeout
         return transaction.pid, transaction.epoch
@@ -98,7 +98,7 @@ class Broker:
         """Add partitions to a transaction, which begins with the first one; `OFFSETS` stands for the group."""
         transaction = self._owned(name, pid, epoch)
         if transaction.ending:
-            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+            raise RefusedError(KafkaError.CONCURRENT_TRANSACTIONS)
         if transaction.state != "open":
             transaction.state = "open"
             transaction.begun = begun = transaction.begun + 1
@@ -117,9 +117,9 @@ class Broker:
     def _verify(self, at: At, name: str, pid: int, epoch: int) -> None:
         transaction = self._ids.get(name)
         if transaction is None or (transaction.pid, transaction.epoch) != (pid, epoch):
-            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+            raise RefusedError(KafkaError.INVALID_PRODUCER_EPOCH)
         if transaction.state != "open" or at not in transaction.partitions:
-            raise Refused(KafkaError.INVALID_TXN_STATE)
+            raise RefusedError(KafkaError.INVALID_TXN_STATE)
 
     def add_offsets(
         self, name: str, pid: int, epoch: int, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]
@@ -136,9 +136,9 @@ class Broker:
         if transaction.state == ("committed" if committed else "aborted"):
             return
         if transaction.state == ("committing" if committed else "aborting"):
-            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+            raise RefusedError(KafkaError.CONCURRENT_TRANSACTIONS)
         if transaction.state != "open":
-            raise Refused(KafkaError.INVALID_TXN_STATE)
+            raise RefusedError(KafkaError.INVALID_TXN_STATE)
         self._end(transaction, committed=committed)
 
     def _time_out(self, transaction: Transaction, begun: int) -> None:
@@ -181,7 +181,7 @@ class Broker:
             try:
                 log = self.logs[at]
                 answer[at] = (*log.read(offset, most, stable=stable), log.stable if stable else log.end)
-            except Refused as refused:
+            except RefusedError as refused:
                 answer[at] = refused
         return answer
 
@@ -194,7 +194,7 @@ class Broker:
         """Return the offsets of the group and their notes; if `stable`, refused while a transaction may change them."""
         self._coordinator("group")
         if stable and any(at in pending for pending in self.group.pending.values() for at in partitions):
-            raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
+            raise RefusedError(KafkaError.UNSTABLE_OFFSET_COMMIT)
         return {at: self.group.offsets.get(at) for at in partitions}
 
     def commit(self, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.simulation.broker import OFFSETS, At, Broker
-from tests.simulation.logs import Entry, Refused
+from tests.simulation.logs import Entry, RefusedError
 from tests.simulation.network import BrokenError, Network
 from tests.simulation.scheduler import Process, Thread
 
@@ -36,7 +36,7 @@ def exception(code: int, text: str = "", **how: Any) -> KafkaException:
 
 
 class Producer:
-    """confluent-kafka's producer: batches in the background, and calls that repeat their request until it is answered."""
+    """confluent-kafka's producer: batches in the background, and calls that repeat a request until it is answered."""
 
     broker: Broker
     network: Network
@@ -145,9 +145,9 @@ class Producer:
         if isinstance(error, BrokenError):
             self._lost()
             delay = BACKOFF
-        elif isinstance(error, Refused) and error.code in WAITED_FOR:
+        elif isinstance(error, RefusedError) and error.code in WAITED_FOR:
             delay = BACKOFF / 2
-        elif isinstance(error, Refused):
+        elif isinstance(error, RefusedError):
             problem = KafkaError(error.code, error.args[0], txn_requires_abort=True)
             self._abortable = self._abortable or problem
 
@@ -176,7 +176,7 @@ class Producer:
                 return self.network.call(self._process, kind, request, min(ANSWER_SECONDS, end - self._sim.now))
             except BrokenError:
                 self._lost()
-            except Refused as refused:
+            except RefusedError as refused:
                 if refused.code in FENCED:
                     self._fatal = KafkaError(KafkaError._FENCED, refused.args[0], fatal=True)
                     self._raise_fatal()
@@ -210,7 +210,7 @@ class Producer:
             self._added.add(OFFSETS)
             request = lambda: self.broker.add_offsets(name, pid, epoch, who, offsets)  # noqa: E731
             self._repeat("offsets", request, end - self._sim.now)
-        except Refused as refused:
+        except RefusedError as refused:
             raise exception(refused.code, refused.args[0], txn_requires_abort=True) from refused
         except KafkaException as error:
             if error.args[0].retriable() and self._sim.random.random() < 0.5:
@@ -239,7 +239,7 @@ class Producer:
         try:
             request = lambda: self.broker.end(name, pid, epoch, committed=committed)  # noqa: E731
             self._repeat("end", request, max(end - self._sim.now, BACKOFF))
-        except Refused as refused:
+        except RefusedError as refused:
             self._fatal = KafkaError(refused.code, refused.args[0], fatal=True)
             raise KafkaException(self._fatal) from refused
         self._added = set()
@@ -314,7 +314,7 @@ class Consumer:
             return self.network.call(self._process, "lookup", request, seconds)
         except BrokenError:
             raise exception(KafkaError._TIMED_OUT) from None
-        except Refused as refused:
+        except RefusedError as refused:
             self._sim.wait(BACKOFF)
             raise exception(refused.code) from refused
 
@@ -351,7 +351,7 @@ class Consumer:
             return []
         found = []
         for at, got in answer.items():
-            if isinstance(got, Refused):
+            if isinstance(got, RefusedError):
                 found.append(Message(at, positions[at], code=KafkaError._AUTO_OFFSET_RESET))
                 continue
             entries, after, end = got

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from tests.simulation.logs import Refused
+from tests.simulation.logs import RefusedError
 from tests.simulation.scheduler import Scheduler
 
 REJOIN_SECONDS = 12.0
@@ -47,16 +47,16 @@ class Group:
         if generation < 0 and not member:
             return
         if member not in self._members:
-            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
         if generation != self.generation:
-            raise Refused(KafkaError.ILLEGAL_GENERATION)
+            raise RefusedError(KafkaError.ILLEGAL_GENERATION)
 
     def join(self, member: str) -> str:
         """Take part in the next generation; return the member's id."""
         if not member:
             member = f"member-{next(self._numbers)}"
         elif member not in self._members:
-            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
         self._members.setdefault(member, Member(self.sim.now)).joining = True
         self._members[member].heard = self.sim.now
         self.rebalance()
@@ -65,7 +65,7 @@ class Group:
     def joined(self, member: str) -> tuple[int, tuple[tuple[str, int], ...]] | None:
         """Return the generation and the partitions of a member that joined; None while others are waited for."""
         if member not in self._members:
-            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
         self._members[member].heard = self.sim.now
         return None if self._members[member].joining else (self.generation, self.assigned[member])
 
@@ -74,7 +74,7 @@ class Group:
         self.check(generation, member)
         self._members[member].heard = self.sim.now
         if self._since is not None:
-            raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+            raise RefusedError(KafkaError.REBALANCE_IN_PROGRESS)
 
     def leave(self, member: str) -> None:
         """Leave at once."""

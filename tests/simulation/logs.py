@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 STAMP = 1_700_000_000_000
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The broker's answer is an error."""
 
     def __init__(self, code: int) -> None:
@@ -75,13 +75,13 @@ class Log:
         if pid >= 0:
             producer = self._producers.setdefault(pid, Producer(epoch))
             if epoch < producer.epoch:
-                raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+                raise RefusedError(KafkaError.INVALID_PRODUCER_EPOCH)
             if epoch > producer.epoch:
                 producer.epoch, producer.next = epoch, 0
             if number < producer.next:
                 return False
             if number > producer.next:
-                raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+                raise RefusedError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
             if transactional:
                 if producer.span.committed is not None:
                     producer.span, begins = Span(self.end), True
@@ -125,7 +125,7 @@ class Log:
     def read(self, offset: int, most: int = 1_000_000, *, stable: bool = True) -> tuple[list[Entry], int]:
         """Return the records from an offset on, if `stable` the committed ones, and the offset behind what was read."""
         if not self.start <= offset <= self.end:
-            raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
+            raise RefusedError(KafkaError.OFFSET_OUT_OF_RANGE)
         end = self.stable if stable else self.end
         found: list[Entry] = []
         for entry in self.entries[bisect_left(self._offsets, offset) :]:

@@ -13,11 +13,11 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 
 from tests.simulation.broker import Broker
-from tests.simulation.logs import Refused
+from tests.simulation.logs import RefusedError
 from tests.simulation.network import BrokenError, Network
 
-HEARTBEAT = 0.5
-FETCH_WAIT = 0.3
+HEARTBEAT = 0.7
+FETCH_WAIT = 0.4
 QUEUED = 64
 """Records handed over and not yet done at which fetching pauses."""
 
@@ -67,7 +67,7 @@ class Consumer:
     async def leave_group(self) -> None:
         member, self._member = self._member[1], NO_MEMBER
         if member:
-            with suppress(BrokenError, Refused):
+            with suppress(BrokenError, RefusedError):
                 await self._ask(self.broker.group.leave, member)
 
     def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
@@ -78,7 +78,7 @@ class Consumer:
                 return self.network.call(self._process, "commit", lambda: self.broker.commit(member, what), timeout)
             except BrokenError:
                 error: Exception = RequestTimedOutError()
-            except Refused as refused:
+            except RefusedError as refused:
                 if refused.code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
                     self._loop.call_soon_threadsafe(self._lose)
                     raise CommitFailedError(refused.args[0]) from refused
@@ -126,7 +126,7 @@ class Consumer:
                 continue
             try:
                 await self._ask(self.broker.group.heartbeat, *member)
-            except Refused as refused:
+            except RefusedError as refused:
                 if self._member != member:
                     continue
                 if refused.code == KafkaError.REBALANCE_IN_PROGRESS:
@@ -165,7 +165,7 @@ class Consumer:
                 return Membership(found[0], member, found[1])
             except BrokenError:
                 await asyncio.sleep(0.1)
-            except Refused as refused:
+            except RefusedError as refused:
                 if refused.code == KafkaError.UNKNOWN_MEMBER_ID:
                     member = ""
                 await asyncio.sleep(0.1)
@@ -189,7 +189,7 @@ class Consumer:
         while True:
             self.polled = self._sim.now
             if not self.flow_active or self._in_flight >= QUEUED:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
                 continue
             fetched = Fetched(self._seek, self._member[0])
             positions = {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
@@ -201,7 +201,7 @@ class Consumer:
             if fetched.seek != self._seek or fetched.generation != self._member[0] or not self.flow_active:
                 continue
             for at, got in answer.items():
-                if isinstance(got, Refused):
+                if isinstance(got, RefusedError):
                     self._options.failed(BrokerError(f"{at}: {got}"))
                     return
                 self._take(fetched, TP(*at), *got)

@@ -1,11 +1,12 @@
 """The network between processes and the broker: requests that are lost, late, or never answered, by the seed."""
 
 import hashlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation.logs import Refused
+from tests.simulation.logs import RefusedError
 from tests.simulation.scheduler import KilledError, Process, Scheduler
 
 LATENCY = 0.002
@@ -54,7 +55,7 @@ class Network:
         line = f"{self.sim.now:9.4f} {who:8} {what}"
         self._digest.update(line.encode())
         if self._show:
-            print(line)
+            sys.stdout.write(line + "\n")
 
     def _fate(self, kind: str) -> str:
         weather, random = self.weather, self.sim.random
@@ -98,7 +99,7 @@ class Network:
                 return
             try:
                 answer, error = request(), None
-            except Refused as refused:
+            except RefusedError as refused:
                 answer, error = None, refused
             self.note(process.name, f"{kind} {fate} {answer if error is None else error}"[:120])
             if fate == "killed behind":

@@ -1,8 +1,8 @@
 """Simulated time and threads: one thread runs at a time, and the seed decides which comes next.
 
-A thread gives up its turn only where it waits: for a time, an answer, a queue, another thread. Between two waits nothing
-else happens, so that a seed replays exactly. The threads are real ones that hand a baton on, because the event loop and
-the context of a coroutine belong to a real thread.
+A thread gives up its turn only where it waits: for a time, an answer, a queue, another thread. Nothing else happens
+between two waits, so that a seed replays exactly. The threads are real ones that hand a baton on, because the event
+loop and the context of a coroutine belong to a real thread.
 """
 
 import heapq
@@ -159,10 +159,12 @@ class Scheduler:
         return self._next()
 
 
+_free: "list[_Real]" = []
+"""Real threads that have nothing to run."""
+
+
 class _Real(threading.Thread):
     """A real thread, which runs one simulated thread after the other: to start one takes longer than most of them."""
-
-    free: "list[_Real]" = []
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -181,17 +183,17 @@ class _Real(threading.Thread):
             chosen = thread.scheduler.ended(thread)
             del thread
             # Before another one runs, which may have something to start.
-            _Real.free.append(self)
+            _free.append(self)
             _pass_on(chosen)
 
 
 def _pass_on(thread: Thread) -> None:
     """Let a thread have its turn; the caller must wait or end."""
     if thread.real is None and thread is not thread.scheduler.main:
-        if not _Real.free:
-            _Real.free.append(_Real())
-            _Real.free[-1].start()
-        thread.real = _Real.free.pop()
+        if not _free:
+            _free.append(_Real())
+            _free[-1].start()
+        thread.real = _free.pop()
         thread.real.given.put(thread)
     else:
         thread.turn.release()

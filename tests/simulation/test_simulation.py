@@ -14,7 +14,7 @@ from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 
-from tests.simulation.world import World, simulate
+from tests.simulation.world import simulate
 
 SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
 BUNCH = 50

@@ -113,7 +113,7 @@ class World:
         self._over = False
 
     def run(self) -> None:
-        """Run to the end; raises `Violation` where a promise was broken."""
+        """Run to the end; raises `ViolationError` where a promise was broken."""
         with self._patched():
             try:
                 self._write_input()
@@ -141,9 +141,11 @@ class World:
             if self.sim.failure is not None:
                 raise self.sim.failure
             if self.sim.now > last:
-                raise checks.Violation(f"no progress: offsets {self.group.offsets} of {wanted}, {self.ends[-3:]}")
+                raise checks.ViolationError(f"no progress: offsets {self.group.offsets} of {wanted}, {self.ends[-3:]}")
         # Requests that are still on their way must change nothing any more.
         self.sim.wait(2.0)
+        while not self.broker.settled:
+            self.sim.wait(0.5)
         if self.sim.failure is not None:
             raise self.sim.failure
 
@@ -190,7 +192,7 @@ class World:
         self.network.note(process.name, f"ended: {why}")
         self.ends.append((process.name, str(why)))
         if isinstance(why, MismatchError):
-            self.sim.fail(checks.Violation(f"{process.name} refuses to start: {why}"))
+            self.sim.fail(checks.ViolationError(f"{process.name} refuses to start: {why}"))
         if self.running.get(process.name) is process:
             del self.running[process.name]
         self.sim.at(self.sim.random.uniform(0.1, 2.0), partial(self._start, process.name))
@@ -307,9 +309,9 @@ class World:
                 logging.disable(logging.NOTSET)
 
 
-def simulate(seed: int) -> World:
+def simulate(seed: int, *, show: bool = False) -> World:
     """Run a seed to its end; a failure says how to repeat it."""
-    world = World(seed)
+    world = World(seed, show=show)
     try:
         world.run()
     except Exception as error:

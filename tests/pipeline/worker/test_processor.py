@@ -152,6 +152,14 @@ def bench():
         each.processor.stop()
 
 
+def test_an_offset_behind_the_snapshots_is_committed_at_once(bench):
+    b = bench(opened=False, atomic=False)
+    b.partitions[P0].position = 7
+    b.open()
+    b.wait(lambda: b.lines("commit"))
+    assert b.lines("commit") == [("commit", {0: 7})]
+
+
 def test_everything_is_committed_when_nothing_more_waits(bench):
     b = bench()
     b.processor.submit(chunk(P0, 0, 2, behind=True))
