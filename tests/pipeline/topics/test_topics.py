@@ -232,7 +232,7 @@ def test_the_topic_of_labels_may_have_any_number_of_partitions():
         "assignments": 3,
         "cluster-events": 3,
         "drift-events": 3,
-        "alerts": 3,
+        "alerts": 4,
         "dead-letters": 4,
         "clusters": 3,
         "snapshots": 4,
