@@ -80,7 +80,7 @@ def run(name, image, *command, environment=None, detach=False, options=()):
     limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]
     rights = ["--read-only", "--cap-drop=all", "--security-opt=no-new-privileges", "--user=10001:10001"]
     given = [f"--env={key}={value}" for key, value in (environment or {}).items()]
-    how = ["--detach"] if detach else ["--rm"]
+    how = ["--replace", "--no-healthcheck", "--detach" if detach else "--rm"]
     network = (
         ["--network=none", "--add-host=kafka:127.0.0.1"] if name == "kafka" else [f"--network=container:{PREFIX}-kafka"]
     )
@@ -114,7 +114,7 @@ def service(name, *command, environment=None, **options):
     found = SERVICES[name]
     mounts = [f"--volume={DOCKER}/{each.removeprefix('./')}" for each in found["volumes"] if each.startswith("./")]
     mounts.append(f"--volume={DOCKER}/records.csv:/data/records.csv:ro")
-    given = {**found["environment"], **(environment or {})}
+    given = {**found["environment"], **BROKER, **(environment or {})}
     arguments = command or found.get("command", ())
     return run(name, found["image"], *arguments, environment=given, options=mounts, **options)
 
@@ -145,7 +145,8 @@ def verified():
 
 
 VERIFY = ("verify", "--json")
-BROKER = {"RESONANCE_BROKER__BOOTSTRAP": "kafka:19092"}
+BROKER = {"RESONANCE_BROKER__BOOTSTRAP": "127.0.0.1:9092"}
+"""The listener that needs no name: a network without a resolver has none."""
 SETTINGS = (f"--volume={DOCKER}/resonance.toml:/etc/resonance/resonance.toml:ro",)
 
 
