@@ -83,7 +83,7 @@ class Reference:
         self.ends: dict[int, int] = {}
         own = given()
         for partition in range(PARTITIONS):
-            task = make_task(own, TOPIC, partition, inputs=PARTITIONS, context=source(own).task_context)
+            task = make_task(own, TOPIC, partition, source(own).task_context)
             for kind in OUTPUT_KINDS[:-1]:
                 self.outputs[own.topic(kind), partition] = []
                 self.sources[own.topic(kind), partition] = []
@@ -94,9 +94,9 @@ class Reference:
                     at = own.topic(kind), partition
                     self.outputs[at] += [_written(message) for message in outputs.of(kind)]
                     self.sources[at] += [record.offset] * len(outputs.of(kind))
-                for snapshot in task.states():
+                for snapshot in task.models.states():
                     self.states[snapshot.stream, snapshot.next].add(hashlib.sha256(snapshot.body).hexdigest())
-            self.last = {**getattr(self, "last", {}), partition: {s.stream: s.body for s in task.states()}}
+            self.last = {**getattr(self, "last", {}), partition: {s.stream: s.body for s in task.models.states()}}
 
     def until(self, at: At, offset: int) -> list[Written]:
         """Return the outputs of the records below an offset."""
