@@ -12,7 +12,7 @@ _ERRORS = 3.0
 
 @jit
 def _inflation(total, cross, mean, variance, known, records, late):
-    """Return the long-run variance by the variance, from the means of blocks; infinite where it cannot be told yet.
+    """Return the long-run variance by the variance, from the means of blocks; infinite where it is not known yet.
 
     `known` is what it was before the last change, 0 for nothing; from `late` records on it is believed as it is.
     """

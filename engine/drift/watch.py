@@ -345,7 +345,7 @@ class DriftWatch(Parametrised):
 
 
 def _changes(rows: FloatArray, vectors: FloatArray, first: int, names: IntArray, threshold: float) -> list[DriftChange]:
-    """Return the events of a report's rows; units that join an open episode are told at its end alone.
+    """Return the events of a report's rows; units that join an open episode are reported at its end alone.
 
     `first` is the record of the watch with which the batch began, `names` are the cells' first ones.
     """
@@ -363,16 +363,22 @@ def _changes(rows: FloatArray, vectors: FloatArray, first: int, names: IntArray,
             events[-1][1][-1][1].append(row)
     changes = []
     for row, units in events:
-        told = [
+        reported = [
             _unit(rows[place], vectors[place].copy(), channels, int(names[int(rows[place][2])]))
             for place, channels in units
         ]
         # Sorting is stable: of equally strong ones the first unit comes first.
-        told.sort(key=lambda unit: -(unit.evidence or _largest(unit)))
-        strongest = max((unit.evidence for unit in told), default=0.0) * threshold
+        reported.sort(key=lambda unit: -(unit.evidence or _largest(unit)))
+        strongest = max((unit.evidence for unit in reported), default=0.0) * threshold
         changes.append(
             DriftChange(
-                int(row[1]) - first, int(row[1]), _KINDS[int(row[2])], int(row[6]), strongest, threshold, tuple(told)
+                int(row[1]) - first,
+                int(row[1]),
+                _KINDS[int(row[2])],
+                int(row[6]),
+                strongest,
+                threshold,
+                tuple(reported),
             )
         )
     return changes

@@ -183,7 +183,7 @@ def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
 def go_on(settings: Any, held: Held, count: int) -> None:
     """Let a task with other settings go on behind the first records of the log."""
     held.read = count
-    held.write(held.task.pending(everything=True), LOG[count - 1].offset + 1)
+    held.write(held.task.models.pending(everything=True), LOG[count - 1].offset + 1)
     held.restore(task(settings), LOG)
 
 
@@ -200,7 +200,7 @@ def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before() -> N
 def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off() -> None:
     held = Held(task(given()))
     held.task.process(LOG[:900])
-    alerts: Any = held.task.model("p0:d2").alerts
+    alerts: Any = held.task.models.named("p0:d2").alerts
     alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 3] = 0, 10, 0
     go_on(given(alerts__new_cluster=False), held, 900)
     assert "new_cluster" not in {rule for _, rule, _ in alerts_of(held.task.process(LOG[900:]))}
@@ -215,7 +215,7 @@ def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes: dict[s
     opened = [alert for alert in alerts_of(held.task.process(log[:2_000])) if alert[1] == "drift_open"]
     assert opened == [("opened", "drift_open", "p0")]
     held.read = 2_000
-    held.write(held.task.pending(everything=True), 2_000)
+    held.write(held.task.models.pending(everything=True), 2_000)
     same = Held(held.task)
     same.read, same.snapshots, same.state, same.recovery_offset = 2_000, held.snapshots, held.state, 2_000
     same.restore(task(given(stream="partition")), log)
@@ -277,7 +277,7 @@ def test_one_of_forty_devices_breaks_and_no_other_has_an_alert(seed: int) -> Non
     own = given(engine__min_cluster_records=None, prepare__warmup_records=None)
     healthy = task(own)
     assert run(healthy, turns(rng, 0, 1_000), 2_000).alerts == []
-    state, snapshots = healthy.partition_state(), list(healthy.states())
+    state, snapshots = healthy.partition_state(), list(healthy.models.states())
     for factor in (12.0, 0.15):
         outputs = run(restored(own, state, snapshots), turns(copy.deepcopy(rng), 1_000, 1_100, factor), 2_000)
         opened = [alert for alert in payloads(outputs.alerts) if alert["kind"] == "opened"]
