@@ -42,15 +42,15 @@ def locate(
     Raises MismatchError where log, offset and snapshots contradict each other.
     """
     topic, partition = at
-    record, committed = table.records().get(topic), group.offset
+    record, committed, note = table.records().get(topic), group.offset, OffsetNote.read(group)
     if record is None:
-        return _locate_unknown(source, at, group, (first, end))
+        return _locate_unknown(source, at, committed, note, (first, end))
     check_log(source, record.identity)
     if committed == NO_OFFSET and record.committed != NO_OFFSET:
         raise mismatches.offset_missing(source.group, topic, partition, record.position)
     if committed < record.committed:
         raise mismatches.offset_behind(source.group, topic, partition, committed, record.committed)
-    if committed != NO_OFFSET and not OffsetNote.proves(group, record.identity.topic_id):
+    if committed != NO_OFFSET and note is None:
         raise mismatches.offset_of_others(source.group, topic, partition, committed, record.position)
     start = max(committed, record.position)
     if start > end:
@@ -59,11 +59,10 @@ def locate(
 
 
 def _locate_unknown(
-    source: DeploymentContext, at: TopicPartition, group: CommittedOffset, bounds: tuple[int, int]
+    source: DeploymentContext, at: TopicPartition, committed: int, note: OffsetNote | None, bounds: tuple[int, int]
 ) -> ResumePoint:
     """Locate a partition that has no record on the snapshots topic."""
     (topic, partition), (first, end) = at, bounds
-    committed, note = group.offset, OffsetNote.read(group)
     if committed == NO_OFFSET:
         if first > 0 and source.start_of(topic) == "earliest":
             _log.warning(

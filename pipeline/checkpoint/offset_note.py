@@ -37,12 +37,6 @@ class OffsetNote:
         return orjson.dumps({"resonance": values}).decode()
 
     @classmethod
-    def proves(cls, committed: CommittedOffset, topic_id: str) -> bool:
-        """Return whether a worker or a command committed an offset, and for that topic."""
-        note = cls.read(committed)
-        return note is not None and note.topic_id == topic_id
-
-    @classmethod
     def read(cls, committed: CommittedOffset) -> Self | None:
         """Return the note of an offset; None where another program committed it, or moved it."""
         try:

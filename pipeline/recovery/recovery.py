@@ -97,7 +97,6 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
             continue
         # Offsets of another log would be written into the group.
         check_log(source, record.identity)
-        proven = found.offset == NO_OFFSET or OffsetNote.proves(found, record.identity.topic_id)
-        if found.offset < record.committed or not proven:
+        if found.offset < record.committed or (found.offset != NO_OFFSET and OffsetNote.read(found) is None):
             lost[at] = found.offset, record.position
     return lost

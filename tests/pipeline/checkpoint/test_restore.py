@@ -253,11 +253,7 @@ def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place
     assert "was deleted and made again (its id is id-1, the snapshots were written for id-2)" in stopped(log)
 
 
-OTHER_NOTES = [OffsetNote("id-1", True).at(40), OffsetNote("id-2", True).at(43)]
-"""Of another offset, and of another topic."""
-
-
-@pytest.mark.parametrize("metadata", [None, "", "mine", "{}", '{"resonance": 1}', *OTHER_NOTES])
+@pytest.mark.parametrize("metadata", [None, "", "mine", "{}", '{"resonance": 1}', OffsetNote("id-1", True).at(40)])
 def test_an_offset_that_no_worker_committed_is_a_stop(log, metadata, monkeypatch):
     log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
     log.end = 60
@@ -270,7 +266,8 @@ def test_an_offset_that_no_worker_committed_is_a_stop(log, metadata, monkeypatch
     assert re.search("--resume-from-snapshot.*--reset", text)
     log.snapshots = []
     text = stopped(log)
-    assert "no worker committed that offset" in text or "made again" in text
+    assert re.search(NOTHING_KNOWN.replace("50", "43"), text)
+    assert "no worker committed that offset" in text
 
 
 def test_one_more_input_beside_several_is_none(log):
