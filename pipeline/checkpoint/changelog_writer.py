@@ -31,6 +31,8 @@ from resonance.pipeline.tasks import Task
 CHUNK_BYTES: Final = 512_000
 """Longest value of a chunk: well below the 1 MB that a topic takes by default, compressed or not."""
 
+NO_ARCHIVES: Final = ArchiveIndex()
+
 
 class ChangelogWriter:
     """Writes the snapshots of one partition task, and knows which chunks stand on the topic.
@@ -39,8 +41,6 @@ class ChangelogWriter:
     ----------
     identity : Identity
         Identity that every partition record contains.
-    partition : int
-        Number of the input partition.
     manifests : mapping of str to Manifest, optional
         Newest manifest of each stream that has one.
     orphan_chunks : mapping of str to collection of bytes, optional
@@ -51,7 +51,7 @@ class ChangelogWriter:
         Longest value of a chunk.
     began : int
         As in `PartitionRecord`.
-    archives : ArchiveIndex, optional
+    archives : ArchiveIndex
         The archives that the partition has.
 
     Attributes
@@ -63,17 +63,15 @@ class ChangelogWriter:
     def __init__(
         self,
         identity: Identity,
-        partition: int,
         manifests: Mapping[str, Manifest] | None = None,
         orphan_chunks: Mapping[str, Collection[bytes]] | None = None,
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
         began: int = -1,
-        archives: ArchiveIndex | None = None,
+        archives: ArchiveIndex = NO_ARCHIVES,
     ) -> None:
         self.identity = identity
-        self.partition = partition
-        self.archives = archives or ArchiveIndex(identity.topic_id, partition)
+        self.archives = archives
         self.began = began
         self._recorded = 0
         self.epoch = epoch
@@ -131,9 +129,7 @@ class ChangelogWriter:
 
     def _record(self, position: int, recovery_offset: int, committed: int, state: bytes) -> Message:
         self.recovery_offset, self._recorded = recovery_offset, position
-        record = PartitionRecord(
-            self.identity, self.partition, recovery_offset, position, committed, state, self.epoch, self.began
-        )
+        record = PartitionRecord(self.identity, recovery_offset, position, committed, state, self.epoch, self.began)
         return Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:
@@ -162,8 +158,7 @@ class ChangelogWriter:
             kept = before.current if before.current.next != version.next else before.previous
             for old in (before.current, before.previous):
                 known.update(old.keys(stream) if old else ())
-        origin = self.identity.topic, self.identity.topic_id, self.partition, stream
-        manifest = Manifest(*origin, version, kept, self.epoch)
+        manifest = Manifest(self.identity.topic, version, kept, self.epoch)
         yield Message(manifest_key(stream), manifest.value(), [])
         live = {*keys, *(kept.keys(stream) if kept else ())}
         for key in sorted(known - live):

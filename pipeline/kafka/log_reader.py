@@ -101,15 +101,19 @@ class LogReader:
         A consumer that reads committed records requests them with "require stable": while a dead worker's transaction
         is being ended the broker answers "not yet", and an older offset is never seen.
         """
-        return {at: offset for at, (offset, _) in self.committed_with_metadata(partitions).items()}
+        answers = self._committed(partitions)
+        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
-    def committed_with_metadata(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
-        """Return the offsets of `committed`, each with the metadata beside it, ``""`` where there is none."""
+    def notes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+        """Return the metadata committed beside the group's offsets, ``""`` where there is none."""
+        return {(place.topic, place.partition): place.metadata or "" for place in self._committed(partitions)}
+
+    def _committed(self, partitions: Collection[TopicPartition]) -> list[Place]:
         places = [Place(*partition) for partition in partitions]
         found: list[Place] = self._patiently(
             lambda: self._consumer.committed(places, timeout=QUESTION_SECONDS), "committed offsets"
         )
-        return {(place.topic, place.partition): (max(place.offset, NO_OFFSET), place.metadata or "") for place in found}
+        return found
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """Return where each log begins and where its committed part ends."""

@@ -10,7 +10,6 @@ there.
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -18,8 +17,8 @@ import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest, PartitionRecord
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import is_reproducible
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
@@ -81,7 +80,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     for at in inputs:
         topic, partition = at
         first, _ = bounds[at]
-        writer = ChangelogWriter(source.identities[topic], partition, epoch=epochs[partition] + 1, began=first)
+        writer = ChangelogWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
         task = make_task(topic, partition)
         task.models.first_version = versions[at]
         begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
@@ -92,8 +91,8 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         old = set(live.pop(partition, {})) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
         removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
-        change = Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed)
-        changes.append(replace(change, reproducible=is_reproducible(first, versions[at])))
+        note = offset_note(first, versions[at])
+        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed, note=note))
     return changes
 
 

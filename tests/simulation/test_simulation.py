@@ -66,10 +66,10 @@ def write_snapshots_beside_the_transaction(patch):
 def commit_offsets_before_outputs(patch):
     commit = AtLeastOnce.commit
 
-    def too_early(self, offsets, notes):
+    def too_early(self, offsets):
         flush, self._outlet.flush = self._outlet.flush, lambda: None
         try:
-            commit(self, offsets, notes)
+            commit(self, offsets)
         finally:
             self._outlet.flush = flush
         flush()
