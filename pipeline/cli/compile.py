@@ -1,7 +1,6 @@
 """``resonance compile``."""
 
 import typer
-from resonance.engine.cache import kernel_folder
 from resonance.pipeline import kernels
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json
@@ -20,6 +19,8 @@ def compile_kernels(as_json: Json = False) -> None:
     seconds where the kernels are compiled already. The cache is below $XDG_CACHE_HOME or ~/.cache, or is
     $NUMBA_CACHE_DIR; $NUMBA_CPU_NAME=generic makes kernels that run on every processor of the architecture.
     """
+    from resonance.engine.cache import kernel_folder  # noqa: PLC0415 - its package needs numpy, and --help does not
+
     if reason := kernel_folder().reason:
         say(f"compiled kernels are not kept in their usual folder ({reason})")
     compiled = kernels.compile_all(report=lambda name: say(f"kernels of {name}"))

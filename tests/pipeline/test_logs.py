@@ -129,7 +129,7 @@ def test_what_faust_says_of_its_own_monitoring_is_left_out(capsys):
     logs.configure("info", "json")
     logging.getLogger("faust.app.base").warning("[^WorkerApp]: Missing sensor state for rebalance #%s", 1)
     logging.getLogger("faust.app.base").warning("[^-Consumer]: gone")
-    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["gone"]
+    assert [json.loads(line)["message"] for line in written(capsys).splitlines()] == ["gone"]
 
 
 def test_a_library_repeats_itself_once_in_a_while():

@@ -1,6 +1,8 @@
 """hierarchy = "keyed": both hops together say what one task says, bit for bit."""
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import orjson
@@ -14,7 +16,7 @@ from resonance.pipeline.checkpoint.listing import StoredPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.records import Outputs, Record, StreamSnapshot
+from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.keyed import operation_sizes
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.replay.sinks import Nowhere
@@ -322,8 +324,8 @@ def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_reported()
         def read(self, bounds):
             yield bounds[0], [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
 
-    snapshot = StreamSnapshot("p0", 100, {}, b"")
-    found = inspection._emergences(given("keyed"), Events(), (TOPIC, 0), snapshot)
+    model: Any = SimpleNamespace(name="p0", next=100)
+    found, *_ = inspection._history(given("keyed"), Events(), (TOPIC, 0), model)
     assert {cluster: emerged.time for cluster, emerged in found.items()} == {"p0/1/0": "at 90", "p0/1/4.0": "at 110"}
 
 

@@ -56,7 +56,7 @@ def test_inspection_has_the_dictionary_and_what_is_salient(deployment, monkeypat
     cluster = shown["clusters"][0]
     assert set(cluster["salient"][0]) == {"feature", "salience", "weight"}
     assert set(cluster["centre"]) <= set(first)
-    assert run(monkeypatch, *OPTIONS) == 0
+    assert run(monkeypatch, *OPTIONS, "--wide") == 0
     out = capsys.readouterr().out
     assert "p0:a, version 1 (sa_art): " in out
     assert " clusters after 199 records" in out
@@ -72,7 +72,7 @@ def test_inspection_promises_no_more_than_it_has(deployment, monkeypatch, capsys
     most, omitted = (max(counts) for counts in zip(*((len(c["centre"]), c["omitted"]) for c in clusters), strict=True))
     assert most > 6
     assert omitted
-    assert run(monkeypatch, *OPTIONS) == 0
+    assert run(monkeypatch, *OPTIONS, "--wide") == 0
     assert capsys.readouterr().err.splitlines() == [
         f"{most - 6} more features: --json has them",
         f"up to {omitted} features of a cluster are left out, those with the smallest means relative to their ranges: "
@@ -92,7 +92,7 @@ def test_inspection_of_clusters_with_features_of_their_own(engine, deployment, m
     deployment.logs = {at: [] if at[0] != TOPIC else log for at, log in deployment.logs.items()}
     deployment.offsets.clear()
     deployment.work(400, everything=True)
-    assert run(monkeypatch, *OPTIONS) == 0
+    assert run(monkeypatch, *OPTIONS, "--wide") == 0
     out = capsys.readouterr().out
     assert ("most salient features" if dense else "largest means") in out
     assert " ± " in out or dense

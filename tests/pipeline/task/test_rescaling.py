@@ -50,7 +50,7 @@ def test_clusters_are_told_apart_again_and_described_in_the_units_of_the_input()
     healed_agreement, frozen_agreement = (agreement(found, own) for found in answers)
     assert healed_agreement > 0.85
     assert frozen_agreement < 0.1
-    centres = [cluster["centre"] for cluster in healed.clusters("p0")]
+    centres = [cluster["centre"] for cluster in healed.models.clusters("p0")]
     assert max(centre["x"] for centre in centres) > 20.0
     assert all(-0.5 < centre["y"] < 1.5 for centre in centres)
 
