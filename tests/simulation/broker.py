@@ -126,7 +126,7 @@ class Broker:
     ) -> None:
         """Add offsets of the group to a transaction; `member` is a generation and a member id."""
         self._coordinator("group")
-        self.group.check(*member)
+        self.group.check(*member, transactional=True)
         self._verify(OFFSETS, name, pid, epoch)
         self.group.pending.setdefault(pid, {}).update(offsets)
 
@@ -200,7 +200,7 @@ class Broker:
     def commit(self, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]) -> None:
         """Commit offsets without a transaction."""
         self._coordinator("group")
-        self.group.check(*member)
+        self.group.check(*member, transactional=False)
         self.group.offsets |= offsets
         self._committed(offsets)
 

@@ -39,12 +39,12 @@ class Group:
         self._since: float | None = None
         self._look()
 
-    def check(self, generation: int, member: str) -> None:
+    def check(self, generation: int, member: str, *, transactional: bool) -> None:
         """Refuse what is done by other than a member of the present generation.
 
-        Like Kafka, it takes what comes from no member of no generation.
+        Like Kafka, it takes what names no member and no generation in a transaction, or while there are no members.
         """
-        if generation < 0 and not member:
+        if generation < 0 and not member and (transactional or not self._members):
             return
         if member not in self._members:
             raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
@@ -71,7 +71,7 @@ class Group:
 
     def heartbeat(self, generation: int, member: str) -> None:
         """Stay a member; refused with what makes the member join again."""
-        self.check(generation, member)
+        self.check(generation, member, transactional=False)
         self._members[member].heard = self.sim.now
         if self._since is not None:
             raise RefusedError(KafkaError.REBALANCE_IN_PROGRESS)
