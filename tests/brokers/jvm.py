@@ -139,6 +139,8 @@ def properties(port, controller, data, host="127.0.0.1"):
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": data,
         "group.initial.rebalance.delay.ms": "0",
+        # A killed worker's partitions go to others after its session: 6 s at least by default.
+        "group.min.session.timeout.ms": "2000",
         "auto.create.topics.enable": "false",
         "offsets.topic.num.partitions": "8",
         "transaction.state.log.num.partitions": "8",

@@ -60,7 +60,7 @@ def test_a_dead_letter_limit_above_the_topics(broker):
 
 @pytest.mark.broker
 def test_a_session_timeout_that_the_broker_refuses(broker):
-    with Deployment(broker, settings={"broker.session_timeout": 3}).worker() as worker:
+    with Deployment(broker, settings={"broker.session_timeout": 1}).worker() as worker:
         line = worker.last_line(2)
     assert "broker.session_timeout" in line
     assert "group.min.session.timeout.ms (6 s by default)" in line
