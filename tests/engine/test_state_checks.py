@@ -102,7 +102,7 @@ def test_any_number_may_be_any_other(name):
     for array in arrays:
         places = list(np.ndindex(arrays[array].shape))
         # CAEA keeps every integer in one array.
-        for at in places[:: 1 if array == "integers" else len(places) // 40 + 1]:
+        for at in places[:: 1 if array == "integers" else len(places) // 25 + 1]:
             for value in REAL if arrays[array].dtype == np.float64 else WHOLE:
                 other = arrays[array].copy()
                 other[at] = value
