@@ -31,6 +31,10 @@ class Task(Protocol):
         """Process records again, without any output."""
 
     @property
+    def open_alerts(self) -> set[str]:
+        """Keys of the open alerts."""
+
+    @property
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
 

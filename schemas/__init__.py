@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from resonance.schemas.alert import Alert, AlertKind, AlertRule, AlertSeverity
+from resonance.schemas.alert import Alert, AlertKind, AlertReason, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
@@ -30,6 +30,7 @@ __all__ = [
     "SCHEMA_NAMES",
     "Alert",
     "AlertKind",
+    "AlertReason",
     "AlertRule",
     "AlertSeverity",
     "Assignment",

@@ -12,6 +12,8 @@ AlertRule = Literal[
 
 AlertSeverity = Literal["info", "warning", "critical"]
 
+AlertReason = Literal["reset", "rollback", "new_version"]
+
 
 class Alert(TypedDict):
     """An alert opened or cleared: of each rule at most one is open for a stream, or for a cluster of it.
@@ -40,12 +42,14 @@ class Alert(TypedDict):
         The numbers that decided.
     setting : str, optional
         The setting to look at, where the model does not fit the data.
+    reason : {"reset", "rollback", "new_version"}, optional
+        The command that cleared it, because it dropped what was known of it.
     since : str
         Time of the record with which the alert opened, RFC 3339 in UTC.
     cause : Cause
-        The record with which it opened or cleared.
+        The record with which it opened or cleared; with a ``reason`` the one with which it opened.
     time : str
-        Time of that record, RFC 3339 in UTC.
+        Time of that record, RFC 3339 in UTC; with a ``reason`` when the command ran.
     """
 
     kind: AlertKind
@@ -59,6 +63,7 @@ class Alert(TypedDict):
     text: str
     evidence: dict[str, float]
     setting: NotRequired[str]
+    reason: NotRequired[AlertReason]
     since: str
     cause: Cause
     time: str

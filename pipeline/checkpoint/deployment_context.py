@@ -46,6 +46,8 @@ class DeploymentContext:
     """The clusters topic, ``""`` for none; it need not exist."""
     routes: str = ""
     """The routes topic; ``""`` if streams are learned in the partition that they are read from."""
+    alerts: str = ""
+    """The topic of the alerts, ``""`` for none; it need not exist."""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -102,6 +104,7 @@ class DeploymentContext:
             settings.start,
             settings.topic("clusters"),
             routes,
+            settings.topic("alerts") if settings.raises_alerts else "",
         )
 
     @property

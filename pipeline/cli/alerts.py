@@ -9,7 +9,7 @@ from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.watch import open_alerts
+from resonance.pipeline.task.alerts import alert_table
 
 PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
@@ -35,7 +35,7 @@ def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False)
     partitions = positions.partitions_of(
         admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name
     )
-    table = open_alerts.OpenAlertTable()
+    table = alert_table.OpenAlertTable()
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
         for _, records in reader.read(positions.ranges_from(reader, partitions, positions.EARLIEST)):
             table.apply(records)

@@ -48,8 +48,10 @@ def show(
     `topics` maps the topics that are written to, or whose records are deleted, to a few words on what becomes of each.
     """
     command = None if done else _command()
+    if any(_cleared(source, change) for change in changes):
+        topics = {**topics, source.alerts: "open alerts whose state goes are cleared"}
     if as_json:
-        partitions = [_as_json(change) for change in changes]
+        partitions = [_as_json(change) | {"alerts": _cleared(source, change)} for change in changes]
         print_json(
             {"done": done, "group": source.group, "topics": list(topics), "partitions": partitions, "command": command}
         )
@@ -67,6 +69,10 @@ def show(
         print_table(
             ("stream", "newest snapshot", "becomes"), [(s.stream, _at(s.before), _at(s.after)) for s in streams]
         )
+    alerts = [alert for change in changes for alert in _cleared(source, change)]
+    if alerts:
+        typer.echo("")
+        print_table(("open alert", "becomes"), [(alert, "cleared") for alert in alerts])
     if done:
         say("\nthis was done; workers that are started now go on from there")
         return
@@ -86,6 +92,12 @@ def _as_json(change: "rewrite.Change") -> dict[str, Any]:
     topic, partition = change.at
     was = change.was if change.was >= 0 else None
     return {"topic": topic, "partition": partition, "from": was, "to": change.offset, "streams": streams}
+
+
+def _cleared(source: "deployment_context.DeploymentContext", change: "rewrite.Change") -> list[str]:
+    """Return the keys of the open alerts that a change clears."""
+    messages = (message for batch in change.outputs if batch.topic == source.alerts for message in batch.messages)
+    return [(message.key or b"").decode() for message in messages]
 
 
 def _at(standing: "rewrite.Standing | None") -> str:

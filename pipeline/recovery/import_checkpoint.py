@@ -14,6 +14,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
+from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import live_records
 from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange
@@ -32,16 +33,17 @@ def plan_import(
     changes = []
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)
+        alerts = ForgottenAlerts.read(reader, source)
         for partition in partitions:
             at = partition.at
             if at not in source.logs:
                 raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
             if partition.complete:
-                changes.append(roll_back(source, partition, live[at[1]], committed, bounds, make_task))
+                changes.append(roll_back(source, partition, live[at[1]], committed, bounds, alerts, make_task))
             else:
                 table = read_tables(reader, source, {at[1]})[at[1]]
-                changes.append(_beside(source, partition, table, committed, bounds, make_task))
+                changes.append(_beside(source, partition, table, committed, bounds, alerts, make_task))
     return changes
 
 
@@ -51,6 +53,7 @@ def _beside(
     table: ChangelogTable,
     committed: int,
     bounds: OffsetRange,
+    alerts: ForgottenAlerts,
     make_task: MakeTask,
 ) -> Change:
     """Return the change that adds streams beside the existing ones; the partition keeps its offset."""
@@ -66,7 +69,7 @@ def _beside(
         # Relearning must give the same models under the file's identity and under the present one.
         check_record(source, at, replace(one, recovery_offset=recovery_offset, position=stands))
     given = replace(partition, record=replace(record, recovery_offset=recovery_offset))
-    check_models(source, given, make_task)
+    kept = check_models(source, given, make_task).open_alerts
     changes = []
     for snapshot in partition.streams:
         if snapshot.next > stands:
@@ -89,4 +92,11 @@ def _beside(
         # These streams were learned from another start: a reset that emits everything again would emit something else.
         writer.began = NO_OFFSET
     messages = list(writer.checkpoint_messages(given, record.committed))
-    return Change(at, messages, stands, was=committed, streams=changes)
+    learned = {snapshot.stream: snapshot.next for snapshot in partition.streams}
+    # What opened behind the state of its stream opens again, while the stream learns what it lacks.
+    cleared = alerts.clear(
+        at,
+        "rollback",
+        lambda found: found.key in kept or found.stream not in learned or found.offset >= learned[found.stream],
+    )
+    return Change(at, messages, stands, was=committed, streams=changes, outputs=cleared)

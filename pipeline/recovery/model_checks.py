@@ -15,11 +15,11 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.recovery.rewrite import is_stream_of
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
-from resonance.pipeline.tasks import MakeTask
+from resonance.pipeline.tasks import MakeTask, Task
 
 
-def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, make_task: MakeTask) -> int:
-    """Load the models that are to be written, and return the version with which new streams of the partition start.
+def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, make_task: MakeTask) -> Task:
+    """Load the models that are to be written, and return a task with them.
 
     Raises `MismatchError` where a model cannot be loaded or contradicts its own header.
     """
@@ -41,7 +41,7 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
             raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
         if not fits:
             raise MismatchError(f"{where}: the state of stream {name} contradicts its header")
-    return task.models.first_version
+    return task
 
 
 def _check_size(snapshot: StreamSnapshot) -> None:

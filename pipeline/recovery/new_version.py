@@ -15,6 +15,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.drain_subtrees import Below
+from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import is_stream_of, new_models, write
 from resonance.pipeline.repartition.routed_task import RoutedTask
@@ -48,6 +49,7 @@ def begin_versions(
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(logs)
         bounds = reader.bounds(logs)
+        alerts = ForgottenAlerts.read(reader, source)
     for found in stopped.values():
         if mismatches.NEW_VERSION not in found.remedies:
             raise found
@@ -68,7 +70,11 @@ def begin_versions(
         task, count = _new_models(settings, source, at, table, (bounds[at][0], start), make_task)
         if below is not None:
             below.report(task)
-        changes.append(new_models(source, at, table.writer(source.identities[at[0]]), task, start, committed[at]))
+        change = new_models(source, at, table.writer(source.identities[at[0]]), task, start, committed[at])
+        # Those that the task has open clear with its next record.
+        kept = task.open_alerts
+        cleared = alerts.clear(at, "new_version", lambda found, kept=kept: found.key in kept)  # type: ignore[misc]
+        changes.append(replace(change, outputs=cleared))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
     write(source, changes if below is None else [*changes, *below.changes(source)], atomic=atomic)
     return len(changes)

@@ -22,6 +22,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def reset(source: DeploymentContext, make_task: MakeTask, *, atomic: bool = True) -> int:
-    """Drop models, archives, clusters and offsets, and start over where the log begins now.
+    """Drop models, archives, clusters, alerts and offsets, and start over where the log begins now.
 
     Returns the number of partitions, which is all of them.
     """
@@ -65,6 +66,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)
         clusters = _live_clusters(reader, source)
+        alerts = ForgottenAlerts.read(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
     epochs = {partition: checked_epoch(source, records) for partition, records in live.items()}
@@ -92,7 +94,18 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
         removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
         note = offset_note(first, versions[at])
-        changes.append(Change(at, messages, first, was=committed[at], streams=forgotten, clusters=removed, note=note))
+        changes.append(
+            Change(
+                at,
+                messages,
+                first,
+                was=committed[at],
+                streams=forgotten,
+                clusters=removed,
+                note=note,
+                outputs=alerts.clear(at, "reset"),
+            )
+        )
     return changes
 
 

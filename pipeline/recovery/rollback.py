@@ -27,6 +27,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
@@ -45,20 +46,22 @@ def roll_back(
     live: Mapping[bytes, bytes],
     committed: int,
     bounds: OffsetRange,
+    alerts: ForgottenAlerts,
     make_task: MakeTask,
 ) -> Change:
     """Return the change that rolls a partition back to a complete checkpoint.
 
-    `live` holds the partition's present records of the snapshots topic. Raises `MismatchError` where the checkpoint
-    belongs to another deployment, log or settings or cannot be loaded, where the log no longer reaches back to it, or
-    where cluster ids would be reused.
+    `live` holds the partition's present records of the snapshots topic, `alerts` the open ones. Raises `MismatchError`
+    where the checkpoint belongs to another deployment, log or settings or cannot be loaded, where the log no longer
+    reaches back to it, or where cluster ids would be reused.
     """
     at, record, snapshots = checkpoint.at, checkpoint.record, checkpoint.streams
     first, end = bounds
     # Outputs up to the committed offset are emitted again and must be the same, or cluster ids would mean others.
     furthest = max(record.position, committed)
     check_record(source, at, replace(record, position=furthest))
-    first_version = check_models(source, checkpoint, make_task)
+    task = check_models(source, checkpoint, make_task)
+    first_version = task.models.first_version
     if record.recovery_offset > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
     if record.recovery_offset < first:
@@ -88,7 +91,11 @@ def roll_back(
         if standing.get(name) != after.get(name)
     ]
     tombstones = (Message(key, None, []) for key in stale)
-    return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams)
+    kept = task.open_alerts
+    # What opened among the records that are learned again without outputs opens again.
+    again = range(record.recovery_offset, record.position)
+    cleared = alerts.clear(at, "rollback", lambda found: found.key in kept or found.offset in again)
+    return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams, outputs=cleared)
 
 
 def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
@@ -145,6 +152,7 @@ def plan_return(
         live = live_records(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
+        alerts = ForgottenAlerts.read(reader, source)
         # The offset behind the last record of that time.
         behind = {} if place.time is None else offsets_of(Position(time=place.time + 1), bounds, reader.offsets_at)
         for at in inputs:
@@ -161,7 +169,7 @@ def plan_return(
                 )
             found = _with_beginning(found, live[at[1]])
             try:
-                changes.append(roll_back(source, found, live[at[1]], committed[at], bounds[at], make_task))
+                changes.append(roll_back(source, found, live[at[1]], committed[at], bounds[at], alerts, make_task))
             except MismatchError as error:
                 raise _not_this(found, error) from None
     return changes, unchanged

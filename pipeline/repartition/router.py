@@ -82,6 +82,11 @@ class RouterTask(StreamTask):
             self._alerts.count(records, faults, outputs, suppressed=False)
         self._dead_letters.record(records, faults, outputs, self.models.first_version)
 
+    @property
+    def open_alerts(self) -> set[str]:
+        """Keys of the open alerts."""
+        return set() if self._alerts is None else self._alerts.open_keys()
+
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
         raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")

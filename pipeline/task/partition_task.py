@@ -190,6 +190,11 @@ class PartitionTask(StreamTask):
                     batch.blame(error, groups.pop(key))
         return groups.items()
 
+    @property
+    def open_alerts(self) -> set[str]:
+        """Keys of the open alerts."""
+        return set() if self._alerts is None else self._alerts.open_keys()
+
     # Snapshots
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:

@@ -79,6 +79,11 @@ class StreamTask:
         return self._dead_letters.run
 
     @property
+    def open_alerts(self) -> set[str]:
+        """Keys of the open alerts."""
+        return set()
+
+    @property
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
         models = self.models.all()

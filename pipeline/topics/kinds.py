@@ -105,6 +105,8 @@ KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind(
         "alerts",
         "what needs a look: alerts that opened and cleared",
+        # A reset reads the alerts that it clears.
+        worker_reads=True,
         of_streams=True,
         of_labels=True,
         wanted=lambda settings: settings.raises_alerts,

@@ -291,6 +291,11 @@ def event_ref(message: Message | Record) -> OutputRef | None:
         return None
 
 
+def is_of_command(message: Message | Record) -> bool:
+    """Whether a command, not a record, cleared the alert of a message."""
+    return "reason" in _object(message.value)
+
+
 def _checked(ref: OutputRef) -> OutputRef | None:
     """Return the reference, or None where a foreign record has something else in place of numbers."""
     return ref if all(isinstance(n, int) for n in (ref.offset, ref.version, ref.partition)) else None

@@ -26,6 +26,7 @@ from resonance.pipeline.verify.digests import (
     dead_letter_history,
     dead_letter_ref,
     event_ref,
+    is_of_command,
 )
 
 RefOf = Callable[[Message | Record], OutputRef | None]
@@ -95,7 +96,13 @@ def compared_alerts(settings: Settings, part: RecordRange, ref: RefOf) -> list[C
     at, begin, end, oldest = part
     if not settings.raises_alerts:
         return []
-    return [Compared("alerts", (settings.topic("alerts"), at[1]), Unordered(at, begin, end, ref, oldest), ref)]
+
+    def raised(message: Message | Record) -> OutputRef | None:
+        # Commands clear alerts whose state they drop; no record of the log shows that.
+        own = ref(message)
+        return own._replace(topic=ELSEWHERE) if own is not None and is_of_command(message) else own
+
+    return [Compared("alerts", (settings.topic("alerts"), at[1]), Unordered(at, begin, end, raised, oldest), raised)]
 
 
 def _dead_letters(settings: Settings, place: TopicPartition, part: RecordRange, ref: RefOf) -> Compared:

@@ -89,7 +89,7 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     # Back to an archive: what was answered since is answered again, the same.
     back = shell.json("reset", "--to-archive", str(found[1]), "--yes")
     assert back["partitions"][0] | {"streams": []} == {
-        **{"topic": deployment.input, "partition": 0, "from": 400, "to": found[1], "streams": []}
+        **{"topic": deployment.input, "partition": 0, "from": 400, "to": found[1], "streams": [], "alerts": []}
     }
     assert deployment.committed() == {0: found[1]}
     deployment.work(400 - found[1])
@@ -100,10 +100,26 @@ def test_the_past_is_kept_looked_at_and_returned_to(deployment, shell):
     assert shell.json("snapshots", "diff", "file") == {"identical": 1, "different": []}
 
     # A reset forgets the archives, too.
-    shell.json("reset", "--yes")
+    assert shell.json("reset", "--yes")["partitions"][0]["alerts"] == []
     assert deployment.committed() == {0: 0}
     with LogReader(source.client, source.group, 20) as reader:
         assert Archives.of(reader, source, at)[0].newest(400) is None
+
+
+def test_a_reset_clears_the_alerts_that_are_open(deployment, shell):
+    with deployment.worker() as worker:
+        produce(deployment.broker, deployment.input, [(0, b"k", b"{")] * 100)
+        worker.wait_for(lambda health: health["records"] >= 100)
+        assert worker.terminate() == 0
+    (alert,) = shell.json("alerts")["open"]
+    assert alert["rule"] == "dead_letters"
+    assert shell.json("reset")["partitions"][0]["alerts"] == [alert["key"]]
+    assert len(shell.json("alerts")["open"]) == 1
+    assert shell.json("reset", "--yes")["partitions"][0]["alerts"] == [alert["key"]]
+    assert shell.json("alerts")["open"] == []
+    # Everything is emitted again, the alert with it.
+    deployment.work(100)
+    assert shell.json("alerts")["open"] == [alert]
 
 
 @pytest.mark.parametrize("command", [("inspect",), ("snapshots", "list"), ("reset",)])

@@ -36,7 +36,7 @@ class OpenAlert:
     owed: bool = False
     """Whether it opened while outputs were suppressed: it is emitted with the first record that is."""
     ended: bool = False
-    """Whether what it was about ended, a version or a rule: it clears with the stream's next record."""
+    """Whether what it was about ended, a version or a rule: it clears with the partition's next record."""
 
 
 @dataclass(slots=True)
@@ -51,13 +51,15 @@ class OpenAlerts:
 
     @property
     def owed(self) -> list[OpenAlert]:
-        """The alerts that are still to be emitted."""
-        return [alert for alert in self.open.values() if alert.owed]
+        """The alerts of which a message is still to be emitted."""
+        return [alert for alert in self.open.values() if alert.owed or alert.ended]
 
-    def end(self, rules: Callable[[AlertRule], bool]) -> None:
-        """Let the open alerts of some rules clear with the next record."""
-        for alert in self.open.values():
-            alert.ended = alert.ended or rules(alert.rule)
+    def end(self, rules: Callable[[AlertRule], bool]) -> bool:
+        """Let the open alerts of some rules clear with the next record; return whether one of them had not ended."""
+        found = [alert for alert in self.open.values() if not alert.ended and rules(alert.rule)]
+        for alert in found:
+            alert.ended = True
+        return bool(found)
 
     def state(self) -> dict[str, Any]:
         """Return the alerts for JSON."""

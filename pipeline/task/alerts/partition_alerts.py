@@ -1,6 +1,6 @@
 """The alerts of a partition: runs the rules on what a batch brought, and writes what opened and cleared."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -84,30 +84,36 @@ class PartitionAlerts:
             else None
         )
         self._owners: list[int] = []
-        # Streams, and the partition under None, with alerts that opened while outputs were suppressed.
-        self._owing: dict[str | None, None] = {}
+        # Streams, and the partition under None, with alerts that opened while outputs were suppressed, or have ended;
+        # and whether that was found at this start: no output of an earlier run has emitted it.
+        self._owing: dict[str | None, bool] = {}
         self._out: IntArray = np.empty((ROOM, 4), np.int64)
         self._numbers = np.empty((ROOM, 3))
 
     # A batch
 
     def begin(self, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
-        """Emit, with the first usable record of a batch, the alerts that opened while outputs were suppressed."""
+        """Emit, with the first usable record of a batch, what is owed: alerts that opened in silence or have ended."""
         if self._silent is not None:
             self._owners = [-1] * len(batch)
         if suppressed or not self._owing or not len(batch):
             return
         cause = EventCause(batch, 0)
         for name in sorted(self._owing, key=lambda name: name or ""):
+            if outputs is None and self._owing[name]:
+                continue
+            del self._owing[name]
             model = None if name is None else self._streams.named(name)
             alerts = self._own if model is None else model.alerts
             owed = [] if alerts is None else alerts.owed
             for alert in owed:
-                alert.owed = False
-                self._emit(model, alert, True, alert.evidence, cause, outputs)
+                if alert.ended:
+                    self._apply(model, _ended(alert), cause, outputs, suppressed=False)
+                else:
+                    alert.owed = False
+                    self._emit(model, alert, True, alert.evidence, cause, outputs)
             if owed and model is not None:
                 self._streams.touched(model, cause.offset)
-        self._owing.clear()
 
     def owns(self, model: "StreamModel", positions: Sequence[int]) -> None:
         """Note whose records stand at some positions of the batch."""
@@ -131,9 +137,6 @@ class PartitionAlerts:
         alerts = model.alerts
         if alerts is None:
             return
-        if alerts.open:
-            for alert in [alert for alert in alerts.open.values() if alert.ended]:
-                self._apply(model, _ended(alert), EventCause(own, 0), outputs, suppressed=suppressed)
         if result.step is None and not drift:
             return
         found: list[tuple[int, Transition | DriftChange]] = [*self._of_answers(alerts, result, texts), *drift]
@@ -247,7 +250,7 @@ class PartitionAlerts:
         alerts.number += 1
         self._health.alert(key[0], 1, emitted=outputs is not None)
         if suppressed:
-            self._owing[None if model is None else model.name] = None
+            self._owing[None if model is None else model.name] = False
         else:
             self._emit(model, alert, True, alert.evidence, cause, outputs)
 
@@ -266,12 +269,11 @@ class PartitionAlerts:
         if outputs is None:
             return
         about = alert.cluster or (self._where if model is None else model.stream)
-        subject = (self._where if model is None else model.stream, *(() if alert.cluster is None else (alert.cluster,)))
         setting = setting_of(alert.rule, self._engine)
         payload: Alert = {
             "kind": "opened" if opened else "cleared",
             "rule": alert.rule,
-            "key": "/".join((self._name, alert.rule, *subject, str(alert.version), str(alert.number))),
+            "key": self._key(model, alert),
             "severity": SEVERITIES[alert.rule],
             "stream": None if model is None else model.stream,
             "version": alert.version,
@@ -285,6 +287,19 @@ class PartitionAlerts:
             payload["setting"] = setting
         payload["since"] = alert.since
         self._encoder.alert(outputs, payload, cause)
+
+    def _key(self, model: "StreamModel | None", alert: OpenAlert) -> str:
+        """Return what names an alert in both its messages."""
+        subject = (self._where if model is None else model.stream, *(() if alert.cluster is None else (alert.cluster,)))
+        return "/".join((self._name, alert.rule, *subject, str(alert.version), str(alert.number)))
+
+    def open_keys(self) -> set[str]:
+        """Return the keys of the open alerts."""
+        keys = {self._key(None, alert) for alert in self._own.open.values()}
+        for model in self._streams:
+            if model.alerts is not None:
+                keys |= {self._key(model, alert) for alert in model.alerts.open.values()}
+        return keys
 
     # Snapshots
 
@@ -304,14 +319,17 @@ class PartitionAlerts:
         stream_rules.switch_off(alerts.integers, alerts.floats, self._limits)
         drifts = model.drift is not None and model.drift.open_since is not None
         # Where the watch began anew nothing ends the drift of the one before.
-        alerts.end(lambda rule: not self._is_on(rule) or (rule in ("drift_open", "share") and not drifts))
-        self._took_over(model.name, alerts)
+        self._take_over(
+            model.name, alerts, lambda rule: not self._is_on(rule) or (rule in ("drift_open", "share") and not drifts)
+        )
 
-    def _took_over(self, name: str | None, alerts: OpenAlerts) -> None:
+    def _take_over(self, name: str | None, alerts: OpenAlerts, ended: Callable[[AlertRule], bool]) -> None:
+        """Count the alerts that a snapshot has open, and let those of some rules end."""
         for alert in alerts.open.values():
             self._health.alert(alert.rule, 1)
+        now = alerts.end(ended)
         if alerts.owed:
-            self._owing[name] = None
+            self._owing[name] = now
 
     def _is_on(self, rule: AlertRule) -> bool:
         if rule == "one_cluster":
@@ -339,8 +357,7 @@ class PartitionAlerts:
         self._own.go_on(content)
         if self._dead_letters is not None and content["dead_letters"] is not None:
             self._dead_letters.restore(content["dead_letters"])
-        self._own.end(lambda rule: not self._is_on(rule))
-        self._took_over(None, self._own)
+        self._take_over(None, self._own, lambda rule: not self._is_on(rule))
 
 
 def _ended(alert: OpenAlert) -> Transition:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import Engine, FloatArray, IntArray
 from resonance.engine.drift import STRIDE, ChangedChannel, DriftChange, DriftWatch
-from resonance.engine.errors import StateError
+from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.timestamps import epochs
 
@@ -169,16 +169,27 @@ class StreamDrift:
             held, moves, watch = arrays["held"], arrays["moves"], arrays["watch"].tobytes()
             if held.ndim != 2 or len(held) != 2 or moves.ndim != 2 or moves.shape[1] != 3 or len(moves) > _MOST_MOVES:
                 raise ValueError(f"held {held.shape}, moves {moves.shape}")
+            if held.dtype != np.int64 or moves.dtype != np.int64:
+                raise ValueError(f"held of {held.dtype}, moves of {moves.dtype}")
             drift._held = [Marks(*held)] if held.shape[1] else []
             drift._generation = int(header["generation"])
             drift._opened = None if header["opened"] is None else int(header["opened"])
             if header["last"] is not None:
                 seq, end, generation = map(int, header["last"])
                 drift._last = _Last(seq, end, generation, [(a, b, c) for a, b, c in moves.tolist()])
-        except (KeyError, TypeError, ValueError) as error:
+            if watch:
+                drift.watch = DriftWatch.from_state(watch)
+                wanted = DriftWatch(drift.watch.dimension, **drift.parameters)
+                if repr(drift.watch) != repr(wanted):
+                    raise ValueError(f"{drift.watch!r} in place of {wanted!r}")
+        except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
-        drift.watch = DriftWatch.from_state(watch) if watch else None
         return drift
+
+    def check(self, dimension: int) -> None:
+        """Raise `StateError` where the watch is none of records of `dimension` values."""
+        if self.watch is not None and self.watch.dimension != dimension:
+            raise StateError(f"a watch of {self.watch.dimension} features behind an engine of dimension {dimension}")
 
 
 def is_moved(channel: ChangedChannel) -> bool:

@@ -301,6 +301,8 @@ class StreamModel:
             model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
             model._check_engine(arrays["engine"].tobytes())
+            if model.drift is not None:
+                model.drift.check(model.engine.dimension)
         except StateError as error:
             raise StateError(f"the state of stream {name} cannot be used: {error}") from None
         model._place(header)

@@ -61,7 +61,7 @@ def test_a_reset_does_what_the_worker_does(deployment, reset, capsys):
     assert (found["done"], found["group"], found["command"]) == (True, "resonance", None)
     assert found["topics"] == ["resonance.snapshots", "resonance.clusters"]
     assert found["partitions"][0] | {"streams": 0} == {
-        **{"topic": TOPIC, "partition": 0, "from": 400, "to": 0, "streams": 0}
+        **{"topic": TOPIC, "partition": 0, "from": 400, "to": 0, "streams": 0, "alerts": []}
     }
     assert found["partitions"][0]["streams"][0] == {
         "stream": "p0:a",

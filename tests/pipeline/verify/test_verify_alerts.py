@@ -8,7 +8,7 @@ import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.sinks import FILES
-from resonance.pipeline.watch.open_alerts import OpenAlertTable
+from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 
 from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import KEYED, MemoryDeployment

@@ -156,6 +156,27 @@ def test_a_new_version_clears_what_was_open_of_the_model() -> None:
     assert cleared["evidence"] == {"ended": 1.0}
 
 
+def test_what_has_ended_clears_though_its_stream_has_no_record_any_more() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    rest = [record for record in LOG[cut:] if record.key != b"d3"]
+    worker = task(given())
+    worker.process(LOG[:cut])
+    snapshots, state = list(worker.models.states()), worker.partition_state()
+    found = []
+    for size in (1, len(rest)):
+        fresh = task(given(engine__memory=5001))
+        fresh.restore_partition(state)
+        for snapshot in snapshots:
+            fresh.restore(snapshot, new_version=True)
+        found.append(run(fresh, rest, size).alerts)
+        cleared, *_ = payloads(found[-1])
+        assert (cleared["kind"], cleared["stream"]) == ("cleared", "p0:d3")
+        assert cleared["cause"]["source"]["offset"] == rest[0].offset
+        # The stream's next snapshot no longer has it open.
+        assert "p0:d3" in fresh.models.pending(everything=True)
+    assert found[0] == found[1]
+
+
 def test_without_rules_there_are_no_alerts_and_no_state() -> None:
     rules = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
     off = given(**{f"alerts__{rule}": False for rule in rules})
@@ -178,6 +199,20 @@ def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
     held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
     held.restore(task(given(alerts__unlike=False)), LOG)
     assert alerts_of(held.task.process(LOG[cut:])) == [("cleared", "unlike", "p0:d3")]
+
+
+def test_a_rule_that_was_switched_off_after_a_crash_clears_its_alert() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    held = Held(task(given()))
+    held.task.process(LOG[:cut])
+    held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
+    # Committed without snapshots: the new start learns these records again in silence.
+    held.task.process(LOG[cut : cut + 20])
+    held.read = cut + 20
+    held.restore(task(given(alerts__unlike=False)), LOG)
+    cleared, *others = payloads(held.task.process(LOG[cut + 20 :]).alerts)
+    assert (cleared["kind"], cleared["rule"], others) == ("cleared", "unlike", [])
+    assert cleared["cause"]["source"]["offset"] == LOG[cut + 20].offset
 
 
 def go_on(settings: Any, held: Held, count: int) -> None:

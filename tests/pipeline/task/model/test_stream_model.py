@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal, StateError
+from resonance.engine.drift import DriftWatch
 from resonance.engine.state import pack, unpack
+from resonance.pipeline.task.model import stream_drift
 from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION, StreamModel
 
 from tests.pipeline.streams import settings
@@ -34,3 +36,24 @@ def test_a_place_that_no_stream_has_is_refused(wrong):
     header, arrays = parts_of(StreamModel(settings(), "p0", ["a", "b"]))
     with pytest.raises(StateError, match="cannot be read"):
         loaded({**header, **wrong}, arrays)
+
+
+def watching(watch, **wrong):
+    """The parts of a stream of two features whose watch is another one, or has other arrays."""
+    model = StreamModel(settings(), "p0", ["a", "b"])
+    model.engine.learn(np.random.default_rng(0).random((4, 2)))
+    header, arrays = parts_of(model)
+    own, parts = unpack(model.drift.state(), stream_drift.KIND, stream_drift.REVISION)
+    parts = {**parts, "watch": np.frombuffer(watch(own["parameters"]).state(), np.uint8), **wrong}
+    drift = pack(stream_drift.KIND, stream_drift.REVISION, own, parts)
+    return header, {**arrays, "drift": np.frombuffer(drift, np.uint8)}
+
+
+def test_a_watch_of_other_records_is_refused():
+    assert loaded(*watching(lambda given: DriftWatch(2, **given))).drift.watch.dimension == 2
+    with pytest.raises(StateError, match="stream p0 cannot be used: a watch of 3 features behind an engine of dim"):
+        loaded(*watching(lambda given: DriftWatch(3, **given)))
+    with pytest.raises(StateError, match=r"DriftWatch\(cells=64\) in place of DriftWatch\(\)"):
+        loaded(*watching(lambda given: DriftWatch(2, **{**given, "cells": 64})))
+    with pytest.raises(StateError, match="cannot be read"):
+        loaded(*watching(lambda given: DriftWatch(2, **given), held=np.zeros((2, 1))))
