@@ -107,6 +107,8 @@ class ArchiveManifest:
 
     identity: Identity
     """Pipeline, log and settings of the models."""
+    partition: int
+    """Number of the input partition."""
     position: int
     """The archive contains every record below this offset, and no other."""
     written: int
@@ -131,7 +133,7 @@ class ArchiveManifest:
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        own = {name: getattr(self, name) for name in ("position", "written", "timestamp", "records")}
+        own = {name: getattr(self, name) for name in ("partition", "position", "written", "timestamp", "records")}
         state = base64.b64encode(self.state).decode("ascii")
         streams = asdict(self.streams)
         return orjson.dumps({"format": FORMAT, **asdict(self.identity), **own, "state": state, "streams": streams})
@@ -143,5 +145,5 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        places = data["position"], data["written"], data["timestamp"]
+        places = data["partition"], data["position"], data["written"], data["timestamp"]
         return typed(cls(Identity.of(data), *places, state, data["records"], streams))

@@ -56,7 +56,7 @@ def locate(
     record = table.records().get(topic)
     if record is None:
         return _locate_unknown(source, at, committed, first, end)
-    _check_log(source, record.identity)
+    check_log(source, record.identity)
     if committed == NO_OFFSET and record.committed != NO_OFFSET:
         raise mismatches.offset_missing(source.group, topic, partition, record.position)
     if committed < record.committed:
@@ -102,7 +102,7 @@ def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, firs
 def check_record(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
     """Raise MismatchError, as a restore would, where snapshots from elsewhere do not fit a partition."""
     check_owner(source, record.identity)
-    _check_log(source, record.identity)
+    check_log(source, record.identity)
     check_settings(source, at, record)
     check_relearning(
         source, at, ResumePoint(record.recovery_offset, record.position, NO_OFFSET, record), record.recovery_offset
@@ -120,7 +120,8 @@ def check_owner(source: DeploymentContext, found: Identity) -> None:
         raise mismatches.inputs_changed(source.snapshots, found.inputs, now.inputs)
 
 
-def _check_log(source: DeploymentContext, found: Identity) -> None:
+def check_log(source: DeploymentContext, found: Identity) -> None:
+    """Raise MismatchError where the log is not the one that the snapshots are of, or has other partitions."""
     now = source.identities[found.topic]
     if found.topic_id != now.topic_id:
         raise mismatches.topic_made_again(found.topic, found.topic_id, now.topic_id)

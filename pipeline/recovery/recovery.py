@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from resonance.pipeline import mismatches
+from resonance.pipeline.checkpoint.compatibility import check_log
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
@@ -79,7 +80,10 @@ def resume_from_snapshots(
 
 
 def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, int]]:
-    """Return committed offset and snapshot position of each partition whose offset is behind its snapshots."""
+    """Return committed offset and snapshot position of each partition whose offset is behind its snapshots.
+
+    Raises MismatchError where the snapshots are of another log than the present one.
+    """
     inputs = source.logs
     with LogReader(source.client, source.group, source.patience) as reader:
         # Read in this order, the offset of a group that works meanwhile is never behind.
@@ -88,6 +92,10 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
     lost = {}
     for at in inputs:
         record = tables[at[1]].records().get(at[0])
-        if record is not None and committed[at] < record.committed:
+        if record is None:
+            continue
+        # Offsets of another log would be written into the group.
+        check_log(source, record.identity)
+        if committed[at] < record.committed:
             lost[at] = committed[at], record.position
     return lost

@@ -82,7 +82,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     for at in inputs:
         topic, partition = at
         first, _ = bounds[at]
-        writer = ChangelogWriter(source.identities[topic], epoch=epochs[partition] + 1, began=first)
+        writer = ChangelogWriter(source.identities[topic], partition, epoch=epochs[partition] + 1, began=first)
         task = make_task(topic, partition)
         task.models.first_version = versions[at]
         begin = list(writer.messages(task, first, acknowledged(committed[at], first)))

@@ -33,7 +33,7 @@ class Topics(MemoryReader):
         super().__init__()
         self.logs[ARCHIVE], self.logs[SNAPSHOTS] = [], []
         self.seconds = 0.0
-        self.changelog = ChangelogWriter(source.identities[TOPIC])
+        self.changelog = ChangelogWriter(source.identities[TOPIC], 0)
         self.writer = self.new_writer()
         self.task = streams.task(GIVEN)
 
@@ -154,7 +154,7 @@ def test_where_positions_went_back_the_archives_behind_are_forgotten(topics):
 
 
 def test_a_long_list_is_thinned_where_it_is_old():
-    index = ArchiveIndex()
+    index = ArchiveIndex("id-1", 0)
     for position in range(1, MAX_ARCHIVES + 2):
         index = index.plus(ArchiveEntry(position, position, "d"), 1)
     positions = [entry.position for entry in index.entries]
@@ -165,7 +165,7 @@ def test_an_owner_that_was_taken_for_dead_lists_nothing(topics):
     positions = topics.work(until=200)
     newer = replace(topics.changelog.archives, epoch=5)
     topics.append(SNAPSHOTS, Message(archives_key(TOPIC), newer.value(), []))
-    topics.append(SNAPSHOTS, Message(archives_key(TOPIC), ArchiveIndex(epoch=4).value(), []))
+    topics.append(SNAPSHOTS, Message(archives_key(TOPIC), replace(newer, entries=(), epoch=4).value(), []))
     assert topics.newest(9_999).position == positions[-1]
 
 

@@ -117,7 +117,7 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
     task, expected = uninterrupted(log, 70)
     for stop in range(1, 70):
         log.snapshots, log.committed_offset, log.end = [], -1, 70
-        answers = log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, stop)
+        answers = log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, stop)
         part = restored()
         assert part.start == part.committed == stop
         answers += log.run(part.task, part.writer, part.start, 70)
@@ -125,13 +125,13 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
 
 
 def test_nothing_is_read_again_after_a_clean_stop(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything=True)
     part = restored()
     assert (part.replayed, log.reads, part.task.models) == (0, [(33, 33)], uninterrupted(log, 33)[0].models)
 
 
 def test_a_restore_can_be_cancelled(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RestoreCancelledError):
@@ -152,7 +152,7 @@ def test_a_fresh_group_starts_at_the_beginning_of_a_truncated_topic_and_says_so(
 
 def test_a_restore_says_how_far_it_is(log):
     log.gaps = {3, 4}
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
     log.snapshots = []
     progress = RestoreProgress(1)
     restored(progress=progress)
@@ -160,18 +160,18 @@ def test_a_restore_says_how_far_it_is(log):
 
 
 def test_at_least_once_goes_on_where_the_snapshots_prove_that_answers_were_delivered(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 30, committed=10, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 30, committed=10, everything=True)
     part = restored()
     assert (part.start, part.committed, part.task.models) == (30, 10, uninterrupted(log, 30)[0].models)
 
 
 def test_a_crash_before_the_first_commit_is_no_expired_offset(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 20, committed=-1)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 20, committed=-1)
     assert restored().start == 20
 
 
 def test_snapshots_ahead_of_the_partition_record_are_used(log):
-    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 0)
     log.run(task, writer, 0, 21)
     log.run(task, writer, 21, 49, committed=21)
     while orjson.loads(log.snapshots[-1].key)[0] == "partition":
@@ -184,7 +184,7 @@ def test_snapshots_ahead_of_the_partition_record_are_used(log):
 
 
 def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 61, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 61, everything=True)
     newest = max(orjson.loads(m.key)[2] for m in log.snapshots if m.value and b'"chunk","p0:a"' in m.key)
     log.snapshots.append(log.snapshots[0]._replace(key=chunk_key("p0:a", newest, 0), value=b"x"))
     part = restored()
@@ -227,13 +227,13 @@ OTHERS = ("in", "more")
     ],
 )
 def test_what_cannot_be_restored_is_a_stop_that_names_its_remedy(log, found, changes, text):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything="engine" in text)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything="engine" in text)
     vars(log).update(found)
     assert re.search(text, stopped(log, **changes))
 
 
 def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything=True)
     log.first, log.end = 33, 40
     assert restored().start == 33
     log.first, log.reads = 34, []
@@ -251,7 +251,7 @@ def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place
 
 
 def test_one_more_input_beside_several_is_none(log):
-    log.run(ToyTask(), ChangelogWriter(dataclasses.replace(IDENTITY, inputs=OTHERS)), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(dataclasses.replace(IDENTITY, inputs=OTHERS), 0), 0, 33)
     assert restored(inputs=(*OTHERS, "third")).start == 33
 
 
@@ -263,7 +263,7 @@ def test_one_more_input_beside_several_is_none(log):
     ],
 )
 def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(log, changes, shown):
-    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 0)
     log.run(task, writer, 0, 33)
     text = stopped(log, **changes)
     assert shown in text
@@ -296,7 +296,7 @@ def described(**changes):
 )
 def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, text):
     before, now = described(), described(**changes)
-    task, writer = ToyTask(), ChangelogWriter(before.identities["in"])
+    task, writer = ToyTask(), ChangelogWriter(before.identities["in"], 0)
     log.run(task, writer, 0, 33)
     with pytest.raises(MismatchError, match="must be learned again and would now give other models") as caught:
         restore_partitions(now, [AT], ToyTask)
