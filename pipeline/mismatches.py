@@ -81,6 +81,16 @@ def offset_behind(group: str, topic: str, partition: int, committed: int, proven
     )
 
 
+def offset_of_others(group: str, topic: str, partition: int, committed: int, position: int) -> MismatchError:
+    """Return the mismatch of a committed offset that no worker and no command of this program committed."""
+    return _stop(
+        f"{topic}[{partition}]: group {group} is at offset {committed}, which no worker committed, and its snapshots "
+        f"reach offset {position}: another program has set the offset, and records in between may have no answer",
+        RESUME,
+        RESET,
+    )
+
+
 def offset_beyond_end(group: str, topic: str, partition: int, committed: int, end: int) -> MismatchError:
     """Return the mismatch of a committed offset that the log does not reach."""
     return _stop(

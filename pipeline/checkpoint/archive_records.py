@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity, typed
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, Identity, typed
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
@@ -145,5 +145,5 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        places = data["partition"], data["position"], data["written"], data["timestamp"]
+        places = data.get("partition", UNSTATED), data["position"], data["written"], data["timestamp"]
         return typed(cls(Identity.of(data), *places, state, data["records"], streams))

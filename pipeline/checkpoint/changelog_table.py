@@ -8,6 +8,7 @@ import orjson
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
+    UNSTATED,
     ArchiveIndex,
     Identity,
     Manifest,
@@ -16,7 +17,7 @@ from resonance.pipeline.checkpoint.changelog_records import (
     manifest_key,
     partition_key,
 )
-from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
@@ -81,8 +82,8 @@ class ChangelogTable:
             ids = {f"the snapshot of stream {name}": self._manifests[name].topic_id for name in self.streams(topic)}
             ids[f"the list of the archives of input topic {topic}"] = self.archives(topic).topic_id
             for what, topic_id in ids.items():
-                if topic_id != record.identity.topic_id:
-                    raise mismatches.copied(self._where, what, f"the topic with id {topic_id or 'none'}")
+                if topic_id not in ("", record.identity.topic_id):
+                    raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
 
     def _apply_manifest(self, stream: str, value: bytes | None) -> None:
         self._manifests.pop(stream, None)
@@ -130,6 +131,8 @@ class ChangelogTable:
         self, what: str, found: Manifest | PartitionRecord | ArchiveIndex, key: str = "", named: str = ""
     ) -> None:
         """Raise MismatchError where a record names another partition than this one, or another thing than its key."""
+        if found.partition == UNSTATED:
+            return
         if found.partition != self.partition:
             raise mismatches.copied(self._where, what, f"partition {found.partition}")
         if named != key:
@@ -159,9 +162,7 @@ class ChangelogTable:
 
     def archives(self, topic: str) -> ArchiveIndex:
         """Return the archives of an input topic."""
-        record = self._records.get(topic)
-        empty = ArchiveIndex(record.identity.topic_id if record else "", self.partition)
-        return self._indexes.get(topic, empty)
+        return self._indexes.get(topic, NO_ARCHIVES)
 
     def streams(self, topic: str) -> list[str]:
         """Return the streams of an input topic that have a manifest, by name."""
@@ -230,5 +231,5 @@ class ChangelogTable:
         epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        archives = self._indexes.get(identity.topic)
+        archives = self.archives(identity.topic)
         return ChangelogWriter(identity, self.partition, manifests, orphan_chunks, epoch, chunk_bytes, began, archives)

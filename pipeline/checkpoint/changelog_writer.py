@@ -10,9 +10,11 @@ one are recognised, and the input is read again from there.
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import (
+    UNSTATED,
     ArchiveEntry,
     ArchiveIndex,
     Identity,
@@ -30,6 +32,8 @@ from resonance.pipeline.tasks import Task
 
 CHUNK_BYTES: Final = 512_000
 """Longest value of a chunk: well below the 1 MB that a topic takes by default, compressed or not."""
+
+NO_ARCHIVES: Final = ArchiveIndex("", UNSTATED)
 
 
 class ChangelogWriter:
@@ -51,7 +55,7 @@ class ChangelogWriter:
         Longest value of a chunk.
     began : int
         As in `PartitionRecord`.
-    archives : ArchiveIndex, optional
+    archives : ArchiveIndex
         The archives that the partition has.
 
     Attributes
@@ -69,11 +73,11 @@ class ChangelogWriter:
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
         began: int = -1,
-        archives: ArchiveIndex | None = None,
+        archives: ArchiveIndex = NO_ARCHIVES,
     ) -> None:
         self.identity = identity
         self.partition = partition
-        self.archives = archives or ArchiveIndex(identity.topic_id, partition)
+        self.archives = replace(archives, topic_id=identity.topic_id, partition=partition)
         self.began = began
         self._recorded = 0
         self.epoch = epoch

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, PartitionRecord, partition_key
 from resonance.pipeline.checkpoint.compatibility import check_log, check_owner, check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import SETTLE_SECONDS
@@ -51,7 +51,7 @@ def _parsed(source: DeploymentContext, at: TopicPartition, value: bytes) -> Part
     except (*UNREADABLE, MismatchError):
         # A restore says what is wrong with it.
         return None
-    return record if (record.identity.topic, record.partition) == at else None
+    return record if record.identity.topic == at[0] and record.partition in (at[1], UNSTATED) else None
 
 
 def check_newest(source: DeploymentContext, records: dict[TopicPartition, PartitionRecord]) -> None:

@@ -19,7 +19,7 @@ from resonance.pipeline.checkpoint.changelog_records import (
     archives_key,
     partition_key,
 )
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -105,7 +105,7 @@ def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
     """Return what the live records list of a partition's archives; nothing where that cannot be read."""
     with suppress(*UNREADABLE):
         return ArchiveIndex.parse(live[archives_key(at[0])], "")
-    return ArchiveIndex("", at[1])
+    return NO_ARCHIVES
 
 
 def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:

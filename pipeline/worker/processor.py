@@ -112,7 +112,6 @@ class Processor:
 
         def take() -> None:
             self._delivery.bind(membership)
-            self._delivery.notes = {tp: partition.note for tp, partition in partitions.items()}
             self.partitions = dict(partitions)
             self._closing = False
             # Commit at once: a start chosen by the end of the log, or by a time, is another one tomorrow; and a
@@ -282,6 +281,7 @@ class Processor:
             written.add(waiting[0])
         # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
         offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
+        notes = {tp: self.partitions[tp].note.at(offset) for tp, offset in offsets.items()}
         began = self._since or time.monotonic()
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
 
@@ -289,7 +289,7 @@ class Processor:
         def deliver() -> float:
             with self._commit_activity.around("a commit has gone on", self._broker_seconds):
                 self._check_topics()
-                self._delivery.commit(offsets)
+                self._delivery.commit(offsets, notes)
             return time.monotonic()
 
         # 6. After its end, in the processor's thread: only now do the offsets count as committed.

@@ -14,8 +14,8 @@ from faust.types import TP
 from resonance.engine.cache import kernel_folder
 from resonance.pipeline import logs
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
-from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
@@ -310,7 +310,9 @@ class Worker:
                 part.committed,
                 pinned=part.pinned,
                 archive=archives.get(at),
-                note=offset_note(part.writer.began, part.task.models.first_version),
+                note=OffsetNote(
+                    part.writer.identity.topic_id, is_reproducible(part.writer.began, part.task.models.first_version)
+                ),
                 learned_again=part.task.counts,
             )
             for at, part in restored.items()

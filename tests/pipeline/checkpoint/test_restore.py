@@ -12,8 +12,8 @@ from resonance.pipeline.checkpoint import deployment_context as states_source
 from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config import fields
 from resonance.pipeline.config.settings import Settings
@@ -33,7 +33,7 @@ class Log:
 
     def __init__(self, monkeypatch):
         self.first, self.end, self.committed_offset, self.snapshots, self.gaps = 0, 0, -1, [], set()
-        self.cancelled, self.reads, self.note = None, [], ""
+        self.cancelled, self.reads, self.note = None, [], OffsetNote("id-1", reproducible=True)
         monkeypatch.setattr(restore, "LogReader", self.open)
 
     def open(self, client, group, patience, cancelled=None):
@@ -49,8 +49,9 @@ class Log:
     def has(self, partition):
         return partition[0] in ("snap", "in")
 
-    def notes(self, partitions):
-        return dict.fromkeys(partitions, self.note)
+    def committed_with_metadata(self, partitions):
+        metadata = self.note.at(self.committed_offset) if self.note else ""
+        return dict.fromkeys(partitions, (self.committed_offset, metadata))
 
     def committed(self, partitions):
         return dict.fromkeys(partitions, self.committed_offset)
@@ -193,6 +194,18 @@ def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
     assert "the newest snapshot of stream p0:a is damaged or lost" in caplog.text
 
 
+def unstated(message):
+    """A message of the snapshots topic as an earlier release wrote it."""
+    if message.value is None or b'"epoch"' not in message.value:
+        return message
+    value = orjson.loads(message.value)
+    for name in ("partition", "stream"):
+        value.pop(name, None)
+    if b'["manifest"' in message.key:
+        del value["topic_id"]
+    return message._replace(value=orjson.dumps(value))
+
+
 def stopped(log, **changes):
     with pytest.raises(MismatchError) as caught:
         restored(**changes)
@@ -243,11 +256,46 @@ def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(l
 def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place(log):
     log.committed_offset, log.end = 50, 60
     assert restored().start == 50
-    log.note, log.reads = offset_note(-1, 1), []
+    log.note, log.reads = OffsetNote("id-1", reproducible=False), []
     text = stopped(log)
     assert re.search(NOTHING_KNOWN, text)
     assert "did not come from this log alone (a file, a new version, a reset, other settings)" in text
-    assert [offset_note(*other) == log.note for other in ((0, 1), (0, 2), (7, 1))] == [False, True, True]
+    assert [is_reproducible(*other) for other in ((0, 1), (0, 2), (7, 1), (-1, 1))] == [True, False, False, False]
+    log.note = OffsetNote("id-2", reproducible=True)
+    assert "was deleted and made again (its id is id-1, the snapshots were written for id-2)" in stopped(log)
+
+
+OTHER_NOTES = [OffsetNote("id-1", True).at(40), OffsetNote("id-2", True).at(43)]
+"""Of another offset, and of another topic."""
+
+
+@pytest.mark.parametrize("metadata", [None, "", "mine", "{}", '{"resonance": 1}', *OTHER_NOTES])
+def test_an_offset_that_no_worker_committed_is_a_stop(log, metadata, monkeypatch):
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
+    log.end = 60
+    assert restored().start == 33
+    # Another tool moves the group forward, with or without the metadata that was there.
+    monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: dict.fromkeys(partitions, (43, metadata)))
+    log.reads = []
+    text = stopped(log)
+    assert "group is at offset 43, which no worker committed, and its snapshots reach offset 21" in text
+    assert re.search("--resume-from-snapshot.*--reset", text)
+    log.snapshots = []
+    text = stopped(log)
+    assert "no worker committed that offset" in text or "made again" in text
+
+
+def test_an_earlier_release_wrote_no_notes_beside_its_offsets(log, monkeypatch):
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
+    log.end, written = 60, log.snapshots
+    log.snapshots = [unstated(message) for message in written]
+    monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: dict.fromkeys(partitions, (33, "")))
+    part = restored()
+    assert part.start == 33
+    # The first record of this release states what it is of, and from then on a note is missing.
+    log.snapshots += part.writer.messages(part.task, 33, 33)
+    log.reads = []
+    assert "is at offset 33, which no worker committed" in stopped(log)
 
 
 def test_one_more_input_beside_several_is_none(log):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.recovery.recovery import resume_from_snapshots
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -19,9 +18,9 @@ def deployment(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("offset", [NO_OFFSET, 40])
-def test_an_offset_that_was_set_back_is_set_to_where_the_snapshots_end(deployment, offset):
-    deployment.offsets[TOPIC, 0] = offset
+@pytest.mark.parametrize("offset", [150, 100, 40])
+def test_an_offset_of_another_program_is_set_to_where_the_snapshots_end(deployment, offset):
+    deployment.offsets[TOPIC, 0], deployment.beside[TOPIC, 0] = offset, ""
     with pytest.raises(MismatchError, match="--resume-from-snapshot"):
         deployment.restored(TOPIC)
     assert resume_from_snapshots(deployment.source) == 1
@@ -31,7 +30,7 @@ def test_an_offset_that_was_set_back_is_set_to_where_the_snapshots_end(deploymen
 
 
 def test_no_offset_is_written_into_the_group_of_another_log(deployment):
-    deployment.offsets[TOPIC, 0] = 40
+    deployment.offsets[TOPIC, 0], deployment.beside[TOPIC, 0] = 40, ""
     known = deployment.source.deployment
     again = replace(known, topic_ids={**known.topic_ids, TOPIC: "id-9"})
     source = DeploymentContext.of(deployment.given, {}, again)

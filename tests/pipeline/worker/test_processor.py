@@ -7,6 +7,7 @@ import time
 
 import pytest
 from faust.types import TP
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.worker.assignment import AssignedPartition
@@ -42,11 +43,12 @@ class Diary:
     def settle(self):
         self.lines.append(("settle",))
 
-    def commit(self, offsets):
+    def commit(self, offsets, notes):
         self.committing.set()
         assert self.gate.wait(5)
         if self.failure:
             raise self.failure
+        self.notes = notes
         self.lines.append(("commit", {tp.partition: offset for tp, offset in offsets.items()}))
         self.committing.clear()
 
@@ -503,3 +505,13 @@ def test_nothing_counts_of_a_topic_that_changed(bench, atomic):
     # In a transaction outputs count with the commit, else as soon as they are sent.
     assert len(b.lines("answers")) == int(atomic)
     assert b.diary.lines[-1] == ("abort",)
+
+
+def test_the_note_beside_an_offset_names_topic_and_offset(bench):
+    b = bench(opened=False)
+    b.partitions[P0].note = OffsetNote("id-1", reproducible=True)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2))
+    b.wait(lambda: b.lines("commit"))
+    assert OffsetNote.read(CommittedOffset(2, b.diary.notes[P0])) == b.partitions[P0].note
+    assert OffsetNote.read(CommittedOffset(3, b.diary.notes[P0])) is None
