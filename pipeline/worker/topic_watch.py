@@ -110,18 +110,17 @@ class TopicWatch:
 
         Raises the error of topics that have changed, and DeliveryError where no broker answers for that many seconds.
         """
+        # Of now, not of the end of the wait: an answer may take longer than it stays fresh.
+        since = self._clock() - FRESH_SECONDS if since is None else since
         with self._changed:
-            self._changed.wait_for(lambda: self._error is not None or self._covers(since), seconds)
+            self._changed.wait_for(lambda: self._error is not None or self._covered >= since, seconds)
             if self._error is not None:
                 raise self._error
-            if not self._covers(since):
+            if self._covered < since:
                 raise DeliveryError(
                     f"no broker described the topics for {seconds:g} s, so that nothing can be committed; look at the "
                     "brokers, and start again"
                 )
-
-    def _covers(self, since: float | None) -> bool:
-        return self._covered >= (self._clock() - FRESH_SECONDS if since is None else since)
 
     def _run(self) -> None:
         while self.look() is None and not self._ended.wait(INTERVAL):

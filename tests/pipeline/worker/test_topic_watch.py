@@ -127,6 +127,23 @@ def test_a_commit_waits_for_an_answer_and_for_nothing_else(watch):
     assert watched.failures == []
 
 
+def test_an_answer_that_takes_long_covers_the_commit_that_waited_for_it(watch):
+    watched, ended = watch(found()), threading.Event()
+
+    def slow():
+        watched.now[0] += 3.0
+        return found()
+
+    thread = threading.Thread(target=lambda: (watched.wait(60.0), ended.set()), daemon=True)
+    thread.start()
+    while not watched._changed._waiters:
+        time.sleep(0.001)
+    watched._describe = slow
+    assert watched.look() is None
+    thread.join(60.0)
+    assert ended.is_set()
+
+
 def test_a_changed_topic_ends_the_waiting_commit_and_the_worker(watch):
     watched, errors = watch(found(**{TOPIC: None})), []
 
