@@ -81,6 +81,16 @@ def offset_behind(group: str, topic: str, partition: int, committed: int, proven
     )
 
 
+def offset_of_others(group: str, topic: str, partition: int, committed: int, position: int) -> MismatchError:
+    """Return the mismatch of a committed offset that no worker and no command of this program committed."""
+    return _stop(
+        f"{topic}[{partition}]: group {group} is at offset {committed}, which no worker committed, and its snapshots "
+        f"reach offset {position}: another program has set the offset, and records in between may have no answer",
+        RESUME,
+        RESET,
+    )
+
+
 def offset_beyond_end(group: str, topic: str, partition: int, committed: int, end: int) -> MismatchError:
     """Return the mismatch of a committed offset that the log does not reach."""
     return _stop(
@@ -135,6 +145,24 @@ def topic_made_again(topic: str, before: str, now: str) -> MismatchError:
     )
 
 
+def topic_deleted(topic: str) -> MismatchError:
+    """Return the mismatch of a log that was deleted under a running worker."""
+    return _stop(
+        f"topic {topic} was deleted under the running worker, and a topic made again under its name is another log: "
+        "create it first",
+        RESET,
+    )
+
+
+def output_deleted(topic: str) -> MismatchError:
+    """Return the mismatch of an output topic that was deleted after answers were written to it."""
+    return _stop(
+        f"output topic {topic} was deleted, and the outputs in it are lost although the group stands behind them",
+        RESET,
+        advice="Create it by `resonance topics create` and start again, which gives up what it held",
+    )
+
+
 def inputs_changed(snapshots: str, before: Sequence[str], now: Sequence[str]) -> MismatchError:
     """Return the mismatch of changed input topics that change the names of streams."""
     return _stop(
@@ -174,6 +202,15 @@ def damaged(where: str, stream: str, problems: Sequence[str]) -> MismatchError:
 def unreadable(where: str, what: str) -> MismatchError:
     """Return the mismatch of a record under one of the product's keys that cannot be read."""
     return _stop(f"{where}: {what} cannot be read: the topic was damaged or written by another program", RESET)
+
+
+def copied(where: str, what: str, origin: str) -> MismatchError:
+    """Return the mismatch of a stored record that was written for another partition, or for another log."""
+    return _stop(
+        f"{where}: {what} was written for {origin}: another program copied it here, perhaps from a backup, and may "
+        "have replaced this partition's own",
+        RESET,
+    )
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveManifest, streams_of
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, ArchiveEntry, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, ArchiveEntry, PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
@@ -93,7 +93,10 @@ class Archives:
                     continue
                 try:
                     manifest = ArchiveManifest.parse(record.value or b"", f"{self._topic[0]}[{self._topic[1]}]")
-                    if manifest.written == entry.written:
+                    if manifest.partition not in (self._at[1], UNSTATED):
+                        named = f"{manifest.identity.topic}[{manifest.partition}]"
+                        _log.warning("%s[%d]@%d: an archive of %s was copied here", *self._topic, record.offset, named)
+                    elif manifest.written == entry.written:
                         return _assembled(self._at, manifest, found)
                 except (*UNREADABLE, IndexError, MismatchError) as error:
                     _log.warning("%s[%d]@%d: an archive cannot be read: %s", *self._topic, record.offset, error)
@@ -114,7 +117,7 @@ def _assembled(
             return None
         snapshots.append(StreamSnapshot(stream.stream, stream.next, stream.header, body))
     position = manifest.position
-    record = PartitionRecord(manifest.identity, position, position, position, manifest.state)
+    record = PartitionRecord(manifest.identity, at[1], position, position, position, manifest.state)
     return PartitionCheckpoint(at, record, snapshots, timestamp=manifest.timestamp)
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity, typed
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, Identity, typed
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
@@ -107,6 +107,8 @@ class ArchiveManifest:
 
     identity: Identity
     """Pipeline, log and settings of the models."""
+    partition: int
+    """Number of the input partition."""
     position: int
     """The archive contains every record below this offset, and no other."""
     written: int
@@ -131,7 +133,7 @@ class ArchiveManifest:
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        own = {name: getattr(self, name) for name in ("position", "written", "timestamp", "records")}
+        own = {name: getattr(self, name) for name in ("partition", "position", "written", "timestamp", "records")}
         state = base64.b64encode(self.state).decode("ascii")
         streams = asdict(self.streams)
         return orjson.dumps({"format": FORMAT, **asdict(self.identity), **own, "state": state, "streams": streams})
@@ -143,5 +145,5 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        places = data["position"], data["written"], data["timestamp"]
+        places = data.get("partition", UNSTATED), data["position"], data["written"], data["timestamp"]
         return typed(cls(Identity.of(data), *places, state, data["records"], streams))

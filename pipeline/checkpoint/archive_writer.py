@@ -93,9 +93,8 @@ class ArchiveWriter:
             written, size = written + parts.chunks, size + parts.size
         listed = list_of(streams)
         parts = Parts.of(listed, self._chunk_bytes)
-        manifest = ArchiveManifest(
-            identity, position, self._written, timestamp, task.partition_state(), written + parts.chunks, parts
-        )
+        place = self._partition, position, self._written, timestamp
+        manifest = ArchiveManifest(identity, *place, task.partition_state(), written + parts.chunks, parts)
         yield from self._cut(listed, manifest.list_keys())
         yield Message(manifest.key(), manifest.value(), [])
         self._position, self.due_at = position, self._clock() + self._interval

@@ -18,7 +18,7 @@ chunks may turn out to be damaged.
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import UnionType
 from typing import Any, Final, NamedTuple, Self, TypeVar, get_origin
 
@@ -30,6 +30,9 @@ FORMAT: Final = 1
 
 MAX_ARCHIVES: Final = 4_000
 """Archives that an index lists: about 200 kB, those of an hour each for half a year."""
+
+UNSTATED: Final = -1
+"""Partition in the records of earlier releases, which did not state what a record is of."""
 
 UNREADABLE: Final = (ValueError, KeyError, TypeError)
 """Errors of parsing a record that another program wrote under one of this program's keys."""
@@ -95,6 +98,8 @@ class PartitionRecord:
     """Where recovery of the models of an input partition begins."""
 
     identity: Identity
+    partition: int
+    """Number of the input partition."""
     recovery_offset: int
     """Lowest offset of a record that no snapshot contains."""
     position: int
@@ -110,7 +115,7 @@ class PartitionRecord:
 
     def value(self) -> bytes:
         """Return the record as it is stored."""
-        names = ("position", "committed", "epoch", "began")
+        names = ("partition", "position", "committed", "epoch", "began")
         own = {"replay_from": self.recovery_offset, **{name: getattr(self, name) for name in names}}
         state = base64.b64encode(self.state).decode("ascii")
         return orjson.dumps({"format": FORMAT, **own, **asdict(self.identity), "state": state})
@@ -122,7 +127,7 @@ class PartitionRecord:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state = base64.b64decode(data["state"])
-        places = data["replay_from"], data["position"], data["committed"]
+        places = data.get("partition", UNSTATED), data["replay_from"], data["position"], data["committed"]
         return typed(cls(Identity.of(data), *places, state, data["epoch"], data["began"]))
 
 
@@ -143,9 +148,12 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The newest snapshot of a stream and the one before."""
+    """The newest snapshot of a stream and the one before; what they are of is compared when they are read."""
 
     topic: str
+    topic_id: str
+    partition: int
+    stream: str
     current: Version
     previous: Version | None
     epoch: int = 0
@@ -162,7 +170,9 @@ class Manifest:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         current = typed(Version(**data["current"]))
         previous = typed(Version(**data["previous"])) if data["previous"] else None
-        return typed(cls(data["topic"], current, previous, data["epoch"]))
+        topic = data["topic"], data.get("topic_id", "")
+        place = data.get("partition", UNSTATED), data.get("stream", "")
+        return typed(cls(*topic, *place, current, previous, data["epoch"]))
 
 
 class ArchiveEntry(NamedTuple):
@@ -180,6 +190,8 @@ class ArchiveEntry(NamedTuple):
 class ArchiveIndex:
     """The archives of an input partition, by position."""
 
+    topic_id: str
+    partition: int
     entries: tuple[ArchiveEntry, ...] = ()
     epoch: int = 0
 
@@ -193,11 +205,12 @@ class ArchiveIndex:
         if len(entries) > MAX_ARCHIVES:
             # The older half is thinned: an older start stays possible, with more to learn again.
             entries = (*entries[: MAX_ARCHIVES // 2 : 2], *entries[MAX_ARCHIVES // 2 :])
-        return ArchiveIndex(entries, epoch)
+        return replace(self, entries=entries, epoch=epoch)
 
     def value(self) -> bytes:
         """Return the index as it is stored."""
-        return orjson.dumps({"format": FORMAT, "epoch": self.epoch, "archives": list(map(list, self.entries))})
+        origin = {"topic_id": self.topic_id, "partition": self.partition, "epoch": self.epoch}
+        return orjson.dumps({"format": FORMAT, **origin, "archives": list(map(list, self.entries))})
 
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:
@@ -209,7 +222,7 @@ class ArchiveIndex:
         for position, written, digest in entries:
             if type(position) is not int or type(written) is not int or type(digest) is not str:
                 raise TypeError(f"archives = {entries!r}")
-        return typed(cls(entries, data["epoch"]))
+        return typed(cls(data.get("topic_id", ""), data.get("partition", UNSTATED), entries, data["epoch"]))
 
 
 def archives_key(topic: str) -> bytes:

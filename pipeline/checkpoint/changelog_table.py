@@ -8,6 +8,7 @@ import orjson
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
+    UNSTATED,
     ArchiveIndex,
     Identity,
     Manifest,
@@ -16,7 +17,7 @@ from resonance.pipeline.checkpoint.changelog_records import (
     manifest_key,
     partition_key,
 )
-from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
@@ -77,6 +78,12 @@ class ChangelogTable:
         """
         for stop in self._broken.values():
             raise stop
+        for topic, record in self._records.items():
+            ids = {f"the snapshot of stream {name}": self._manifests[name].topic_id for name in self.streams(topic)}
+            ids[f"the list of the archives of input topic {topic}"] = self.archives(topic).topic_id
+            for what, topic_id in ids.items():
+                if topic_id not in ("", record.identity.topic_id):
+                    raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
 
     def _apply_manifest(self, stream: str, value: bytes | None) -> None:
         self._manifests.pop(stream, None)
@@ -86,6 +93,7 @@ class ChangelogTable:
             manifest = Manifest.parse(value, f"{self._where}, stream {stream}")
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
+        self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
         self._manifests[stream] = manifest
         if self._is_latest(manifest.topic, manifest.epoch):
             self._overtaken.discard(stream)
@@ -100,6 +108,7 @@ class ChangelogTable:
             record = PartitionRecord.parse(value, self._where)
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the record of input topic {topic}") from None
+        self._check_origin(f"the record of input topic {topic}", record, topic, record.identity.topic)
         # An owner that was taken for dead knows less than its successor, whose record stands before its own.
         if self._is_latest(topic, record.epoch) or before is None:
             before = record
@@ -115,7 +124,19 @@ class ChangelogTable:
             # Workers do without it.
             _log.warning("%s: the list of the archives of input topic %s cannot be read", self._where, topic)
             return
+        self._check_origin(f"the list of the archives of input topic {topic}", index)
         self._indexes[topic] = index if before is None or self._is_latest(topic, index.epoch) else before
+
+    def _check_origin(
+        self, what: str, found: Manifest | PartitionRecord | ArchiveIndex, key: str = "", named: str = ""
+    ) -> None:
+        """Raise MismatchError where a record names another partition than this one, or another thing than its key."""
+        if found.partition == UNSTATED:
+            return
+        if found.partition != self.partition:
+            raise mismatches.copied(self._where, what, f"partition {found.partition}")
+        if named != key:
+            raise mismatches.copied(self._where, what, named)
 
     def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:
         chunks = self._chunks.setdefault(stream, {})
@@ -141,7 +162,7 @@ class ChangelogTable:
 
     def archives(self, topic: str) -> ArchiveIndex:
         """Return the archives of an input topic."""
-        return self._indexes.get(topic, ArchiveIndex())
+        return self._indexes.get(topic, NO_ARCHIVES)
 
     def streams(self, topic: str) -> list[str]:
         """Return the streams of an input topic that have a manifest, by name."""
@@ -210,6 +231,5 @@ class ChangelogTable:
         epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        return ChangelogWriter(
-            identity, manifests, orphan_chunks, epoch, chunk_bytes, began, self.archives(identity.topic)
-        )
+        archives = self.archives(identity.topic)
+        return ChangelogWriter(identity, self.partition, manifests, orphan_chunks, epoch, chunk_bytes, began, archives)

@@ -10,9 +10,11 @@ one are recognised, and the input is read again from there.
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import (
+    UNSTATED,
     ArchiveEntry,
     ArchiveIndex,
     Identity,
@@ -31,7 +33,7 @@ from resonance.pipeline.tasks import Task
 CHUNK_BYTES: Final = 512_000
 """Longest value of a chunk: well below the 1 MB that a topic takes by default, compressed or not."""
 
-NO_ARCHIVES: Final = ArchiveIndex()
+NO_ARCHIVES: Final = ArchiveIndex("", UNSTATED)
 
 
 class ChangelogWriter:
@@ -41,6 +43,8 @@ class ChangelogWriter:
     ----------
     identity : Identity
         Identity that every partition record contains.
+    partition : int
+        Number of the input partition.
     manifests : mapping of str to Manifest, optional
         Newest manifest of each stream that has one.
     orphan_chunks : mapping of str to collection of bytes, optional
@@ -63,6 +67,7 @@ class ChangelogWriter:
     def __init__(
         self,
         identity: Identity,
+        partition: int,
         manifests: Mapping[str, Manifest] | None = None,
         orphan_chunks: Mapping[str, Collection[bytes]] | None = None,
         epoch: int = 1,
@@ -71,7 +76,8 @@ class ChangelogWriter:
         archives: ArchiveIndex = NO_ARCHIVES,
     ) -> None:
         self.identity = identity
-        self.archives = archives
+        self.partition = partition
+        self.archives = replace(archives, topic_id=identity.topic_id, partition=partition)
         self.began = began
         self._recorded = 0
         self.epoch = epoch
@@ -129,7 +135,9 @@ class ChangelogWriter:
 
     def _record(self, position: int, recovery_offset: int, committed: int, state: bytes) -> Message:
         self.recovery_offset, self._recorded = recovery_offset, position
-        record = PartitionRecord(self.identity, recovery_offset, position, committed, state, self.epoch, self.began)
+        record = PartitionRecord(
+            self.identity, self.partition, recovery_offset, position, committed, state, self.epoch, self.began
+        )
         return Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:
@@ -158,7 +166,8 @@ class ChangelogWriter:
             kept = before.current if before.current.next != version.next else before.previous
             for old in (before.current, before.previous):
                 known.update(old.keys(stream) if old else ())
-        manifest = Manifest(self.identity.topic, version, kept, self.epoch)
+        origin = self.identity.topic, self.identity.topic_id, self.partition, stream
+        manifest = Manifest(*origin, version, kept, self.epoch)
         yield Message(manifest_key(stream), manifest.value(), [])
         live = {*keys, *(kept.keys(stream) if kept else ())}
         for key in sorted(known - live):

@@ -5,28 +5,17 @@ Where they do not, the start ends with a startup mismatch (`mismatches`).
 
 import logging
 from dataclasses import dataclass
-from typing import Final
 
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote, is_proved
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
 
-NOT_REPRODUCIBLE: Final = "the models are not of this log alone"
-"""Note on a committed offset for as long as learning the log again would give other models."""
-
 _log = logging.getLogger(__name__)
-
-
-def offset_note(began: int, first_version: int) -> str:
-    """Return the note that is committed with the offset of a partition.
-
-    `began` is as in `PartitionRecord`; `first_version` is the version with which the partition's streams begin.
-    """
-    return "" if (began, first_version) == (0, 1) else NOT_REPRODUCIBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +35,35 @@ class ResumePoint:
 
 
 def locate(
-    source: DeploymentContext, table: ChangelogTable, at: TopicPartition, committed: int, first: int, end: int
+    source: DeploymentContext, table: ChangelogTable, at: TopicPartition, group: CommittedOffset, first: int, end: int
 ) -> ResumePoint:
-    """Return where a partition stands; `first` and `end` are where its log begins and ends.
+    """Return where a partition stands; `group` is the group's offset, `first` and `end` are the bounds of the log.
 
     Raises MismatchError where log, offset and snapshots contradict each other.
     """
     topic, partition = at
-    record = table.records().get(topic)
+    record, committed = table.records().get(topic), group.offset
     if record is None:
-        return _locate_unknown(source, at, committed, first, end)
-    _check_log(source, record.identity)
+        return _locate_unknown(source, at, group, (first, end))
+    check_log(source, record.identity)
     if committed == NO_OFFSET and record.committed != NO_OFFSET:
         raise mismatches.offset_missing(source.group, topic, partition, record.position)
     if committed < record.committed:
         raise mismatches.offset_behind(source.group, topic, partition, committed, record.committed)
+    if committed != NO_OFFSET and not is_proved(group, record):
+        raise mismatches.offset_of_others(source.group, topic, partition, committed, record.position)
     start = max(committed, record.position)
     if start > end:
         raise mismatches.offset_beyond_end(source.group, topic, partition, start, end)
     return ResumePoint(record.recovery_offset, start, committed, record)
 
 
-def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: int, first: int, end: int) -> ResumePoint:
+def _locate_unknown(
+    source: DeploymentContext, at: TopicPartition, group: CommittedOffset, bounds: tuple[int, int]
+) -> ResumePoint:
     """Locate a partition that has no record on the snapshots topic."""
-    topic, partition = at
+    (topic, partition), (first, end) = at, bounds
+    committed, note = group.offset, OffsetNote.read(group)
     if committed == NO_OFFSET:
         if first > 0 and source.start_of(topic) == "earliest":
             _log.warning(
@@ -80,6 +74,8 @@ def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: in
                 extra=logs.at(topic, partition, first),
             )
         return ResumePoint(first, first, committed, None)
+    if note is not None and note.topic_id != (now := source.identities[topic].topic_id):
+        raise mismatches.topic_made_again(topic, note.topic_id, now)
     if first > 0:
         raise mismatches.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
     if source.start_of(topic) != "earliest":
@@ -88,6 +84,11 @@ def _locate_unknown(source: DeploymentContext, at: TopicPartition, committed: in
         raise mismatches.no_snapshot(topic, partition, committed, why)
     if committed > end:
         raise mismatches.offset_beyond_end(source.group, topic, partition, committed, end)
+    if note is None:
+        raise mismatches.no_snapshot(topic, partition, committed, "no worker committed that offset")
+    if not note.reproducible:
+        why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
+        raise mismatches.no_snapshot(topic, partition, committed, why)
     return ResumePoint(0, committed, committed, None)
 
 
@@ -102,7 +103,7 @@ def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, firs
 def check_record(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
     """Raise MismatchError, as a restore would, where snapshots from elsewhere do not fit a partition."""
     check_owner(source, record.identity)
-    _check_log(source, record.identity)
+    check_log(source, record.identity)
     check_settings(source, at, record)
     check_relearning(
         source, at, ResumePoint(record.recovery_offset, record.position, NO_OFFSET, record), record.recovery_offset
@@ -120,7 +121,8 @@ def check_owner(source: DeploymentContext, found: Identity) -> None:
         raise mismatches.inputs_changed(source.snapshots, found.inputs, now.inputs)
 
 
-def _check_log(source: DeploymentContext, found: Identity) -> None:
+def check_log(source: DeploymentContext, found: Identity) -> None:
+    """Raise MismatchError where the log is not the one that the snapshots are of, or has other partitions."""
     now = source.identities[found.topic]
     if found.topic_id != now.topic_id:
         raise mismatches.topic_made_again(found.topic, found.topic_id, now.topic_id)

@@ -19,7 +19,6 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.compatibility import (
-    NOT_REPRODUCIBLE,
     begin,
     check_owner,
     check_relearning,
@@ -27,6 +26,7 @@ from resonance.pipeline.checkpoint.compatibility import (
     locate,
 )
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
@@ -156,7 +156,7 @@ class _Loader(Generic[TaskT]):
     ) -> None:
         self._reader, self._source, self._make_task = reader, source, make_task
         # Offsets come first: the snapshots can then only be as new or newer.
-        self._committed = reader.committed(assigned)
+        self._committed = reader.committed_with_metadata(assigned)
         self._tables = read_tables(reader, source, {partition for _, partition in assigned})
         self._bounds = reader.bounds(assigned)
 
@@ -164,12 +164,8 @@ class _Loader(Generic[TaskT]):
         """Return a partition that still lacks the records from its recovery offset on."""
         source, (topic, partition) = self._source, at
         table, (first, end) = self._tables[partition], self._bounds[at]
-        place = locate(source, table, at, self._committed[at], first, end)
-        is_unknown = place.record is None
-        if is_unknown and place.committed != NO_OFFSET and self._reader.notes([at])[at] == NOT_REPRODUCIBLE:
-            why = "the models did not come from this log alone (a file, a new version, a reset, other settings)"
-            raise mismatches.no_snapshot(topic, partition, place.committed, why)
-        if is_unknown and place.committed == NO_OFFSET and source.start_of(topic) != "earliest":
+        place = locate(source, table, at, CommittedOffset(*self._committed[at]), first, end)
+        if place.record is None and place.committed == NO_OFFSET and source.start_of(topic) != "earliest":
             place = begin(source, self._reader, at, first, end)
         if place.record is not None:
             check_settings(source, at, place.record)

@@ -101,19 +101,15 @@ class LogReader:
         A consumer that reads committed records requests them with "require stable": while a dead worker's transaction
         is being ended the broker answers "not yet", and an older offset is never seen.
         """
-        answers = self._committed(partitions)
-        return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
+        return {at: offset for at, (offset, _) in self.committed_with_metadata(partitions).items()}
 
-    def notes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
-        """Return the metadata committed beside the group's offsets, ``""`` where there is none."""
-        return {(place.topic, place.partition): place.metadata or "" for place in self._committed(partitions)}
-
-    def _committed(self, partitions: Collection[TopicPartition]) -> list[Place]:
+    def committed_with_metadata(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """Return the offsets of `committed`, each with the metadata beside it, ``""`` where there is none."""
         places = [Place(*partition) for partition in partitions]
         found: list[Place] = self._patiently(
             lambda: self._consumer.committed(places, timeout=QUESTION_SECONDS), "committed offsets"
         )
-        return found
+        return {(place.topic, place.partition): (max(place.offset, NO_OFFSET), _metadata(place)) for place in found}
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """Return where each log begins and where its committed part ends."""
@@ -257,6 +253,17 @@ class LogReader:
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise RestoreCancelledError
+
+
+def _metadata(place: Place) -> str:
+    """Return the metadata beside a committed offset; ``""`` where there is none that can be read.
+
+    That of other programs can have no zero byte at its end, without which confluent-kafka does not know the end.
+    """
+    try:
+        return place.metadata or ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def _answered(places: list[Place]) -> list[Place]:

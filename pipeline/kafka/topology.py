@@ -23,6 +23,8 @@ class Deployment:
     """Partitions of the topic of the routes; 0 where there is none."""
     labels: int = 0
     """Partitions of the topic of labels; 0 where there is none."""
+    output_ids: Mapping[str, str] = field(default_factory=dict)
+    """Kafka's id of every other topic, where all were described."""
 
     @property
     def state_partitions(self) -> int:

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from functools import partial
 
 from resonance.pipeline import mismatches
+from resonance.pipeline.checkpoint.compatibility import check_log
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset, is_proved
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
@@ -61,7 +63,7 @@ def recover(
 def resume_from_snapshots(
     source: DeploymentContext, alone: Callable[[], None] = lambda: None, *, atomic: bool = True
 ) -> int:
-    """Set lost and set-back offsets to where the snapshots end, and return how many were set.
+    """Set lost offsets, and those that another program set, to where the snapshots end, and return how many were set.
 
     `alone` returns once the group has no members; it is called only where an offset is to be set.
     """
@@ -79,15 +81,22 @@ def resume_from_snapshots(
 
 
 def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, int]]:
-    """Return committed offset and snapshot position of each partition whose offset is behind its snapshots."""
+    """Return committed offset and snapshot position of each partition whose offset no worker can have committed.
+
+    Raises MismatchError where the snapshots are of another log than the present one.
+    """
     inputs = source.logs
     with LogReader(source.client, source.group, source.patience) as reader:
         # Read in this order, the offset of a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
-        committed = reader.committed(inputs)
+        committed = {at: CommittedOffset(*one) for at, one in reader.committed_with_metadata(inputs).items()}
     lost = {}
     for at in inputs:
-        record = tables[at[1]].records().get(at[0])
-        if record is not None and committed[at] < record.committed:
-            lost[at] = committed[at], record.position
+        record, found = tables[at[1]].records().get(at[0]), committed[at]
+        if record is None:
+            continue
+        # Offsets of another log would be written into the group.
+        check_log(source, record.identity)
+        if found.offset < record.committed or not (found.offset == NO_OFFSET or is_proved(found, record)):
+            lost[at] = found.offset, record.position
     return lost

@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.archive_writer import archive_of
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.compatibility import NOT_REPRODUCIBLE
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.acl import for_group
@@ -66,8 +66,8 @@ class Change:
     """The streams that change."""
     clusters: Iterable[Message] = ()
     """For the topic of the clusters."""
-    note: str = NOT_REPRODUCIBLE
-    """Committed beside the group's offset."""
+    reproducible: bool = False
+    """As in `OffsetNote`."""
     outputs: Sequence[Batch] = ()
     """For the output topics."""
 
@@ -165,6 +165,11 @@ def wait_for_empty_group(
             raise RestoreCancelledError
 
 
+def note_beside(source: DeploymentContext, change: Change) -> str:
+    """Return the metadata to commit with the offset of a change."""
+    return OffsetNote(source.identities[change.at[0]].topic_id, change.reproducible).at(change.offset)
+
+
 def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes, in one transaction if `atomic`."""
     if not changes:
@@ -177,7 +182,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
         settings["transactional.id"] = f"{source.group}-recovery"
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
-    offsets = [Offset(*change.at, change.offset, change.note) for change in changes]
+    offsets = [Offset(*change.at, change.offset, note_beside(source, change)) for change in changes]
     try:
         if atomic:
             outlet.producer.init_transactions(ANSWER_SECONDS)

@@ -19,7 +19,7 @@ from resonance.pipeline.checkpoint.changelog_records import (
     archives_key,
     partition_key,
 )
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -78,11 +78,14 @@ def roll_back(
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
     writer = ChangelogWriter(
-        now, epoch=checked_epoch(source, live) + 1, began=record.began if record.identity == now else NO_OFFSET
+        now,
+        at[1],
+        epoch=checked_epoch(source, live) + 1,
+        began=record.began if record.identity == now else NO_OFFSET,
     )
     messages = list(writer.checkpoint_messages(checkpoint, acknowledged(committed, record.position)))
     # Those behind it are of models that are given up.
-    index = ArchiveIndex(_index(at, live).until(record.position), writer.epoch)
+    index = replace(writer.archives, entries=_index(at, live).until(record.position), epoch=writer.epoch)
     messages.append(Message(archives_key(at[0]), index.value(), []))
     stale = sorted({*mine} - {message.key for message in messages})
     streams = [
@@ -102,7 +105,7 @@ def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
     """Return what the live records list of a partition's archives; nothing where that cannot be read."""
     with suppress(*UNREADABLE):
         return ArchiveIndex.parse(live[archives_key(at[0])], "")
-    return ArchiveIndex()
+    return NO_ARCHIVES
 
 
 def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:

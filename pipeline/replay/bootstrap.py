@@ -85,7 +85,7 @@ class Learning:
         found.clusters = sum(len(model.engine.clusters()) for model in task.models)
         found.dead_letters = sum(task.counts.dead_letters.values())
         # The archive comes first, because writing the snapshots marks the streams clean.
-        writer = ChangelogWriter(self._source.identities[plan.at[0]], epoch=plan.epoch, began=began)
+        writer = ChangelogWriter(self._source.identities[plan.at[0]], plan.at[1], epoch=plan.epoch, began=began)
         archive, listed = archive_of(self._source, plan.at, task, writer, plan.end)
         spool(plan.archive, archive)
         found.archived = bool(archive)

@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Event
 
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
-from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import is_reproducible
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
@@ -116,7 +116,9 @@ def bootstrap(
                 unspool(plan.snapshots),
                 plan.end,
                 unspool(plan.archive),
-                note=offset_note(NO_OFFSET if isinstance(source_of, FromFile) else plan.begin, plan.version),
+                reproducible=is_reproducible(
+                    NO_OFFSET if isinstance(source_of, FromFile) else plan.begin, plan.version
+                ),
             )
             for plan in plans
         ]

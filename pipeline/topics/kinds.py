@@ -40,6 +40,11 @@ def _route_bytes(settings: "Settings") -> int:
     return operation_bytes(settings) if settings.is_keyed else settings.limits.record_bytes + REST_BYTES
 
 
+def always(_: "Settings") -> bool:
+    """Return True: every deployment has a topic of such a kind."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class TopicKind:
     """Requirements of every deployment for one kind of topic."""
@@ -68,7 +73,7 @@ class TopicKind:
     """Whether it follows the streams, not the input: re-keyed, it needs as many partitions as the routes."""
     of_labels: bool = False
     """Whether outputs of a label go to the label's partition number: it needs as many partitions as the labels."""
-    wanted: Callable[["Settings"], bool] = lambda _: True
+    wanted: Callable[["Settings"], bool] = always
     """Whether a deployment has it."""
 
     @property

@@ -206,13 +206,16 @@ def _touched(cluster: ClusterAdmin, topics: Sequence[Topic]) -> Deployment:
 
 
 def _deployment(found: Iterable[tuple[Topic, FoundTopic]]) -> Deployment:
-    counts, ids, sizes = dict[str, int](), dict[str, str](), dict[str, int]()
+    counts, ids, outputs, sizes = dict[str, int](), dict[str, str](), dict[str, str](), dict[str, int]()
     for topic, there in found:
         if there.config:
             sizes[topic.name] = int(there.config["max.message.bytes"])
         if topic.is_log:
             counts[topic.kind.name], ids[topic.name] = there.partitions, there.topic_id
-    return Deployment(counts["input"], ids, sizes, routes=counts.get("routes", 0), labels=counts.get("labels", 0))
+        else:
+            outputs[topic.name] = there.topic_id
+    routes, labels = (counts.get(kind, 0) for kind in ("routes", "labels"))
+    return Deployment(counts["input"], ids, sizes, routes=routes, labels=labels, output_ids=outputs)
 
 
 def _differences(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.offset_note import OffsetNote
 from resonance.pipeline.records import Counts
 from resonance.pipeline.tasks import Task
 from resonance.pipeline.worker.http.metrics import Durations
@@ -29,8 +30,8 @@ class AssignedPartition:
     """None where no archives are written."""
     timestamp: int | None = None
     """Kafka timestamp of the last processed record, in milliseconds."""
-    note: str = ""
-    """Metadata committed beside its offset."""
+    note: OffsetNote = field(default_factory=lambda: OffsetNote("", reproducible=False))
+    """Committed beside its offset."""
     learned_again: Counts | None = None
     """Counts of the restore, which the metrics leave out."""
     last_record: float = field(default_factory=time.monotonic)

@@ -56,6 +56,8 @@ class Processor:
         Called once in the processor's thread, with the error that ended it; nothing was committed after the error.
     patience : float
         Seconds after which the delivery gives up waiting for the broker.
+    check_topics : callable
+        Called before anything counts, from any thread: raises an error where the topics are not those of the start.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class Processor:
         pauses: DeadLetterBreaker | None = None,
         histograms: Histograms | None = None,
         patience: float = 60.0,
+        check_topics: Callable[[], None] = lambda: None,
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
         self.pauses = pauses or DeadLetterBreaker(topics["dead_letters"])
         self._delivery = delivery
         self._topics = topics
+        self._check_topics = check_topics
         self._interval = commit_interval
         # A commit waits for the outputs and then for the offsets; a wait that is longer than both is a hang.
         self._broker_seconds = 2 * patience + WORK_SECONDS
@@ -108,7 +112,6 @@ class Processor:
 
         def take() -> None:
             self._delivery.bind(membership)
-            self._delivery.notes = {tp: partition.note for tp, partition in partitions.items()}
             self.partitions = dict(partitions)
             self._closing = False
             # Commit at once: a start chosen by the end of the log, or by a time, is another one tomorrow; and a
@@ -254,6 +257,9 @@ class Processor:
     def _send(self, tp: TP, outputs: Outputs) -> None:
         self._activity.begin("outputs have been sent", self._broker_seconds)
         began = time.monotonic()
+        if not self._delivery.atomic:
+            # What is sent counts at once.
+            self._check_topics()
         self._since = self._since or began
         for kind in OUTPUT_KINDS:
             if messages := outputs.of(kind):
@@ -275,13 +281,15 @@ class Processor:
             written.add(waiting[0])
         # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
         offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
+        notes = {tp: self.partitions[tp].note.at(offset) for tp, offset in offsets.items()}
         began = self._since or time.monotonic()
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
 
         # 5. Delivery, in the committer's thread; outputs of the next records wait for its end.
         def deliver() -> float:
             with self._commit_activity.around("a commit has gone on", self._broker_seconds):
-                self._delivery.commit(offsets)
+                self._check_topics()
+                self._delivery.commit(offsets, notes)
             return time.monotonic()
 
         # 6. After its end, in the processor's thread: only now do the offsets count as committed.

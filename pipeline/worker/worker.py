@@ -7,14 +7,15 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from faust.types import TP
 from resonance.engine.cache import kernel_folder
 from resonance.pipeline import logs
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
-from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
@@ -30,6 +31,7 @@ from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
+from resonance.pipeline.worker.before_joining import check_before_joining
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.delivery import Delivery
@@ -42,6 +44,7 @@ from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.progress import LOOK, Progress, models_of
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, leave
+from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.fetch_errors import explained
@@ -101,6 +104,7 @@ class Worker:
         self._processor: Processor
         self._delivery: Delivery
         self._source: DeploymentContext
+        self._watch: TopicWatch
 
     async def run(self) -> str:
         """Run to the end and return its reason; raise `ResonanceError` where the worker cannot start or continue."""
@@ -127,6 +131,7 @@ class Worker:
         starting = asyncio.ensure_future(self._app.start())
         starting.add_done_callback(self._started)
         self._processor.start()
+        self._watch.start()
         progress = asyncio.ensure_future(self._report())
         await self._stop_requested.wait()
         progress.cancel()
@@ -136,7 +141,7 @@ class Worker:
             if not self._ending.gave_up:
                 await asyncio.to_thread(self._processor.give_up, self._failure)
             await leave(self._app)
-            raise self._failure
+            raise await asyncio.to_thread(self._watch.explained, self._failure)
         return self._why
 
     async def _report(self) -> None:
@@ -167,6 +172,7 @@ class Worker:
         check_versions()
         clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
+        check_before_joining(settings, client, self._recovery)
         deployment = check_start(settings, client, create=settings.topics.create)
         _log.info("%s", models_of(settings, deployment.partitions))
         # Half a minute, the first time: inside the group this would hold up every member.
@@ -184,6 +190,7 @@ class Worker:
             with contextlib.suppress(RestoreCancelledError):
                 changed = recover(self._recovery, settings, self._source, self._cancelled)
                 _log.info("%s changed %d partitions", self._recovery, changed)
+                check_before_joining(settings, client, "")
         self._status.enter("joining")
         return deployment
 
@@ -204,6 +211,7 @@ class Worker:
             paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
         )
+        self._watch = TopicWatch.of(lambda: self._source, self._fail)
         self._app = make_app(settings, self, options)
         self._delivery = self._make_delivery(deployment)
         self._processor = Processor(
@@ -215,6 +223,7 @@ class Worker:
             pauses=pauses,
             histograms=self._histograms,
             patience=settings.delivery.transaction_timeout,
+            check_topics=partial(self._watch.wait, settings.delivery.transaction_timeout),
         )
         self._status.app, self._status.processor = self._app, self._processor
 
@@ -265,8 +274,11 @@ class Worker:
         # Before the first await: a revoke meanwhile must cancel this restore, not an earlier one.
         self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
-            _log.info("no partition is assigned: the group has more workers than the input has partitions")
-            self._status.enter("running")
+            # Of topics that are gone no partition is assigned either.
+            await asyncio.to_thread(self._watch.wait, self._source.patience, time.monotonic())
+            if rebalance == self._rebalances:
+                _log.info("no partition is assigned: the group has more workers than the input has partitions")
+                self._status.enter("running")
             return
         listed = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(membership.partitions))
         _log.info("assigned: %s (generation %d)", listed, membership.generation)
@@ -298,7 +310,9 @@ class Worker:
                 part.committed,
                 pinned=part.pinned,
                 archive=archives.get(at),
-                note=offset_note(part.writer.began, part.task.models.first_version),
+                note=OffsetNote(
+                    part.writer.identity.topic_id, is_reproducible(part.writer.began, part.task.models.first_version)
+                ),
                 learned_again=part.task.counts,
             )
             for at, part in restored.items()

@@ -77,15 +77,14 @@ def test_a_transaction_is_seen_whole_with_its_offsets(broker, topic, member):
     delivery.send(Batch(topic, 0, messages(b"c")))
     assert delivery.open
     assert values(broker, topic) == []
-    delivery.notes = {TP(topic, 1): "a note"}
-    delivery.commit({TP(topic, 0): 5, TP(topic, 1): 7})
+    delivery.commit({TP(topic, 0): 5, TP(topic, 1): 7}, {TP(topic, 1): "a note"})
     assert not delivery.open
     places = member.consumer.committed([TopicPartition(topic, partition) for partition in range(2)], timeout=10)
     assert [place.metadata or "" for place in places] == ["", "a note"]
     assert values(broker, topic) == [(0, b"c"), (1, b"a"), (1, None)]
     assert read_topic(broker, topic)[0].headers() == [("h", b"1"), ("none", None)]
     assert member.committed(topic) == [5, 7]
-    delivery.commit({TP(topic, 0): 6})
+    delivery.commit({TP(topic, 0): 6}, {})
     assert member.committed(topic) == [6, 7]
 
 
@@ -95,7 +94,7 @@ def test_what_is_aborted_is_not_seen(broker, topic, member):
     delivery.send(Batch(topic, 0, messages(b"a")))
     delivery.abort()
     delivery.send(Batch(topic, 0, messages(b"b")))
-    delivery.commit({TP(topic, 0): 1})
+    delivery.commit({TP(topic, 0): 1}, {})
     assert values(broker, topic) == [(0, b"b")]
 
 
@@ -105,7 +104,7 @@ def test_what_kafka_would_not_fence_is_refused(broker, membership):
     with pytest.raises(DeliveryError, match=r"is no member .* unfenced; start again"):
         delivery.bind(Membership(*membership, frozenset()))
     with pytest.raises(DeliveryError, match="before partitions are assigned"):
-        delivery.commit({})
+        delivery.commit({}, {})
 
 
 @pytest.mark.parametrize(("generation", "name"), [(0, "ILLEGAL_GENERATION"), (1, "UNKNOWN_MEMBER_ID")])
@@ -114,7 +113,7 @@ def test_a_worker_that_lost_its_partitions_commits_nothing(broker, topic, member
     delivery.bind(Membership(generation, member.membership.member_id if not generation else "other", frozenset()))
     delivery.send(Batch(topic, 0, messages(b"a")))
     with pytest.raises(DeliveryError, match=r"the offsets of the transaction: .*; nothing of it counts") as error:
-        delivery.commit({TP(topic, 0): 5})
+        delivery.commit({TP(topic, 0): 5}, {})
     assert error.value.__cause__.args[0].name() == name
     delivery.abort()
     assert values(broker, topic) == []
@@ -127,11 +126,11 @@ def test_a_second_worker_with_the_same_id_ends_the_first(broker, topic, member):
     first.send(Batch(topic, 0, messages(b"first")))
     second = exactly_once(broker, member.group, "same")
     with pytest.raises(FencedError, match=r"transactional id same: another worker .* own worker.id"):
-        first.commit({TP(topic, 0): 1})
+        first.commit({TP(topic, 0): 1}, {})
     first.abort()
     second.bind(member.membership)
     second.send(Batch(topic, 0, messages(b"second")))
-    second.commit({TP(topic, 0): 1})
+    second.commit({TP(topic, 0): 1}, {})
     assert values(broker, topic) == [(0, b"second")]
 
 
@@ -141,7 +140,7 @@ def test_a_transaction_that_outlives_its_timeout_is_told_apart(broker, topic, me
     delivery.send(Batch(topic, 0, messages(b"a")))
     time.sleep(4)
     with pytest.raises(DeliveryError, match=r"open for longer than delivery.transaction_timeout = 1 s"):
-        delivery.commit({TP(topic, 0): 1})
+        delivery.commit({TP(topic, 0): 1}, {})
 
 
 def test_a_transaction_over_a_rebalance_is_refused(broker, topic, member):
@@ -190,8 +189,8 @@ def test_offsets_follow_outputs_that_are_stored(broker, topic):
     delivery.settle()
     assert values(broker, topic) == [(0, b"a"), (0, b"b")]
     delivery.send(Batch(topic, 1, messages(b"snapshot")))
-    delivery.commit({TP(topic, 0): 2})
-    delivery.commit({})
+    delivery.commit({TP(topic, 0): 2}, {})
+    delivery.commit({}, {})
     assert offsets.lines == [({TP(topic, 0): 2}, [(0, b"a"), (0, b"b"), (1, b"snapshot")])]
 
 
@@ -203,5 +202,5 @@ def test_no_offset_is_committed_for_outputs_that_were_not_stored(broker):
     delivery.settle()
     delivery.send(Batch(small, 0, messages(random.Random(1).randbytes(5000))))
     with pytest.raises(DeliveryError, match=r"outputs were not stored \(Broker: Message size too large\)"):
-        delivery.commit({TP(small, 0): 2})
+        delivery.commit({TP(small, 0): 2}, {})
     assert offsets.lines == []

@@ -45,7 +45,7 @@ def test_a_late_request_never_touches_the_next_transaction(proxied):
         nonlocal offset
         delivery.send(Batch(topic, 0, messages(*values)))
         offset += 1
-        delivery.commit({TP(topic, 0): offset})
+        delivery.commit({TP(topic, 0): offset}, {})
         assert member.committed(topic)[0] == offset
 
     def deliver():
@@ -94,7 +94,7 @@ def test_a_coordinator_that_moves_or_loads_is_waited_for(proxied, api, code):
         body = no_time + refused
     # The client asks again after half a second: for longer than another call of the delivery waits.
     proxy.answer(api, *[body] * 6)
-    delivery.commit({TP(topic, 0): 1})
+    delivery.commit({TP(topic, 0): 1}, {})
     assert member.committed(topic)[0] == 1
     member.consumer.close()
     assert values(direct, topic) == [(0, b"a")]
@@ -110,7 +110,7 @@ def test_offsets_that_are_never_answered_are_sent_again_with_everything_before_t
     delivery.send(Batch(topic, 0, messages(b"a")))
     delivery.send(Batch(topic, 1, messages(b"b")))
     proxy.answer(COMMIT_OFFSETS, b"", b"")
-    delivery.commit({TP(topic, 0): 1})
+    delivery.commit({TP(topic, 0): 1}, {})
     assert [error(COMMIT_OFFSETS, answer) > 0 for answer in proxy.deliver()] == [True, True]
     assert member.committed(topic)[0] == 1
     member.consumer.close()
@@ -128,11 +128,11 @@ def test_a_transaction_that_was_not_kept_fails_and_is_aborted(proxied, monkeypat
     delivery.send(Batch(topic, 0, iter(messages(b"b"))))
     proxy.answer(COMMIT_OFFSETS, b"")
     with pytest.raises(DeliveryError, match=r"the offsets of the transaction: no answer within 1 s; nothing of it"):
-        delivery.commit({TP(topic, 0): 1})
+        delivery.commit({TP(topic, 0): 1}, {})
     again = exactly_once(f"127.0.0.1:{proxy.port}", member.group, delivery._id)
     again.bind(member.membership)
     proxy.deliver()
     again.send(Batch(topic, 0, messages(b"c")))
-    again.commit({TP(topic, 0): 1})
+    again.commit({TP(topic, 0): 1}, {})
     member.consumer.close()
     assert values(direct, topic) == [(0, b"c")]

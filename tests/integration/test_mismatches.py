@@ -3,11 +3,11 @@
 import signal
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, consumer, records
 
 pytestmark = pytest.mark.broker
 
@@ -146,3 +146,83 @@ def test_a_log_truncated_under_a_running_worker(broker):
     work(deployment, "--new-version")
     last = deployment.payloads()[-1]
     assert (last["source"]["offset"], last["version"]) == (end - 1, 2)
+
+
+@pytest.fixture
+def working(broker):
+    """A deployment whose worker has answered everything and goes on."""
+    deployment = Deployment(broker, partitions=2, settings={"engine.min_cluster_records": 5})
+    produce(broker, deployment.input, records(COUNT, 2))
+    with deployment.worker() as worker:
+        worker.wait_for(lambda health: health["ready"] and deployment.committed() == deployment.ends())
+        yield deployment, worker, AdminClient({"bootstrap.servers": broker})
+
+
+def recreate(admin, topic, partitions):
+    admin.delete_topics([topic])[topic].result(10)
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(10)
+        except KafkaException as error:
+            # Deleted a moment ago, and not gone yet.
+            assert error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+        else:
+            return
+
+
+def test_an_input_made_again_under_a_frozen_worker_is_never_answered_by_its_models(working):
+    deployment, worker, admin = working
+    answers = len(deployment.answers())
+    worker.process.send_signal(signal.SIGSTOP)
+    recreate(admin, deployment.input, 2)
+    produce(deployment.broker, deployment.input, records(3 * COUNT, 2))
+    worker.process.send_signal(signal.SIGCONT)
+    line = worker.last_line(65)
+    assert f"input topic {deployment.input} was deleted and made again" in line
+    assert "`resonance worker --reset`" in line
+    assert len(deployment.answers()) == answers
+    with deployment.worker(arguments=["--resume-from-snapshot"]) as again:
+        assert "was deleted and made again" in again.last_line(65)
+
+
+@pytest.mark.parametrize("what", ["input deleted", "partitions added", "output deleted"])
+def test_topics_that_change_end_a_running_worker_and_the_next_start(working, what):
+    deployment, worker, admin = working
+    if what == "partitions added":
+        admin.create_partitions([NewPartitions(deployment.input, 4)])[deployment.input].result(10)
+        text, remedy, restart = "has 4 partitions, the snapshots were written when it had 2", "--new-version", 65
+    else:
+        kind, _ = what.split()
+        topic = deployment.input if kind == "input" else f"{deployment.name}.assignments"
+        admin.delete_topics([topic])[topic].result(10)
+        text, remedy, restart = f"topic {topic} was deleted", "--reset", 69 if kind == "input" else 65
+    line = worker.last_line(65)
+    assert text in line
+    assert f"`resonance worker {remedy}`" in line
+    with deployment.worker() as again:
+        line = again.last_line(restart)
+    assert ("does not exist" if restart == 69 else text) in line
+
+
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+def test_an_offset_set_forward_by_another_program(deployment, mode):
+    deployment.settings["delivery.mode"] = mode
+    produce(deployment.broker, deployment.input, records(100, 2, first=COUNT))
+    work(deployment)
+    produce(deployment.broker, deployment.input, records(COUNT, 2, first=COUNT + 100))
+    with consumer(deployment.broker, deployment.name) as tool:
+        tool.commit(offsets=[TopicPartition(deployment.input, 0, 700)], asynchronous=False)
+    line = stopped(deployment)
+    assert f"[0]: group {deployment.name} is at offset 700, which no worker committed" in line
+    assert "`resonance worker --resume-from-snapshot`" in line
+    work(deployment, "--resume-from-snapshot")
+    assert sorted(deployment.answers()) == [(p, n) for p in (0, 1) for n in range(COUNT + 50)]
+
+
+def test_a_worker_with_other_settings_leaves_the_others_alone(working):
+    deployment, worker, _ = working
+    with deployment.worker(settings={"engine.min_cluster_records": 6}) as other:
+        assert "engine.min_cluster_records was 5, is 6" in other.last_line(65)
+    assert "assigned" not in other.log()
+    assert worker.log().count("assigned: ") == 1
+    assert worker.health()["ready"]

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from resonance.pipeline.checkpoint import archive_writer, restore
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
-from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
@@ -104,8 +104,14 @@ class MemoryDeployment(MemoryReader):
     def __exit__(self, *_):
         pass
 
-    def notes(self, partitions):
-        return {at: self.beside.get(at, "") for at in partitions}
+    def committed_with_metadata(self, partitions):
+        return {at: (offset, self.beside.get(at, "")) for at, offset in self.committed(partitions).items()}
+
+    def commit(self, at, offset, part):
+        note = OffsetNote(
+            part.writer.identity.topic_id, is_reproducible(part.writer.began, part.task.models.first_version)
+        )
+        self.offsets[at], self.beside[at] = offset, note.at(offset)
 
     def committed(self, partitions):
         return {at: self.offsets.get(at, NO_OFFSET) for at in partitions}
@@ -197,7 +203,7 @@ class MemoryDeployment(MemoryReader):
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP + 1_000 * until)
             if archive:
                 self.archive(at, part, until, records)
-            self.offsets[at], self.beside[at] = until, offset_note(part.writer.began, part.task.models.first_version)
+            self.commit(at, until, part)
         return whole
 
     def turn(self, share=1.0, *, everything=False, archive=False, lost=False, kept=True, only=None):
@@ -221,7 +227,7 @@ class MemoryDeployment(MemoryReader):
                     self.append((self.source.snapshots, at[1]), message, timestamp=STAMP)
                 if archive and records:
                     self.archive(at, part, position, records)
-                self.offsets[at] = position
+                self.commit(at, position, part)
         return found
 
     def write(self, source, changed, *, atomic):
@@ -240,7 +246,7 @@ class MemoryDeployment(MemoryReader):
                     self.append((batch.topic, to), message)
             if self.stopped:
                 raise BrokerError("stopped before the offsets")
-            self.offsets[change.at], self.beside[change.at] = change.offset, change.note
+            self.offsets[change.at], self.beside[change.at] = change.offset, rewrite.note_beside(source, change)
         self.written += changed
 
 

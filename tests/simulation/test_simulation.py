@@ -72,10 +72,10 @@ def write_snapshots_beside_the_transaction(patch):
 def commit_offsets_before_outputs(patch):
     commit = AtLeastOnce.commit
 
-    def too_early(self, offsets):
+    def too_early(self, offsets, notes):
         flush, self._outlet.flush = self._outlet.flush, lambda: None
         try:
-            commit(self, offsets)
+            commit(self, offsets, notes)
         finally:
             self._outlet.flush = flush
         flush()

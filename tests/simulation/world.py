@@ -296,7 +296,7 @@ class World:
             (restore, {"time": own.time}),
             (worker, {"time": own.time, "threading": own.threading, "make_app": app, "Pages": _NoPages}),
             (worker, {"look_again": lambda settings, source, _: source, "Progress": _NoProgress}),
-            (worker, {"make_registry": lambda *_: None}),
+            (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
         ]
         with pytest.MonkeyPatch.context() as patch:
             for module, names in changes:
@@ -324,6 +324,26 @@ def _append(log: Log, record: Any, gap: int) -> None:
     log.entries[-1] = log.entries[-1]._replace(timestamp=record.timestamp)
     # Markers of other programs' transactions, and what they aborted.
     log.end += gap
+
+
+class _NoTopicWatch:
+    """Topics keep their identity here."""
+
+    @classmethod
+    def of(cls, *_: Any) -> "_NoTopicWatch":
+        return cls()
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def wait(self, *_: Any) -> None:
+        pass
+
+    def explained(self, error: BaseException) -> BaseException:
+        return error
 
 
 class _NoPages:

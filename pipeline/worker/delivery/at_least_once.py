@@ -36,7 +36,6 @@ class AtLeastOnce:
         self._client = settings
         self._commit_offsets = commit_offsets
         self._timeout = timeout
-        self.notes: Mapping[TP, str] = {}
         self.open = False
 
     def start(self) -> None:
@@ -61,7 +60,7 @@ class AtLeastOnce:
         """
         self._outlet.flush()
 
-    def commit(self, offsets: Mapping[TP, int]) -> None:
+    def commit(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
         """Wait until everything is stored, then commit the offsets: no offset is ahead of its outputs.
 
         Raises `DeliveryError` where something was not stored or not committed, `DeniedError` where the cluster
@@ -73,7 +72,7 @@ class AtLeastOnce:
         try:
             # A worker that stops between two commits has nothing new, and the group refuses an empty commit.
             if offsets:
-                self._commit_offsets(offsets, self.notes, self._timeout)
+                self._commit_offsets(offsets, notes, self._timeout)
         except (CommitFailedError, IllegalStateError) as error:
             raise DeliveryError(
                 f"the group has given this worker's partitions away ({error}); their next owner repeats what was not "

@@ -19,12 +19,9 @@ class Delivery(Protocol):
     ----------
     atomic : bool
         What is sent and the offsets committed behind it become visible together, or not at all.
-    notes : mapping of TP to str
-        Metadata committed beside the offset of each partition.
     """
 
     atomic: bool
-    notes: Mapping[TP, str]
 
     def start(self) -> None:
         """Connect, and end the transaction that an earlier worker of the same id left open."""
@@ -42,8 +39,8 @@ class Delivery(Protocol):
     def settle(self) -> None:
         """Ensure that nothing sent from here on is stored without everything sent before."""
 
-    def commit(self, offsets: Mapping[TP, int]) -> None:
-        """Commit everything sent, together with the offsets where the input resumes."""
+    def commit(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
+        """Commit everything sent, together with the offsets where the input resumes and the metadata beside them."""
 
     def abort(self) -> None:
         """Abort what is open, as far as that is possible; never raises."""

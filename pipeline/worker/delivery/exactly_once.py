@@ -122,7 +122,6 @@ class ExactlyOnce:
         # What the open transaction has sent, until it is too much to keep.
         self._sent: list[Batch] = []
         self._bytes = 0
-        self.notes: Mapping[TP, str] = {}
         self.open = False
 
     def start(self) -> None:
@@ -199,7 +198,7 @@ class ExactlyOnce:
     def settle(self) -> None:
         """Do nothing: everything in a transaction counts together or not at all."""
 
-    def commit(self, offsets: Mapping[TP, int]) -> None:
+    def commit(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
         """Commit the transaction.
 
         Raises `DeliveryError` or `FencedError` where it was not committed, or where that is unknown.
@@ -207,7 +206,7 @@ class ExactlyOnce:
         self._begin()
         self._topics |= {(tp.topic, "Read") for tp in offsets}
         positions = [
-            TopicPartition(tp.topic, tp.partition, offset, self.notes.get(tp, "")) for tp, offset in offsets.items()
+            TopicPartition(tp.topic, tp.partition, offset, notes.get(tp, "")) for tp, offset in offsets.items()
         ]
         self._repeat(
             "send_offsets_to_transaction",

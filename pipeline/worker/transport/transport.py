@@ -185,11 +185,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             await super().on_thread_stop()
 
     async def commit_exactly(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
-        """Commit through the group and leave any error to the caller; the stock method crashes the app."""
+        """Commit through the group and leave any error to the caller; the stock method crashes the app.
+
+        Notes end with a zero byte, as confluent-kafka's do: its reader knows no other end, and would return what is in
+        memory behind them.
+        """
         consumer = self._ensure_consumer()
         await consumer.commit(
             {
-                driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, notes.get(tp, ""))
+                driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, f"{notes.get(tp, '')}\0")
                 for tp, at in offsets.items()
             }
         )

@@ -12,8 +12,8 @@ from resonance.pipeline.checkpoint import deployment_context as states_source
 from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.compatibility import offset_note
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config import fields
 from resonance.pipeline.config.settings import Settings
@@ -33,7 +33,7 @@ class Log:
 
     def __init__(self, monkeypatch):
         self.first, self.end, self.committed_offset, self.snapshots, self.gaps = 0, 0, -1, [], set()
-        self.cancelled, self.reads, self.note = None, [], ""
+        self.cancelled, self.reads, self.note = None, [], OffsetNote("id-1", reproducible=True)
         monkeypatch.setattr(restore, "LogReader", self.open)
 
     def open(self, client, group, patience, cancelled=None):
@@ -49,8 +49,9 @@ class Log:
     def has(self, partition):
         return partition[0] in ("snap", "in")
 
-    def notes(self, partitions):
-        return dict.fromkeys(partitions, self.note)
+    def committed_with_metadata(self, partitions):
+        metadata = self.note.at(self.committed_offset) if self.note else ""
+        return dict.fromkeys(partitions, (self.committed_offset, metadata))
 
     def committed(self, partitions):
         return dict.fromkeys(partitions, self.committed_offset)
@@ -117,7 +118,7 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
     task, expected = uninterrupted(log, 70)
     for stop in range(1, 70):
         log.snapshots, log.committed_offset, log.end = [], -1, 70
-        answers = log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, stop)
+        answers = log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, stop)
         part = restored()
         assert part.start == part.committed == stop
         answers += log.run(part.task, part.writer, part.start, 70)
@@ -125,13 +126,13 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
 
 
 def test_nothing_is_read_again_after_a_clean_stop(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything=True)
     part = restored()
     assert (part.replayed, log.reads, part.task.models) == (0, [(33, 33)], uninterrupted(log, 33)[0].models)
 
 
 def test_a_restore_can_be_cancelled(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RestoreCancelledError):
@@ -152,7 +153,7 @@ def test_a_fresh_group_starts_at_the_beginning_of_a_truncated_topic_and_says_so(
 
 def test_a_restore_says_how_far_it_is(log):
     log.gaps = {3, 4}
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
     log.snapshots = []
     progress = RestoreProgress(1)
     restored(progress=progress)
@@ -160,18 +161,18 @@ def test_a_restore_says_how_far_it_is(log):
 
 
 def test_at_least_once_goes_on_where_the_snapshots_prove_that_answers_were_delivered(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 30, committed=10, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 30, committed=10, everything=True)
     part = restored()
     assert (part.start, part.committed, part.task.models) == (30, 10, uninterrupted(log, 30)[0].models)
 
 
 def test_a_crash_before_the_first_commit_is_no_expired_offset(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 20, committed=-1)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 20, committed=-1)
     assert restored().start == 20
 
 
 def test_snapshots_ahead_of_the_partition_record_are_used(log):
-    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 0)
     log.run(task, writer, 0, 21)
     log.run(task, writer, 21, 49, committed=21)
     while orjson.loads(log.snapshots[-1].key)[0] == "partition":
@@ -184,13 +185,25 @@ def test_snapshots_ahead_of_the_partition_record_are_used(log):
 
 
 def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 61, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 61, everything=True)
     newest = max(orjson.loads(m.key)[2] for m in log.snapshots if m.value and b'"chunk","p0:a"' in m.key)
     log.snapshots.append(log.snapshots[0]._replace(key=chunk_key("p0:a", newest, 0), value=b"x"))
     part = restored()
     assert part.replayed > 0
     assert part.task.models == uninterrupted(log, 61)[0].models
     assert "the newest snapshot of stream p0:a is damaged or lost" in caplog.text
+
+
+def unstated(message):
+    """A message of the snapshots topic as an earlier release wrote it."""
+    if message.value is None or b'"epoch"' not in message.value:
+        return message
+    value = orjson.loads(message.value)
+    for name in ("partition", "stream"):
+        value.pop(name, None)
+    if b'["manifest"' in message.key:
+        del value["topic_id"]
+    return message._replace(value=orjson.dumps(value))
 
 
 def stopped(log, **changes):
@@ -227,13 +240,13 @@ OTHERS = ("in", "more")
     ],
 )
 def test_what_cannot_be_restored_is_a_stop_that_names_its_remedy(log, found, changes, text):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything="engine" in text)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything="engine" in text)
     vars(log).update(found)
     assert re.search(text, stopped(log, **changes))
 
 
 def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything=True)
     log.first, log.end = 33, 40
     assert restored().start == 33
     log.first, log.reads = 34, []
@@ -243,15 +256,50 @@ def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(l
 def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place(log):
     log.committed_offset, log.end = 50, 60
     assert restored().start == 50
-    log.note, log.reads = offset_note(-1, 1), []
+    log.note, log.reads = OffsetNote("id-1", reproducible=False), []
     text = stopped(log)
     assert re.search(NOTHING_KNOWN, text)
     assert "did not come from this log alone (a file, a new version, a reset, other settings)" in text
-    assert [offset_note(*other) == log.note for other in ((0, 1), (0, 2), (7, 1))] == [False, True, True]
+    assert [is_reproducible(*other) for other in ((0, 1), (0, 2), (7, 1), (-1, 1))] == [True, False, False, False]
+    log.note = OffsetNote("id-2", reproducible=True)
+    assert "was deleted and made again (its id is id-1, the snapshots were written for id-2)" in stopped(log)
+
+
+OTHER_NOTES = [OffsetNote("id-1", True).at(40), OffsetNote("id-2", True).at(43)]
+"""Of another offset, and of another topic."""
+
+
+@pytest.mark.parametrize("metadata", [None, "", "mine", "{}", '{"resonance": 1}', *OTHER_NOTES])
+def test_an_offset_that_no_worker_committed_is_a_stop(log, metadata, monkeypatch):
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
+    log.end = 60
+    assert restored().start == 33
+    # Another tool moves the group forward, with or without the metadata that was there.
+    monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: dict.fromkeys(partitions, (43, metadata)))
+    log.reads = []
+    text = stopped(log)
+    assert "group is at offset 43, which no worker committed, and its snapshots reach offset 21" in text
+    assert re.search("--resume-from-snapshot.*--reset", text)
+    log.snapshots = []
+    text = stopped(log)
+    assert "no worker committed that offset" in text or "made again" in text
+
+
+def test_an_earlier_release_wrote_no_notes_beside_its_offsets(log, monkeypatch):
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
+    log.end, written = 60, log.snapshots
+    log.snapshots = [unstated(message) for message in written]
+    monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: dict.fromkeys(partitions, (33, "")))
+    part = restored()
+    assert part.start == 33
+    # The first record of this release states what it is of, and from then on a note is missing.
+    log.snapshots += part.writer.messages(part.task, 33, 33)
+    log.reads = []
+    assert "is at offset 33, which no worker committed" in stopped(log)
 
 
 def test_one_more_input_beside_several_is_none(log):
-    log.run(ToyTask(), ChangelogWriter(dataclasses.replace(IDENTITY, inputs=OTHERS)), 0, 33)
+    log.run(ToyTask(), ChangelogWriter(dataclasses.replace(IDENTITY, inputs=OTHERS), 0), 0, 33)
     assert restored(inputs=(*OTHERS, "third")).start == 33
 
 
@@ -263,7 +311,7 @@ def test_one_more_input_beside_several_is_none(log):
     ],
 )
 def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(log, changes, shown):
-    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 0)
     log.run(task, writer, 0, 33)
     text = stopped(log, **changes)
     assert shown in text
@@ -296,7 +344,7 @@ def described(**changes):
 )
 def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, text):
     before, now = described(), described(**changes)
-    task, writer = ToyTask(), ChangelogWriter(before.identities["in"])
+    task, writer = ToyTask(), ChangelogWriter(before.identities["in"], 0)
     log.run(task, writer, 0, 33)
     with pytest.raises(MismatchError, match="must be learned again and would now give other models") as caught:
         restore_partitions(now, [AT], ToyTask)

@@ -3,6 +3,7 @@
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import OffsetNote
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
@@ -33,7 +34,8 @@ def test_state_outlives_a_worker_on_the_embedded_broker():
                 messages = list(part.writer.messages(part.task, end, part.committed))
                 produce(broker.bootstrap, "snap", [(at[1], m.key, m.value) for m in messages])
             committer = Consumer(client | {"group.id": "group"})
-            committer.commit(offsets=[TopicPartition(*at, end) for at in assigned], asynchronous=False)
+            note = OffsetNote("", reproducible=True).at(end)
+            committer.commit(offsets=[TopicPartition(*at, end, note) for at in assigned], asynchronous=False)
             committer.close()
         expected = {at: ToyTask() for at in assigned}
         for at, records in log:

@@ -1,5 +1,7 @@
 """What stands on the snapshots topic, and what a reader makes of it after any interruption."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key, manifest_key
@@ -30,7 +32,7 @@ def table_of(messages):
 
 def rounds(count, *, size=0, chunk_bytes=1000):
     """The messages of `count` snapshots of one stream, ten records apart; and the task."""
-    task, writer, written = ToyTask(size=size), ChangelogWriter(IDENTITY, chunk_bytes=chunk_bytes), []
+    task, writer, written = ToyTask(size=size), ChangelogWriter(IDENTITY, 0, chunk_bytes=chunk_bytes), []
     for number in range(count):
         learn(task, number * 10, number * 10 + 10)
         written.append(list(writer.messages(task, number * 10 + 10, number * 10 + 10)))
@@ -64,7 +66,7 @@ def test_keys_cannot_be_confused():
 
 
 def test_the_first_call_writes_a_record_even_when_nothing_is_due():
-    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 0)
     learn(task, 5, 8)
     (first,) = writer.messages(task, 8, 8)
     found = table_of([first]).records()["in"]
@@ -73,7 +75,7 @@ def test_the_first_call_writes_a_record_even_when_nothing_is_due():
 
 
 def test_replay_begins_at_the_lowest_record_without_a_snapshot():
-    task, writer = ToyTask(), ChangelogWriter(IDENTITY)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 0)
     learn(task, 0, 3, b"slow")
     learn(task, 3, 14, b"quick")
     table = table_of(writer.messages(task, 14, 14))
@@ -92,7 +94,7 @@ def test_two_versions_stay_and_older_chunks_get_tombstones():
 
 
 def test_a_version_that_shrinks_leaves_no_chunk_behind():
-    task, writer, written = ToyTask(size=5000), ChangelogWriter(IDENTITY, chunk_bytes=1000), []
+    task, writer, written = ToyTask(size=5000), ChangelogWriter(IDENTITY, 0, chunk_bytes=1000), []
     for number in range(4):
         learn(task, number * 10, number * 10 + 10)
         written += writer.messages(task, number * 10 + 10, 0)
@@ -202,8 +204,54 @@ def test_two_inputs_share_a_partition_and_keep_apart():
     for number, identity in enumerate(identities):
         task = ToyTask()
         task.process([record(offset, b"%d" % number) for offset in range(20 + number)])
-        for message in ChangelogWriter(identity).messages(task, 20 + number, 20 + number):
+        for message in ChangelogWriter(identity, 0).messages(task, 20 + number, 20 + number):
             table.apply(message.key, message.value)
     assert [table.streams(topic) for topic in inputs] == [["p0:0"], ["p0:1"]]
     assert [table.records()[topic].position for topic in inputs] == [20, 21]
     assert [table.records()[topic].identity for topic in inputs] == identities
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"), [("manifest", "the snapshot of stream p0:a"), ("partition", "the record of")]
+)
+def test_a_record_of_another_partition_is_never_taken_for_ones_own(kind, what):
+    written, _ = rounds(2)
+    task, writer = ToyTask(), ChangelogWriter(IDENTITY, 3)
+    learn(task, 0, 20)
+    others = [message for message in writer.messages(task, 20, 20) if orjson.loads(message.key)[0] == kind]
+    table = table_of([*written[0], *others])
+    with pytest.raises(MismatchError, match=rf"snap\[0\]: {what}.* was written for partition 3: another.*--reset"):
+        table.check()
+    # One's own behind it, or a tombstone as of a reset.
+    for message in written[1]:
+        table.apply(message.key, message.value)
+    table.check()
+    assert table.newest("p0:a")[0].next == 20
+
+
+def test_a_snapshot_under_another_streams_key_is_not_used():
+    written, _ = rounds(1)
+    table = table_of(written[0])
+    table.apply(manifest_key("p0:b"), next(m.value for m in written[0] if m.key == manifest_key("p0:a")))
+    with pytest.raises(MismatchError, match="the snapshot of stream p0:b was written for p0:a"):
+        table.check()
+
+
+def test_a_snapshot_of_an_earlier_topic_of_the_same_name_is_not_used():
+    written, _ = rounds(2)
+    table = table_of(written[1])
+    writer, task = ChangelogWriter(replace(IDENTITY, topic_id="id-0"), 0), ToyTask()
+    learn(task, 0, 20)
+    old = {message.key: message.value for message in writer.messages(task, 20, 20)}
+    table.apply(manifest_key("p0:a"), old[manifest_key("p0:a")])
+    with pytest.raises(MismatchError, match="was written for the topic with id id-0"):
+        table.check()
+
+
+def test_a_list_of_archives_of_another_partition_is_a_stop():
+    written, _ = rounds(1)
+    table = table_of(written[0])
+    message = ChangelogWriter(IDENTITY, 1).archived(10, 1_000)
+    table.apply(message.key, message.value)
+    with pytest.raises(MismatchError, match="the list of the archives of input topic in was written for partition 1"):
+        table.check()

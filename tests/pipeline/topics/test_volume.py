@@ -42,7 +42,7 @@ def test_an_archive_of_each_partition_comes_once_an_interval(earlier, chunk):
     for partition in range(2):
         reader.logs["in", partition] = []
         writer = ArchiveWriter(
-            "shop.archive", partition, ChangelogWriter(source.identities["in"]), 1.0, chunk_bytes=chunk
+            "shop.archive", partition, ChangelogWriter(source.identities["in"], partition), 1.0, chunk_bytes=chunk
         )
         for number in range(earlier + 1):
             size = 30_000 * (partition + 1) if number == earlier else 700

@@ -7,7 +7,8 @@ import time
 
 import pytest
 from faust.types import TP
-from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
+from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
@@ -42,11 +43,12 @@ class Diary:
     def settle(self):
         self.lines.append(("settle",))
 
-    def commit(self, offsets):
+    def commit(self, offsets, notes):
         self.committing.set()
         assert self.gate.wait(5)
         if self.failure:
             raise self.failure
+        self.notes = notes
         self.lines.append(("commit", {tp.partition: offset for tp, offset in offsets.items()}))
         self.committing.clear()
 
@@ -87,7 +89,7 @@ def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
 
 
 class Bench:
-    def __init__(self, interval=30.0, atomic=True):
+    def __init__(self, interval=30.0, atomic=True, check_topics=lambda: None):
         self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
         self.processor = Processor(
             self.diary,
@@ -96,6 +98,7 @@ class Bench:
             done=self.done.put,
             failed=self.failures.put,
             pauses=DeadLetterBreaker(DESTINATIONS["dead_letters"], in_a_row=3, window=10),
+            check_topics=check_topics,
         )
         self.partitions = {tp: AssignedPartition(Echo(), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()
@@ -488,3 +491,27 @@ def test_a_commit_that_waits_for_the_broker_is_a_hang_only_when_it_should_have_g
     bench.diary.gate.set()
     bench.close()
     bench.wait(lambda: not bench.processor.hang())
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_nothing_counts_of_a_topic_that_changed(bench, atomic):
+    def changed():
+        raise MismatchError("made again")
+
+    b = bench(atomic=atomic, check_topics=changed)
+    b.processor.submit(chunk(P0, 0, 2))
+    assert "made again" in str(b.failures.get(timeout=5))
+    assert b.lines("commit") == []
+    # In a transaction outputs count with the commit, else as soon as they are sent.
+    assert len(b.lines("answers")) == int(atomic)
+    assert b.diary.lines[-1] == ("abort",)
+
+
+def test_the_note_beside_an_offset_names_topic_and_offset(bench):
+    b = bench(opened=False)
+    b.partitions[P0].note = OffsetNote("id-1", reproducible=True)
+    b.open()
+    b.processor.submit(chunk(P0, 0, 2))
+    b.wait(lambda: b.lines("commit"))
+    assert OffsetNote.read(CommittedOffset(2, b.diary.notes[P0])) == b.partitions[P0].note
+    assert OffsetNote.read(CommittedOffset(3, b.diary.notes[P0])) is None

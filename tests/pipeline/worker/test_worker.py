@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from faust.types import TP
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, DeniedError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, DeniedError, MismatchError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
@@ -162,6 +162,7 @@ def test_a_commit_that_was_given_up_is_not_waited_for_again(monkeypatch):
 
     worker._processor = SimpleNamespace(start=lambda: None, give_up=gave_up.append)
     worker._app = SimpleNamespace(start=nothing, _consumer=None)
+    worker._watch = SimpleNamespace(start=lambda: None, explained=lambda error: error)
     for name, do in (("_checked", checked), ("_build", lambda _: None), ("_end", end)):
         monkeypatch.setattr(worker, name, do)
     with pytest.raises(DeliveryError, match="late"):
@@ -292,3 +293,20 @@ def test_paused_partitions_go_on_by_name_or_number(partition, expected):
     worker = SimpleNamespace(_status=SimpleNamespace(processor=processor), _processor=processor)
     assert asyncio.run(process.Worker._resume(worker, partition)) == expected
     assert [f"{tp.topic}[{tp.partition}]" for tp in wanted] == expected
+
+
+def test_an_assignment_of_nothing_is_ready_once_the_topics_are_known_to_be_there():
+    worker, answers, phases = process.Worker(SETTINGS), [MismatchError("topic in was deleted"), None], []
+
+    def wait(seconds, since):
+        phases.append(worker._status.phase)
+        if (error := answers.pop(0)) is not None:
+            raise error
+
+    worker._watch = SimpleNamespace(wait=wait)
+    worker._source = DeploymentContext.of(SETTINGS, {}, Deployment(1, {"in": "1"}))
+    worker._status.enter("joining")
+    with pytest.raises(MismatchError, match="was deleted"):
+        asyncio.run(worker._restore(Membership(1, "m", frozenset())))
+    asyncio.run(worker._restore(Membership(1, "m", frozenset())))
+    assert (phases, worker._status.phase) == (["joining", "joining"], "running")

@@ -19,7 +19,7 @@ AT = TP(TOPIC, 0)
 
 
 def owned(worker, position):
-    writer = ChangelogWriter(Identity("pipe", (TOPIC,), TOPIC, "id-1", 1, "caea", "1"))
+    writer = ChangelogWriter(Identity("pipe", (TOPIC,), TOPIC, "id-1", 1, "caea", "1"), 0)
     return AssignedPartition(worker, writer, position, -1, learned_again=worker.counts)
 
 

@@ -11,7 +11,7 @@ from resonance.pipeline.worker.http.status import described
 from tests.pipeline.streams import points, records, run, settings, task
 from tests.pipeline.task.test_partition_task import array_records, array_settings
 
-WRITER = ChangelogWriter(Identity("pipe", ("features",), "features", "id-1", 1, "caea", "1"))
+WRITER = ChangelogWriter(Identity("pipe", ("features",), "features", "id-1", 1, "caea", "1"), 0)
 
 
 def test_everything_that_was_counted_is_shown():
