@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from resonance.pipeline.errors import ResourceError
 
-CACHE_KB: Final = 8_192
-"""Pages that are kept in memory; a smaller map needs no file."""
+CACHE_KB: Final = 2_000
+"""Kilobytes of it that stay in memory; a smaller map needs no file."""
 
 PAGE: Final = 1_000
 """Keys that are read at once."""
@@ -45,7 +45,7 @@ class DiskMap:
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set the value of a key."""
-        self._run("REPLACE INTO map VALUES (?, ?)", key, value)
+        self._run("INSERT INTO map VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, value)
 
     def pop(self, key: bytes) -> bytes | None:
         """Remove a key and return its value; None where it has none."""

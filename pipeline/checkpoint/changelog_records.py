@@ -150,6 +150,10 @@ class Manifest:
     previous: Version | None
     epoch: int = 0
 
+    def keys(self, stream: str) -> set[bytes]:
+        """Return the keys of all chunks that it names."""
+        return {key for version in (self.current, self.previous) if version for key in version.keys(stream)}
+
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
         return orjson.dumps({"format": FORMAT, **asdict(self)})

@@ -90,7 +90,7 @@ class ModelStore:
         self._limit = limit
         # The keys of all streams in the order in which these began; the only stream of a partition has the key None.
         self._began: dict[bytes | None, None] = {}
-        # The least recently used model comes first.
+        # The least recently used model comes first; what is stored of these models is of no use.
         self._in_memory: dict[bytes | None, StreamModel] = {}
         self._stored = DiskMap()
         self._stored_totals = Totals()
@@ -153,7 +153,6 @@ class ModelStore:
         with self._lock:
             self._in_memory[key] = model
             self._stored_totals = self._stored_totals.plus(Totals.of(model), -1)
-        self._stored.pop(_key(key))
         self.loads += 1
         for call in self.loaded:
             call(model)
@@ -179,6 +178,7 @@ class ModelStore:
     def _drop(self, key: bytes | None) -> None:
         """Give up a model that is in memory."""
         del self._began[key]
+        self._stored.pop(_key(key))
         with self._lock:
             del self._in_memory[key]
 
