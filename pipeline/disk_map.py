@@ -61,6 +61,11 @@ class DiskMap:
             yield from (key for (key,) in found)
             start = found[-1][0] + b"\0"
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return int(self._run("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")[0][0])
+
     def _run(self, statement: str, *values: Any) -> list[Any]:
         try:
             return self._rows.execute(statement, values).fetchall()

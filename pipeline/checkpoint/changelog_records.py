@@ -156,7 +156,8 @@ class Manifest:
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        return orjson.dumps({"format": FORMAT, **asdict(self)})
+        own = {"topic": self.topic, "current": self.current, "previous": self.previous, "epoch": self.epoch}
+        return orjson.dumps({"format": FORMAT, **own})
 
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:

@@ -122,6 +122,11 @@ class ModelStore:
         return total
 
     @property
+    def stored_bytes(self) -> int:
+        """Size of the temporary file."""
+        return self._stored.size
+
+    @property
     def furthest(self) -> int:
         """Offset at or below which every model continues."""
         return max([self._furthest, *(model.next for model in self._in_memory.values())])

@@ -1,6 +1,7 @@
 """The streams of one partition: their models by key, and when each needs its next snapshot."""
 
 from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Any
 
 from resonance.engine import ENGINES, PARTS, ROOT
@@ -48,6 +49,8 @@ class Streams(ModelStore):
         self._called = StreamNames.of(settings, topic, partition)
         # Of each dirty stream the lowest offset that its last snapshot does not contain.
         self._dirty: dict[str, int] = {}
+        # A heap of these; an entry whose stream has another offset by now, or none, is passed over.
+        self._lowest: list[tuple[int, str]] = []
         # How many records the partition had seen when each of these became dirty.
         self._dirty_at: dict[str, int] = {}
         # The same for streams without any snapshot.
@@ -122,11 +125,13 @@ class Streams(ModelStore):
             self.evict()
         self._furthest = offset
         self._dirty = dict.fromkeys(self._dirty, offset)
+        self._lowest = [(offset, name) for name in self._dirty]
 
     def _note_dirty(self, model: StreamModel, offset: int) -> None:
         name = model.name
         if name not in self._dirty:
             self._dirty[name] = offset
+            heappush(self._lowest, (offset, name))
             self._dirty_at[name] = self._seen
             if not model.snapshot_bytes:
                 self._new_at[name] = self._seen
@@ -134,8 +139,10 @@ class Streams(ModelStore):
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor the state beside the streams contains; None: all do."""
-        # The first entry may not be the lowest: streams restored at different offsets become dirty in any order.
-        return min(self._dirty.values(), default=None)
+        # The first dirty stream may not be the lowest: streams restored at different offsets become dirty in any order.
+        while self._lowest and self._dirty.get(self._lowest[0][1]) != self._lowest[0][0]:
+            heappop(self._lowest)
+        return self._lowest[0][0] if self._lowest else None
 
     def pending(self, *, everything: bool = False) -> list[str]:
         """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
