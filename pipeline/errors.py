@@ -9,7 +9,7 @@ ResonanceError
 ├── MismatchError       65   startup mismatch: log, committed offset and snapshots do not belong together
 ├── OutputError         74   the output of a command cannot be written
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
-├── ResourceError       71   the machine gives no thread or no memory
+├── ResourceError       71   the machine gives no thread, no memory or no temporary file
 └── FencedError         71   another worker with the same worker id took over
 """
 
@@ -83,7 +83,7 @@ class OutputError(ResonanceError):
 
 
 class ResourceError(ResonanceError):
-    """The machine gives no thread or no memory, which a restart or another limit may change."""
+    """The machine gives no thread, no memory or no temporary file, which a restart or another limit may change."""
 
     exit_code = 71
 

@@ -194,6 +194,10 @@ class Counts:
     dead_letter_examples: Mapping[tuple[str, str], DeadLetterExample] = field(default_factory=dict)
     """The first one of each."""
     streams: int = 0
+    streams_in_memory: int = 0
+    """Streams whose models are in memory; those of the others are in a temporary file."""
+    stream_loads: int = 0
+    """Models that came back from there."""
     values_compared: int = 0
     """Values of features that have a frozen range, since the streams began."""
     values_outside: int = 0

@@ -11,7 +11,8 @@ PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
     ("crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"),
-    *(("config", "kernels", "mismatches"), ("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
+    ("config", "disk_map", "kernels", "mismatches"),
+    *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
     *(("topics",), ("dead_letters", "recovery"), ("watch", "worker"), ("demo", "replay"), ("verify",), ("cli",)),
 )
 """Rooms of the pipeline, from the ground up: each imports only from the floors below it."""

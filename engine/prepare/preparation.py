@@ -1,7 +1,7 @@
 """The preparation of a stream's records: learned from its warm-up, frozen, and undone in what is described."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Final, Literal, Self, TypeGuard
 
 import numpy as np
@@ -24,6 +24,7 @@ REVISION: Final = 4
 """Raised with every change that alters prepared bits, or the members of a state."""
 
 _KIND = "prepare"
+_NAMES = tuple(each.name for each in fields(PreparationParameters))
 _ADDED = ("robust", "rescale")
 """Parameters that a state leaves out where they are false: it is that of releases that did not have them."""
 
@@ -375,7 +376,7 @@ class Preparation:
     def state(self) -> bytes:
         """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
         header = {
-            **{name: value for name, value in asdict(self._parameters).items() if name not in _ADDED or value},
+            **{name: value for name in _NAMES if (value := getattr(self._parameters, name)) or name not in _ADDED},
             "warmup_records": self.warmup_records,
             "ready": self._ready,
             "outside": self._outside,

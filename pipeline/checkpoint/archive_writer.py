@@ -113,7 +113,7 @@ class ArchiveWriter:
 
 def is_consistent_at(task: Task, position: int) -> bool:
     """Return whether the states of a task hold exactly the effect of the records below an offset."""
-    return all(model.next <= position for model in task.models)
+    return task.models.furthest <= position
 
 
 def archive_writers(

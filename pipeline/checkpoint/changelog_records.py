@@ -158,9 +158,15 @@ class Manifest:
     previous: Version | None
     epoch: int = 0
 
+    def keys(self, stream: str) -> set[bytes]:
+        """Return the keys of all chunks that it names."""
+        return {key for version in (self.current, self.previous) if version for key in version.keys(stream)}
+
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        return orjson.dumps({"format": FORMAT, **asdict(self)})
+        place = {"topic": self.topic, "topic_id": self.topic_id, "partition": self.partition, "stream": self.stream}
+        versions = {"current": self.current, "previous": self.previous}
+        return orjson.dumps({"format": FORMAT, **place, **versions, "epoch": self.epoch})
 
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:

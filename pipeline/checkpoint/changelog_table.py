@@ -2,7 +2,9 @@
 
 import hashlib
 import logging
+from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import groupby
 
 import orjson
 from resonance.pipeline import logs, mismatches
@@ -18,7 +20,9 @@ from resonance.pipeline.checkpoint.changelog_records import (
     partition_key,
 )
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, NO_ARCHIVES, ChangelogWriter
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
+from resonance.pipeline.checkpoint.manifests import Manifests, StoredManifest
+from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StreamSnapshot
 
@@ -28,21 +32,22 @@ _log = logging.getLogger(__name__)
 class ChangelogTable:
     """The live records of one partition of the snapshots topic, gathered by reading it once from its beginning.
 
-    The partition has the number of the input partitions whose snapshots it holds.
+    The partition has the number of the input partitions whose snapshots it holds. What grows with the number of streams
+    is in temporary files.
     """
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self._where = f"{topic}[{partition}]"
-        self._chunks: dict[str, dict[bytes, bytes]] = {}
-        self._manifests: dict[str, Manifest] = {}
+        self._chunks = DiskMap()
+        # By input topic.
+        self._manifests: dict[str, Manifests] = {}
+        self._topic_ids: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._records: dict[str, PartitionRecord] = {}
         self._indexes: dict[str, ArchiveIndex] = {}
         self._epochs: dict[str, int] = {}
-        self._overtaken: set[str] = set()
         self._broken: dict[bytes, MismatchError] = {}
-        self._written: dict[str, int] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp: int = -1) -> None:
         """Apply the next record of the topic; the newest value of a key counts, as in compaction.
@@ -54,15 +59,14 @@ class ChangelogTable:
         except UNREADABLE:
             # Another program wrote this key; it does no harm.
             return
-        if key is None or kind not in ("chunk", "manifest", "partition", "archives"):
+        if key is None or kind not in ("chunk", "manifest", "partition", "archives") or not isinstance(name, str):
             return
         self._broken.pop(key, None)
         try:
             if kind == "chunk":
-                self._apply_chunk(name, key, value)
+                self._apply_chunk(key, value)
             elif kind == "manifest":
-                self._apply_manifest(name, value)
-                self._written[name] = timestamp
+                self._apply_manifest(name, value, timestamp)
             elif kind == "archives":
                 self._apply_index(name, value)
             else:
@@ -79,14 +83,19 @@ class ChangelogTable:
         for stop in self._broken.values():
             raise stop
         for topic, record in self._records.items():
-            ids = {f"the snapshot of stream {name}": self._manifests[name].topic_id for name in self.streams(topic)}
-            ids[f"the list of the archives of input topic {topic}"] = self.archives(topic).topic_id
-            for what, topic_id in ids.items():
-                if topic_id not in ("", record.identity.topic_id):
+            own = "", record.identity.topic_id
+            for topic_id, count in self._topic_ids[topic].items():
+                if count and topic_id not in own:
+                    what = f"the snapshot of stream {self._of(topic).stream_with(topic_id)}"
                     raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
+            if (topic_id := self.archives(topic).topic_id) not in own:
+                what = f"the list of the archives of input topic {topic}"
+                raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
 
-    def _apply_manifest(self, stream: str, value: bytes | None) -> None:
-        self._manifests.pop(stream, None)
+    def _apply_manifest(self, stream: str, value: bytes | None, timestamp: int) -> None:
+        for topic, manifests in self._manifests.items():
+            if (before := manifests.pop(stream)) is not None:
+                self._topic_ids[topic][before.topic_id] -= 1
         if value is None:
             return
         try:
@@ -94,11 +103,13 @@ class ChangelogTable:
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
         self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
-        self._manifests[stream] = manifest
-        if self._is_latest(manifest.topic, manifest.epoch):
-            self._overtaken.discard(stream)
-        else:
-            self._overtaken.add(stream)
+        overtaken = not self._is_latest(manifest.topic, manifest.epoch)
+        self._of(manifest.topic).put(stream, StoredManifest(manifest, timestamp, overtaken))
+        self._topic_ids[manifest.topic][manifest.topic_id] += 1
+
+    def _of(self, topic: str) -> Manifests:
+        """Return the manifests of the streams of an input topic."""
+        return self._manifests.setdefault(topic, Manifests())
 
     def _apply_record(self, topic: str, value: bytes | None) -> None:
         before = self._records.pop(topic, None)
@@ -138,12 +149,11 @@ class ChangelogTable:
         if named != key:
             raise mismatches.copied(self._where, what, named)
 
-    def _apply_chunk(self, stream: str, key: bytes, value: bytes | None) -> None:
-        chunks = self._chunks.setdefault(stream, {})
+    def _apply_chunk(self, key: bytes, value: bytes | None) -> None:
         if value is None:
-            chunks.pop(key, None)
+            self._chunks.pop(key)
         else:
-            chunks[key] = value
+            self._chunks.put(key, value)
 
     def _is_latest(self, topic: str, epoch: int) -> bool:
         """Return whether no record of a later owner was applied before this one."""
@@ -152,9 +162,9 @@ class ChangelogTable:
 
     def live_keys(self) -> list[bytes]:
         """Return the keys of all live records."""
-        chunks = [key for keys in self._chunks.values() for key in keys]
+        streams = [stream for manifests in self._manifests.values() for stream in manifests]
         indexes = map(archives_key, self._indexes)
-        return [*chunks, *map(manifest_key, self._manifests), *map(partition_key, self._records), *indexes]
+        return [*self._chunks, *map(manifest_key, streams), *map(partition_key, self._records), *indexes]
 
     def records(self) -> dict[str, PartitionRecord]:
         """Return the partition record of each input topic that has one."""
@@ -166,11 +176,15 @@ class ChangelogTable:
 
     def streams(self, topic: str) -> list[str]:
         """Return the streams of an input topic that have a manifest, by name."""
-        return sorted(stream for stream, manifest in self._manifests.items() if manifest.topic == topic)
+        return list(self._of(topic))
 
     def written(self, stream: str) -> int:
         """Return when the newest manifest of a stream was written, in milliseconds since 1970."""
-        return self._written[stream]
+        return self._stored(stream).written
+
+    def _stored(self, stream: str) -> StoredManifest:
+        found = (manifests.find(stream) for manifests in self._manifests.values())
+        return next(stored for stored in found if stored is not None)
 
     def checkpoint(self, topic: str) -> PartitionCheckpoint | None:
         """Return the newest checkpoint of an input topic; None where none was completed.
@@ -181,10 +195,9 @@ class ChangelogTable:
         record = self._records.get(topic)
         if record is None:
             return None
-        streams = []
-        for stream in self.streams(topic):
+        streams = self.streams(topic)
+        for stream in streams:
             snapshot, relied_on = self.newest(stream)
-            streams.append(snapshot)
             if not relied_on:
                 where = (self.topic, self.partition)
                 _log.warning(
@@ -195,20 +208,20 @@ class ChangelogTable:
                     extra=logs.at(*where),
                 )
                 record = replace(record, recovery_offset=min(record.recovery_offset, snapshot.next))
-        return PartitionCheckpoint((topic, self.partition), record, streams)
+        stored = StoredStreams(streams, lambda stream: self.newest(stream)[0])
+        return PartitionCheckpoint((topic, self.partition), record, stored)
 
     def newest(self, stream: str) -> tuple[StreamSnapshot, bool]:
         """Return the newest complete snapshot of a stream, and whether the partition record takes it into account.
 
         Raises MismatchError where no version that the manifest names is complete.
         """
-        manifest = self._manifests[stream]
-        chunks = self._chunks.get(stream, {})
+        manifest, _, overtaken = self._stored(stream)
         problems = []
         for version in (manifest.current, manifest.previous):
             if version is None:
                 continue
-            parts = [chunks[key] for key in version.keys(stream) if key in chunks]
+            parts = [part for key in version.keys(stream) if (part := self._chunks.get(key)) is not None]
             body = b"".join(parts)
             if len(parts) < version.chunks:
                 missing = version.chunks - len(parts)
@@ -216,20 +229,36 @@ class ChangelogTable:
             elif hashlib.sha256(body).hexdigest() != version.sha256:
                 problems.append(f"at offset {version.next} the checksum is wrong")
             else:
-                relied_on = version is manifest.current and stream not in self._overtaken
+                relied_on = version is manifest.current and not overtaken
                 return StreamSnapshot(stream, version.next, version.header, body), relied_on
         raise mismatches.damaged(self._where, stream, problems)
 
     def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> ChangelogWriter:
-        """Return the writer that continues here, for the streams of the identity's input topic."""
-        manifests = {stream: self._manifests[stream] for stream in self.streams(identity.topic)}
-        # An orphan chunk is removed only when its own stream is snapshotted: those of other inputs do no harm.
-        orphan_chunks = {stream: set(chunks) for stream, chunks in self._chunks.items()}
-        for stream, manifest in manifests.items():
-            for version in (manifest.current, manifest.previous):
-                orphan_chunks.get(stream, set()).difference_update(version.keys(stream) if version else ())
+        """Return the writer that continues here, for the streams of the identity's input topic.
+
+        It replaces their manifests in this table.
+        """
         epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        archives = self.archives(identity.topic)
-        return ChangelogWriter(identity, self.partition, manifests, orphan_chunks, epoch, chunk_bytes, began, archives)
+        return ChangelogWriter(
+            identity,
+            self.partition,
+            self._of(identity.topic),
+            self._orphan_chunks(),
+            epoch,
+            chunk_bytes,
+            began,
+            self.archives(identity.topic),
+        )
+
+    def _orphan_chunks(self) -> dict[str, set[bytes]]:
+        """Return the keys of each stream's chunks that no manifest names."""
+        found: dict[str, set[bytes]] = {}
+        # The keys are sorted, so those of a stream stand together.
+        for stream, keys in groupby(self._chunks, lambda key: str(orjson.loads(key)[1])):
+            manifests = (manifests.get(stream) for manifests in self._manifests.values())
+            named = (manifest.keys(stream) for manifest in manifests if manifest is not None)
+            if orphans := {*keys}.difference(*named):
+                found.setdefault(stream, set()).update(orphans)
+        return found

@@ -26,6 +26,7 @@ from resonance.pipeline.checkpoint.changelog_records import (
     partition_key,
 )
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.manifests import Manifests, StoredManifest
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.tasks import Task
@@ -45,8 +46,8 @@ class ChangelogWriter:
         Identity that every partition record contains.
     partition : int
         Number of the input partition.
-    manifests : mapping of str to Manifest, optional
-        Newest manifest of each stream that has one.
+    manifests : Manifests, optional
+        Newest manifest of each stream that has one; kept up to date.
     orphan_chunks : mapping of str to collection of bytes, optional
         Keys of each stream's chunks that no manifest names: a crash came between chunks and manifest.
     epoch : int
@@ -68,7 +69,7 @@ class ChangelogWriter:
         self,
         identity: Identity,
         partition: int,
-        manifests: Mapping[str, Manifest] | None = None,
+        manifests: Manifests | None = None,
         orphan_chunks: Mapping[str, Collection[bytes]] | None = None,
         epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
@@ -82,7 +83,7 @@ class ChangelogWriter:
         self._recorded = 0
         self.epoch = epoch
         self.recovery_offset: int | None = None
-        self._manifests = dict(manifests or {})
+        self._manifests = Manifests() if manifests is None else manifests
         self._strays = {stream: set(keys) for stream, keys in (orphan_chunks or {}).items()}
         self._chunk_bytes = chunk_bytes
 
@@ -142,11 +143,10 @@ class ChangelogWriter:
 
     def _end(self, stream: str) -> Iterator[Message]:
         """Remove the records of a stream: its manifest first, because without it the chunks are never read."""
-        manifest, known = self._manifests.pop(stream, None), self._strays.pop(stream, set())
+        manifest, known = self._manifests.pop(stream), self._strays.pop(stream, set())
         if manifest is not None:
             yield Message(manifest_key(stream), None, [])
-            for old in (manifest.current, manifest.previous):
-                known.update(old.keys(stream) if old else ())
+            known |= manifest.keys(stream)
         for key in sorted(known):
             yield Message(key, None, [])
 
@@ -164,12 +164,11 @@ class ChangelogWriter:
         if before is not None:
             # A snapshot at the same offset overwrites the chunks of the current one.
             kept = before.current if before.current.next != version.next else before.previous
-            for old in (before.current, before.previous):
-                known.update(old.keys(stream) if old else ())
+            known |= before.keys(stream)
         origin = self.identity.topic, self.identity.topic_id, self.partition, stream
         manifest = Manifest(*origin, version, kept, self.epoch)
         yield Message(manifest_key(stream), manifest.value(), [])
         live = {*keys, *(kept.keys(stream) if kept else ())}
         for key in sorted(known - live):
             yield Message(key, None, [])
-        self._manifests[stream] = manifest
+        self._manifests.put(stream, StoredManifest(manifest))

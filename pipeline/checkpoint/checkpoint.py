@@ -4,12 +4,34 @@ The changelog topic, the archive topic and exported files hold the same value in
 and writes another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.tasks import Task
+
+
+class StoredStreams(Sequence[StreamSnapshot]):
+    """Snapshots of streams, each read when it is used: all of them need not fit into memory."""
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], StreamSnapshot]) -> None:
+        self._names, self._read = names, read
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> StreamSnapshot: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "StoredStreams": ...
+
+    def __getitem__(self, index: int | slice) -> "StreamSnapshot | StoredStreams":
+        if isinstance(index, slice):
+            return StoredStreams(self._names[index], self._read)
+        return self._read(self._names[index])
 
 
 @dataclass(frozen=True, slots=True)

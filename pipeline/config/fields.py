@@ -314,7 +314,7 @@ class Fields(BaseSettings):
         """Whether the engine learns from labels."""
         return issubclass(self.engine_class, engines.LabelEngine)
 
-    @property
+    @cached_property
     def drift_parameters(self) -> dict[str, Any] | None:
         """Parameters of the watch for changes; None where records are not watched: only dense ones are."""
         if not self.drift.detect or self.input.sparse is not None:

@@ -229,6 +229,9 @@ class LimitsSection(Section):
 
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
+    streams_in_memory: Count = Field(default=10_000, ge=0)
+    """Streams of a partition whose models stay in memory; 0 for all. The least recently used go to a temporary file
+    (TMPDIR), and come back with their next record. No output depends on it."""
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
     key_bytes: Count = Field(default=256, ge=1)

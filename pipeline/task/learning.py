@@ -50,7 +50,7 @@ class Learner:
         self.encoder = EventEncoder(settings, topic, partition, to_source=to_source)
         self._streams = streams
         self._health = health
-        self.texts = LatestTexts(settings.limits.streams)
+        self.texts = LatestTexts(settings.limits.streams_in_memory or settings.limits.streams)
         self.further_check: Callable[[StreamModel], None] | None = None
         """Refuses a stream for other reasons than its events, with a `ConfigurationError`."""
 

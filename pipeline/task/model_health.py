@@ -26,10 +26,14 @@ CLUSTER_BITS: Final = 40
 """Bits of a cluster's number beside its stream's in one integer."""
 
 
-class _AnswerCounts(NamedTuple):
-    """A step of a stream's model, and how many of its values were compared with its ranges, and outside, by then."""
+NUMBERS: Final = 1 << 63 - CLUSTER_BITS
+"""Numbers of streams; when one comes again, the window has long left behind the stream that had it."""
 
-    stream: str
+
+class _AnswerCounts(NamedTuple):
+    """A step of a stream's model, and how many of its values were compared with its ranges, and outside."""
+
+    stream: int
     step: Step
     compared: int
     outside: int
@@ -116,13 +120,27 @@ class ModelHealth:
     _end: int = 0
     _changes: deque[_Change] = field(default_factory=deque)
     _streams: dict[str, _Seen] = field(default_factory=dict)
+    _met: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restored(self, model: StreamModel) -> None:
         """Take over a stream that continues from a snapshot."""
         self.clusters += len(model.engine.clusters())
+        self.loaded(model)
+
+    def loaded(self, model: StreamModel) -> None:
+        """Take note of a model that comes into memory."""
         preparation = model.preparation
-        self._streams[model.name] = _Seen(len(self._streams), preparation.compared, preparation.outside)
+        self._meet(model.name, preparation.compared, preparation.outside)
+
+    def evicted(self, model: StreamModel) -> None:
+        """Forget a model that leaves memory; its assignments stay in the window."""
+        self._streams.pop(model.name, None)
+
+    def _meet(self, name: str, compared: int = 0, outside: int = 0) -> _Seen:
+        seen = self._streams[name] = _Seen(self._met, compared, outside)
+        self._met = (self._met + 1) % NUMBERS
+        return seen
 
     def learned(self, model: StreamModel, result: LearnResult, *, emitted: bool) -> None:
         """Note what became of the rows that a model has learned; `emitted`: their outputs are emitted."""
@@ -133,9 +151,11 @@ class ModelHealth:
         step = result.step
         if step is None:
             return
-        preparation = model.preparation
+        seen = self._streams.get(model.name) or self._meet(model.name)
+        compared, outside = model.preparation.compared, model.preparation.outside
         with self._lock:
-            self._fresh.append(_AnswerCounts(model.name, step, preparation.compared, preparation.outside))
+            self._fresh.append(_AnswerCounts(seen.number, step, compared - seen.compared, outside - seen.outside))
+            seen.compared, seen.outside = compared, outside
             self._fresh_rows += len(step.novel)
             if self._fresh_rows >= BLOCK:
                 self._join()
@@ -158,20 +178,16 @@ class ModelHealth:
         """Join the fresh assignments into a block, and drop the blocks that the window has left behind."""
         fresh, self._fresh, self._fresh_rows = self._fresh, [], 0
         streams, counts, compared, outside = [], [], 0, 0
-        for name, step, compared_by_now, outside_by_now in fresh:
-            seen = self._streams.get(name)
-            if seen is None:
-                seen = self._streams[name] = _Seen(len(self._streams))
-            streams.append(seen.number)
-            compared += compared_by_now - seen.compared
-            outside += outside_by_now - seen.outside
-            seen.compared, seen.outside = compared_by_now, outside_by_now
+        for stream, step, own_compared, own_outside in fresh:
+            streams.append(stream)
+            compared += own_compared
+            outside += own_outside
             for event in step.events:
                 if event.path == ():
                     other = -1 if event.other is None else event.other
                     # The record that caused an event got its assignment before the event.
                     position = self._end + event.index + 1
-                    self._changes.append(_Change(position, seen.number, event.kind, event.cluster, other))
+                    self._changes.append(_Change(position, stream, event.kind, event.cluster, other))
             counts.append(len(step.novel))
             self._end += counts[-1]
         steps = [answers.step for answers in fresh]

@@ -99,10 +99,11 @@ class PartitionTask(StreamTask):
 
     def go_on_at(self, offset: int) -> None:
         """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
+        if self._alerts is not None:
+            # Before the models, whose states contain the gaps between their records.
+            self._alerts.go_on_at(offset)
         self.models.go_on_at(offset)
         self._features.move(offset)
-        if self._alerts is not None:
-            self._alerts.go_on_at(offset)
         self._emission.begin_at(offset)
 
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
@@ -165,6 +166,7 @@ class PartitionTask(StreamTask):
         if self._alerts is not None:
             self._alerts.end(records, batch, outputs, suppressed=suppressed)
         self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)
+        self.models.evict()
 
     def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
         """Return the positions of each stream's records; streams are in the order of their first record."""
@@ -213,6 +215,7 @@ class PartitionTask(StreamTask):
             model.alerts = None
         if not new_version:
             self._learner.check(model)
+        self.models.evict()
 
     def adopt(self, other: Any, *, position: bool = True) -> None:
         """Emit from the same offset as another task of the partition; with its `position` continue there, too."""

@@ -52,6 +52,7 @@ class StreamTask:
     """
 
     _format = FORMAT
+    _health = ModelHealth
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class StreamTask:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self.health = ModelHealth()
+        self.health = self._health()
         """Quality of the models; not part of the state."""
         self._settings = settings
         self._where = f"{topic}[{partition}]"
@@ -71,6 +72,8 @@ class StreamTask:
         self._dead_letters = DeadLetters(settings, self._encoder, context.topic_ids)
         self._features = FeatureDiscovery(settings, topic, partition, self._dead_letters)
         self.models = streams(settings, topic, partition, self._features)
+        self.models.loaded.append(self.health.loaded)
+        self.models.evicted.append(self.health.evicted)
         self._records = self._skipped = 0
 
     @property
@@ -86,24 +89,24 @@ class StreamTask:
     @property
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
-        models = self.models.all()
-        preparations = [model.preparation for model in models]
-        memories = [model.labels for model in models if model.labels is not None]
+        models, totals = self.models.in_memory(), self.models.totals()
         return Counts(
             self._records,
             self._skipped,
             self._dead_letters.by_stage_and_class,
             self._dead_letters.examples,
-            len(preparations),
-            sum(preparation.compared for preparation in preparations),
-            sum(preparation.outside for preparation in preparations),
-            sum(model.snapshot_bytes for model in models),
-            bool(memories),
-            sum(memory.learned for memory in memories),
-            sum(len(memory.waiting) for memory in memories),
-            sum(memory.unlabelled for memory in memories),
+            len(self.models),
+            len(models),
+            self.models.loads,
+            totals.compared,
+            totals.outside,
+            totals.snapshot_bytes,
+            any(model.labels is not None for model in models),
+            totals.labelled,
+            totals.waiting,
+            totals.unlabelled,
             watches_drift=any(model.drift is not None for model in models),
-            open_drifts=sum(model.drift is not None and model.drift.open_since is not None for model in models),
+            open_drifts=totals.open_drifts,
         )
 
     # Snapshots

@@ -1,6 +1,7 @@
 """The streams of one partition: their models by key, and when each needs its next snapshot."""
 
-from collections.abc import Iterable, Iterator, KeysView
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Any
 
 from resonance.engine import ENGINES, PARTS, ROOT
@@ -16,6 +17,7 @@ from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import present
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.model_store import ModelStore, StoredModel
 from resonance.schemas import ClusterSnapshot
 
 FORMAT = 1
@@ -28,10 +30,11 @@ USUAL_BYTES = 20_000
 """Expected bytes of a snapshot, before the partition has written one."""
 
 
-class Streams:
+class Streams(ModelStore):
     """The models of a partition, in the order in which their streams began."""
 
     def __init__(self, settings: Settings, topic: str, partition: int, features: FeatureDiscovery) -> None:
+        super().__init__(settings.limits.streams_in_memory)
         self.first_version = 1
         """Version that models of new streams start with.
 
@@ -44,11 +47,10 @@ class Streams:
         self._topic = topic
         self._where = f"{topic}[{partition}]"
         self._called = StreamNames.of(settings, topic, partition)
-        # The only stream of a partition has the key None.
-        self._models: dict[bytes | None, StreamModel] = {}
-        self._names: dict[str, StreamModel] = {}
         # Of each dirty stream the lowest offset that its last snapshot does not contain.
         self._dirty: dict[str, int] = {}
+        # A heap of these; an entry whose stream has another offset by now, or none, is passed over.
+        self._lowest: list[tuple[int, str]] = []
         # How many records the partition had seen when each of these became dirty.
         self._dirty_at: dict[str, int] = {}
         # The same for streams without any snapshot.
@@ -58,41 +60,27 @@ class Streams:
         self._owed = 0.0
         self._usual_bytes = USUAL_BYTES
 
-    def __len__(self) -> int:
-        return len(self._models)
-
-    def __iter__(self) -> Iterator[StreamModel]:
-        return iter(self._models.values())
-
-    def all(self) -> list[StreamModel]:
-        """Return the models, copied in one step so that another thread can call it."""
-        return list(self._models.values())
-
     @property
     def names(self) -> list[str]:
         """Names of the streams, in the order in which they began."""
-        return [model.name for model in self]
-
-    @property
-    def keys(self) -> KeysView[bytes | None]:
-        """Keys of the streams."""
-        return self._models.keys()
-
-    def get(self, key: bytes | None) -> StreamModel | None:
-        """Return the model of a key, or None."""
-        return self._models.get(key)
+        return [self.name_of(key) for key in self._began]
 
     def named(self, name: str) -> StreamModel:
         """Return the model of the stream with a name."""
-        return self._names[name]
+        if (model := self.get(self._key_of(name))) is None:
+            raise KeyError(name)
+        return model
 
     def clusters(self, name: str) -> list[ClusterSnapshot]:
         """Return the present clusters of a stream as the outputs describe them."""
-        return present(self._names[name])
+        return present(self.named(name))
 
     def name_of(self, key: bytes | None) -> str:
         """Return the name of a key's stream, unique in the deployment."""
         return self._called.name_of(key)
+
+    def _key_of(self, name: str) -> bytes | None:
+        return self._called.key_of(name)
 
     def begin(self, key: bytes | None) -> StreamModel:
         """Begin a stream and return its model.
@@ -107,7 +95,7 @@ class Streams:
             raise self._unfit(error) from None
         if self.first_version > 1:
             model.ended = []
-        self._models[key] = self._names[name] = model
+        self._put(key, model)
         return model
 
     def _unfit(self, error: ParameterError) -> ConfigurationError:
@@ -120,33 +108,41 @@ class Streams:
     def learned(self, model: StreamModel, batch: RecordBatch) -> None:
         """Note that a model learned records."""
         model.next = batch.offsets[-1] + 1
-        self._note_dirty(model.name, batch.offsets[0])
+        self._note_dirty(model, batch.offsets[0])
         self._seen += len(batch)
         self._owed -= sum(batch.sizes)
 
     def touched(self, model: StreamModel, offset: int) -> None:
         """Note that a model's state changed with a record that need not be its own."""
-        self._note_dirty(model.name, offset)
+        self._note_dirty(model, offset)
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
-        for model in self._models.values():
+        for name in self.names:
+            model = self.named(name)
             model.next = offset
-            self._note_dirty(model.name, offset)
+            self._note_dirty(model, offset)
+            self.evict()
+        self._furthest = offset
         self._dirty = dict.fromkeys(self._dirty, offset)
+        self._lowest = [(offset, name) for name in self._dirty]
 
-    def _note_dirty(self, name: str, offset: int) -> None:
+    def _note_dirty(self, model: StreamModel, offset: int) -> None:
+        name = model.name
         if name not in self._dirty:
             self._dirty[name] = offset
+            heappush(self._lowest, (offset, name))
             self._dirty_at[name] = self._seen
-            if not self._names[name].snapshot_bytes:
+            if not model.snapshot_bytes:
                 self._new_at[name] = self._seen
 
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor the state beside the streams contains; None: all do."""
-        # The first entry may not be the lowest: streams restored at different offsets become dirty in any order.
-        return min(self._dirty.values(), default=None)
+        # The first dirty stream may not be the lowest: streams restored at different offsets become dirty in any order.
+        while self._lowest and self._dirty.get(self._lowest[0][1]) != self._lowest[0][0]:
+            heappop(self._lowest)
+        return self._lowest[0][0] if self._lowest else None
 
     def pending(self, *, everything: bool = False) -> list[str]:
         """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
@@ -171,7 +167,7 @@ class Streams:
                 if left < 0:
                     return list(chosen)
                 chosen[name] = None
-                left -= limits.ratio * (self._names[name].snapshot_bytes or self._usual_bytes)
+                left -= limits.ratio * (self._snapshot_bytes(self._key_of(name)) or self._usual_bytes)
         # Nothing else is due, and input left over must not pay for a burst later.
         self._owed = max(self._owed, 0.0)
         return list(chosen)
@@ -189,9 +185,10 @@ class Streams:
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the snapshot of a stream and mark it clean."""
-        model = self._names[stream]
-        snapshot = self._snapshot_of(model)
-        model.snapshot_bytes = self._usual_bytes = len(snapshot.body)
+        key = self._key_of(stream)
+        snapshot = self._snapshot_of(key)
+        self._usual_bytes = len(snapshot.body)
+        self._set_snapshot_bytes(key, len(snapshot.body))
         self._owed += self._settings.snapshots.ratio * len(snapshot.body)
         self._note_clean(stream)
         return snapshot
@@ -202,10 +199,12 @@ class Streams:
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
-        return map(self._snapshot_of, self._models.values())
+        return map(self._snapshot_of, self._began)
 
-    def _snapshot_of(self, model: StreamModel) -> StreamSnapshot:
-        return StreamSnapshot(model.name, model.next, self._header(model.version), model.state())
+    def _snapshot_of(self, key: bytes | None) -> StreamSnapshot:
+        model = self._in_memory.get(key)
+        found = self._stored_at(key) if model is None else StoredModel.of(model)
+        return StreamSnapshot(self.name_of(key), found.next, self._header(found.version), found.state)
 
     def _header(self, version: int) -> dict[str, Any]:
         layout = self._features.layout
@@ -249,12 +248,9 @@ class Streams:
             engine = engine_of(snapshot.header) if new_version else settings.engine_class.name
             if engine not in ENGINES and engine not in PARTS:
                 raise StateError(f"this release has no engine {engine}")
-            model = StreamModel.from_state(engine, name, snapshot.body)
+            model = self._from_state(engine, name, snapshot.body)
         except StateError as error:
             raise mismatches.unreadable(where, f"the state ({error})") from None
-        if model.labels is not None:
-            model.labels.bound(settings)
-        model.watch_drift(settings)
         if new_version:
             # A version whose start was never emitted still owes the end of the clusters before it. The present clusters
             # of one that learned silently were never emitted, so they need no end.
@@ -263,10 +259,22 @@ class Streams:
                 model = model.next_version(settings, features, ended)
             except ParameterError as error:
                 raise self._unfit(error) from None
-        self._models[self._called.key_of(name)] = self._names[name] = model
+        self._put(self._key_of(name), model)
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
-            self._note_dirty(name, model.next)
+            self._note_dirty(model, model.next)
+
+    def _from_state(self, engine: str, name: str, state: bytes) -> StreamModel:
+        model = StreamModel.from_state(engine, name, state)
+        if model.labels is not None:
+            model.labels.bound(self._settings)
+        model.watch_drift(self._settings)
+        return model
+
+    def _read(self, key: bytes | None, stored: StoredModel) -> StreamModel:
+        model = self._from_state(self._settings.engine_class.name, self.name_of(key), stored.state)
+        model.snapshot_bytes = stored.snapshot_bytes
+        return model
 
 
 def engine_of(header: dict[str, Any]) -> str:

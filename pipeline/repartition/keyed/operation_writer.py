@@ -275,6 +275,8 @@ class OperationWriter:
         """Return the preparation that a new subtree of a stream needs."""
         known = self._preparations.get(model.name)
         if known is None or known[0] != model.version:
+            if len(self._preparations) >= KEPT:
+                self._preparations.clear()
             preparation: Any = model.preparation
             known = self._preparations[model.name] = (model.version, preparation.frozen_state())
         return known[1]

@@ -29,6 +29,8 @@ KIND: Final = "subtree"
 class SubtreeResult(LearnResult):
     """What became of messages: `learned` are those that were applied, and `step` has no answers."""
 
+    dropped: int = 0
+    """Messages that had come before, or came before their predecessor."""
     answered: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Messages whose record was learned here, shape (k,)."""
     clusters: IntArray = field(default_factory=lambda: np.empty((0, 1), dtype=np.int64))
@@ -43,7 +45,7 @@ class SubtreeModel(StreamModel):
     A preparation in the first message that cannot be read is a `StateError`.
     """
 
-    __slots__ = ("_part", "early", "number", "repeated", "root_node")
+    __slots__ = ("_part", "number", "root_node")
 
     root_node: int
 
@@ -64,8 +66,6 @@ class SubtreeModel(StreamModel):
         self.sent = {}
         self.labels = self.drift = self.alerts = None
         self.drifts = 0
-        # Messages dropped since the model was made here: they had come before, or came before their predecessor.
-        self.repeated = self.early = 0
 
     @property
     def stream(self) -> str:
@@ -101,6 +101,7 @@ class SubtreeModel(StreamModel):
         itself = np.flatnonzero(operations.answered)
         return SubtreeResult(
             learned=taken,
+            dropped=len(rows) - len(taken),
             events=[(event.index, event) for event in below.events],
             answered=operations.record[itself],
             clusters=below.cluster[itself],
@@ -108,7 +109,7 @@ class SubtreeModel(StreamModel):
         )
 
     def _next_of(self, rows: Sequence[SubtreeOperation]) -> Sequence[int]:
-        """Return the positions of the messages that come next, and count the others."""
+        """Return the positions of the messages that come next."""
         begun, count = self.number, len(rows)
         if [message.number for message in rows] == list(range(begun, begun + count)):
             self.number += count
@@ -118,10 +119,6 @@ class SubtreeModel(StreamModel):
             if message.number == self.number:
                 self.number += 1
                 taken.append(place)
-            elif message.number < self.number:
-                self.repeated += 1
-            else:
-                self.early += 1
         return taken
 
     def state(self) -> bytes:

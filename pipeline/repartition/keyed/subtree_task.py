@@ -43,17 +43,19 @@ class SubtreeTask(StreamTask):
     """
 
     models: Subtrees
+    _health = PartHealth
 
     def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context, Subtrees)
-        self.health = PartHealth()
         self._learner = Learner(
             settings, topic, partition, self.models, self.health, context.event_bytes, to_source=True
         )
         self._reader = Reader(self._where)
         self._depth = settings.engine_class.make(settings.engine_parameters).depth
         self._inputs = context.inputs
-        self._strange = self._repeated = self._early = 0
+        self._strange = 0
+        self.repeats = 0
+        """Messages that were dropped because they had come already, or will come again."""
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Apply messages, and answer the records that are answered here.
@@ -78,6 +80,7 @@ class SubtreeTask(StreamTask):
                 self._check_places(messages)
             if messages:
                 self._carry_out(messages, outputs)
+                self.models.evict()
 
     def _check_places(self, messages: Sequence[SubtreeOperation]) -> None:
         """Refuse messages that must not be lost and have no place in the outputs."""
@@ -132,10 +135,13 @@ class SubtreeTask(StreamTask):
 
     def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
         """Remove the subtrees of ended streams, with their snapshots, and return them."""
-        present = self.models.subtrees()
-        ended = [model for model in present if is_ended(model.stream)]
-        for model in ended:
-            self.models.remove(model)
+        ended = []
+        for name in self.models.names:
+            model = self.models.named(name)
+            if isinstance(model, SubtreeModel) and is_ended(model.stream):
+                self.models.remove(model)
+                ended.append(model)
+            self.models.evict()
         return ended
 
     def forget(self, name: str) -> None:
@@ -156,13 +162,12 @@ class SubtreeTask(StreamTask):
             result = self._learner.learn(model, own, outputs)
             if isinstance(result, SubtreeResult):
                 batch.fill(fitting, result)
+                self.repeats += result.dropped
             if model.subtree.ended:
                 # The tombstones are emitted now, because no later message brings a time at which they could be due.
                 for name in model.lifetimes.all_ended():
                     if outputs is not None:
                         self._learner.encoder.tombstone(outputs, name, EventCause(own, len(fitting) - 1))
-                self._repeated += model.repeated
-                self._early += model.early
                 self.models.remove(model)
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:
@@ -173,11 +178,11 @@ class SubtreeTask(StreamTask):
             if messages[row].number == 0 and (model := self._begun_by(messages[row])) is not None:
                 # Messages before the first one belong to no subtree.
                 model.next = messages[row].offset
-                self._early += number
+                self.repeats += number
                 break
         if model is None:
             # The subtree is gone and its messages are read again, or its first message will come again.
-            self._early += len(rows)
+            self.repeats += len(rows)
             return None, rows
         if messages[rows[0]].offset >= model.next:
             return model, rows
@@ -196,14 +201,7 @@ class SubtreeTask(StreamTask):
     @property
     def numbers(self) -> dict[str, int]:
         """Number of messages that each subtree has applied."""
-        present = self.models.subtrees()
-        return {model.name: model.number for model in present}
-
-    @property
-    def repeats(self) -> int:
-        """Messages that were dropped because they had come already, or will come again."""
-        present = self.models.subtrees()
-        return self._repeated + self._early + sum(model.repeated + model.early for model in present)
+        return {model.name: model.number for model in self.models if isinstance(model, SubtreeModel)}
 
     @property
     def counts(self) -> Counts:
@@ -219,3 +217,4 @@ class SubtreeTask(StreamTask):
         model = self.models.named(snapshot.stream)
         self.health.restored(model)
         self._learner.check(model)
+        self.models.evict()

@@ -12,6 +12,7 @@ from resonance.pipeline.repartition.keyed.operation_records import Part, Subtree
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.model_store import StoredModel
 from resonance.pipeline.task.streams import Streams
 
 
@@ -24,12 +25,15 @@ class Subtrees(Streams):
 
     def of(self, part: Part) -> SubtreeModel | None:
         """Return the model of a subtree, or None where it is not here."""
-        model = self._models.get(part.name.encode())
+        model = self.get(part.name.encode())
         return model if isinstance(model, SubtreeModel) else None
 
-    def subtrees(self) -> list[SubtreeModel]:
-        """Return the models, as `all` does."""
-        return [model for model in self.all() if isinstance(model, SubtreeModel)]
+    def name_of(self, key: bytes | None) -> str:
+        """Return the name of a subtree."""
+        return (key or b"").decode()
+
+    def _key_of(self, name: str) -> bytes:
+        return name.encode()
 
     def begin_below(self, first: SubtreeOperation) -> SubtreeModel:
         """Begin a subtree and return its model.
@@ -59,13 +63,13 @@ class Subtrees(Streams):
         return fits and (own.columns, own.projects) == (preparation.columns, preparation.projects)
 
     def _take(self, model: StreamModel) -> None:
-        self._models[model.name.encode()] = self._names[model.name] = model
+        self._put(model.name.encode(), model)
         self._gone.pop(model.name, None)
 
     def remove(self, model: StreamModel) -> None:
         """Remove a subtree whose root node was removed, and mark its snapshot for deletion."""
         name = model.name
-        del self._models[name.encode()], self._names[name]
+        self._drop(name.encode())
         self._note_clean(name)
         self._gone[name] = None
 
@@ -89,3 +93,8 @@ class Subtrees(Streams):
         except StateError as error:
             raise mismatches.unreadable(where, f"the state ({error})") from None
         self._take(model)
+
+    def _read(self, key: bytes | None, stored: StoredModel) -> StreamModel:
+        model = SubtreeModel.from_bytes(stored.state)
+        model.snapshot_bytes = stored.snapshot_bytes
+        return model

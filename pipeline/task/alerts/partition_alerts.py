@@ -83,6 +83,8 @@ class PartitionAlerts:
             if rules.silent and settings.by_key
             else None
         )
+        if self._silent is not None:
+            streams.loaded.append(self._silent.loaded)
         self._owners: list[int] = []
         # Streams, and the partition under None, with alerts that opened while outputs were suppressed, or have ended;
         # and whether that was found at this start: no output of an earlier run has emitted it.

@@ -8,7 +8,7 @@ snapshot; a row is ignored for the records below the one that changed it last.
 from collections.abc import Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from resonance.engine.alerts import silence
@@ -16,6 +16,9 @@ from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline.records import SourceRecord, TopicPartition
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    from resonance.pipeline.task.model.stream_model import StreamModel
 
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
@@ -81,6 +84,11 @@ class SilentStreams:
                 self._rows, self._means = np.concatenate((self._rows, rows)), np.concatenate((self._means, means))
             alerts.gaps = partial(self._state, row)
         return row
+
+    def loaded(self, model: "StreamModel") -> None:
+        """Go on with the row of a stream whose model comes back into memory: a silence may have changed it since."""
+        if model.alerts is not None:
+            model.alerts.gaps = partial(self._state, self._numbers[model.name])
 
     def restored(self, name: str, alerts: StreamAlerts) -> None:
         """Continue a stream from the state of its gaps.

@@ -57,6 +57,8 @@ DESCRIPTIONS: Final = (
     Description("resonance_open_alerts", "gauge", (*PARTITION, "rule"), "Alerts that are open, by rule."),
     Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the next record and the log's end."),
     Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
+    Description("resonance_streams_in_memory", "gauge", PARTITION, "Streams whose models are in memory."),
+    Description("resonance_stream_loads_total", "counter", PARTITION, "Models that came back from the temporary file."),
     Description("resonance_labelled_records_total", "counter", PARTITION, "Records that were learned with labels."),
     Description("resonance_labels_waiting", "gauge", PARTITION, "Labels that wait for a record that has not come."),
     Description("resonance_label_buffer_records", "gauge", PARTITION, "Records that late labels can still reach."),

@@ -64,6 +64,8 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
         "resonance_foreign_routes_total": seen.foreign - before.foreign,
         "resonance_repeated_routes_total": seen.repeated - before.repeated,
         "resonance_streams": seen.streams,
+        "resonance_streams_in_memory": seen.streams_in_memory,
+        "resonance_stream_loads_total": seen.stream_loads - before.stream_loads,
         "resonance_labelled_records_total": max(seen.labelled - before.labelled, 0) if seen.learns_labels else None,
         "resonance_labels_waiting": seen.labels_waiting if seen.learns_labels else None,
         "resonance_label_buffer_records": seen.label_buffer if seen.learns_labels else None,

@@ -1,5 +1,7 @@
 """What stands on the snapshots topic, and what a reader makes of it after any interruption."""
 
+import itertools
+import tracemalloc
 from dataclasses import replace
 
 import orjson
@@ -8,7 +10,7 @@ from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key,
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Message, Record
 
 from tests.pipeline.toy_task import ToyTask
 
@@ -170,7 +172,7 @@ def test_what_another_program_wrote_under_our_keys_is_named_until_it_is_gone(val
 
 
 @pytest.mark.parametrize(
-    "key", [None, b"", b"hello", b"[]", b'["x"]', b"1", b'{"a": 1, "b": 2}', b'["later", "p0", 1]']
+    "key", [None, b"", b"hello", b"[]", b'["x"]', b"1", b'{"a": 1, "b": 2}', b'["later", "p0", 1]', b'["manifest", 5]']
 )
 def test_keys_that_are_not_ours_are_passed_over(key):
     table = ChangelogTable("snap", 0)
@@ -255,3 +257,31 @@ def test_a_list_of_archives_of_another_partition_is_a_stop():
     table.apply(message.key, message.value)
     with pytest.raises(MismatchError, match="the list of the archives of input topic in was written for partition 1"):
         table.check()
+
+
+def test_what_is_read_does_not_stay_in_memory():
+    task, writer = ToyTask(size=20_000), ChangelogWriter(IDENTITY, 0)
+    task.process([record(number, b"%04d" % number) for number in range(1_000)])
+    messages = writer.messages(task, 1_000, 1_000, everything=True)
+    tracemalloc.start()
+    table = table_of(messages)
+    checkpoint = table.checkpoint("in")
+    fresh = ToyTask()
+    checkpoint.restore(fresh)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 5_000_000
+    assert (fresh.models, len(checkpoint.streams)) == (task.models, 1_000)
+    assert [one.stream for one in checkpoint.streams[1:3]] == ["p0:0001", "p0:0002"]
+    assert checkpoint.streams[-1].next == 1_000
+
+
+def test_only_chunks_that_no_manifest_names_are_orphans():
+    written, task = rounds(3, size=2500)
+    learn(task, 30, 40, b"b")
+    crashed = [chunk_key("p0:a", 44, 0), chunk_key("p0:b", 44, 0)]
+    table = table_of([*itertools.chain(*written), *(Message(key, b"x", []) for key in crashed)])
+    learn(task, 30, 40)
+    found = list(table.writer(IDENTITY).messages(task, 40, 40, everything=True))
+    removed = {message.key for message in found if message.value is None}
+    assert removed == {*crashed, *(chunk_key("p0:a", 20, number) for number in range(3))}

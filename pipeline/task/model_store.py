@@ -1,0 +1,206 @@
+"""The models of a partition: the most recently used ones in memory, the others as states in a temporary file.
+
+A state holds everything that the next answer depends on, so no output and no stored byte shows which models were in
+memory. The file is a cache: after a crash the models come from their snapshots and from the log, as without it.
+"""
+
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Self
+
+from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.task.model.stream_model import StreamModel
+
+_HEAD: Final = struct.Struct("<3q")
+
+
+class Totals(NamedTuple):
+    """What the metrics add up over models."""
+
+    compared: int = 0
+    outside: int = 0
+    snapshot_bytes: int = 0
+    labelled: int = 0
+    waiting: int = 0
+    unlabelled: int = 0
+    open_drifts: int = 0
+
+    @classmethod
+    def of(cls, model: StreamModel) -> Self:
+        """Return the numbers of one model."""
+        preparation, labels, drift = model.preparation, model.labels, model.drift
+        return cls(
+            preparation.compared,
+            preparation.outside,
+            model.snapshot_bytes,
+            0 if labels is None else labels.learned,
+            0 if labels is None else len(labels.waiting),
+            0 if labels is None else labels.unlabelled,
+            int(drift is not None and drift.open_since is not None),
+        )
+
+    def plus(self, other: "Totals", sign: int = 1) -> "Totals":
+        """Return the sums, or the differences."""
+        return Totals(*(own + sign * each for own, each in zip(self, other, strict=True)))
+
+
+class StoredModel(NamedTuple):
+    """A model that is not in memory."""
+
+    next: int
+    version: int
+    snapshot_bytes: int
+    state: bytes
+
+    @classmethod
+    def of(cls, model: StreamModel) -> Self:
+        """Return what is stored of a model."""
+        return cls(model.next, model.version, model.snapshot_bytes, model.state())
+
+    def value(self) -> bytes:
+        """Return it as bytes."""
+        return _HEAD.pack(self.next, self.version, self.snapshot_bytes) + self.state
+
+    @classmethod
+    def parse(cls, value: bytes) -> Self:
+        """Read `value`."""
+        next_, version, snapshot_bytes = _HEAD.unpack_from(value)
+        return cls(next_, version, snapshot_bytes, value[_HEAD.size :])
+
+
+class ModelStore:
+    """Models by the keys of their streams.
+
+    A reference to a model is good until `evict` is called.
+
+    Parameters
+    ----------
+    limit : int
+        Models that `evict` leaves in memory; 0 for all.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.loads = 0
+        """Models that were read from the file."""
+        self.loaded: list[Callable[[StreamModel], None]] = []
+        """Called with a model that has come back into memory."""
+        self.evicted: list[Callable[[StreamModel], None]] = []
+        """Called with a model that leaves memory."""
+        self._limit = limit
+        # The keys of all streams in the order in which these began; the only stream of a partition has the key None.
+        self._began: dict[bytes | None, None] = {}
+        # The least recently used model comes first; what is stored of these models is of no use.
+        self._in_memory: dict[bytes | None, StreamModel] = {}
+        self._stored = DiskMap()
+        self._stored_totals = Totals()
+        # Every stored model continues at or below this offset.
+        self._furthest = 0
+        # Another thread must find every model once.
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._began)
+
+    def __iter__(self) -> Iterator[StreamModel]:
+        """Yield every model, to be read: changes of one that is not in memory are lost."""
+        for key in self._began:
+            model = self._in_memory.get(key)
+            yield self._read(key, self._stored_at(key)) if model is None else model
+
+    def in_memory(self) -> list[StreamModel]:
+        """Return the models that are in memory; any thread may call it."""
+        with self._lock:
+            return list(self._in_memory.values())
+
+    def totals(self) -> Totals:
+        """Return the sums over all models; any thread may call it."""
+        with self._lock:
+            models, total = list(self._in_memory.values()), self._stored_totals
+        for model in models:
+            total = total.plus(Totals.of(model))
+        return total
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the temporary file."""
+        return self._stored.size
+
+    @property
+    def furthest(self) -> int:
+        """Offset at or below which every model continues."""
+        return max([self._furthest, *(model.next for model in self._in_memory.values())])
+
+    def get(self, key: bytes | None) -> StreamModel | None:
+        """Return the model of a key, which comes into memory; None where there is no such stream."""
+        model = self._in_memory.get(key)
+        if model is None:
+            return self._load(key) if key in self._began else None
+        if self._limit:
+            with self._lock:
+                self._in_memory[key] = self._in_memory.pop(key)
+        return model
+
+    def evict(self) -> None:
+        """Store the least recently used models beyond the limit."""
+        while 0 < self._limit < len(self._in_memory):
+            key, model = next(iter(self._in_memory.items()))
+            self._stored.put(_key(key), StoredModel.of(model).value())
+            self._furthest = max(self._furthest, model.next)
+            with self._lock:
+                del self._in_memory[key]
+                self._stored_totals = self._stored_totals.plus(Totals.of(model))
+            for call in self.evicted:
+                call(model)
+
+    def _load(self, key: bytes | None) -> StreamModel:
+        model = self._read(key, self._stored_at(key))
+        with self._lock:
+            self._in_memory[key] = model
+            self._stored_totals = self._stored_totals.plus(Totals.of(model), -1)
+        self.loads += 1
+        for call in self.loaded:
+            call(model)
+        return model
+
+    def _stored_at(self, key: bytes | None) -> StoredModel:
+        value = self._stored.get(_key(key))
+        if value is None:
+            raise KeyError(key)
+        return StoredModel.parse(value)
+
+    def _read(self, key: bytes | None, stored: StoredModel) -> StreamModel:
+        """Return the model of a stored state."""
+        raise NotImplementedError
+
+    def _put(self, key: bytes | None, model: StreamModel) -> None:
+        """Take a model, in place of another one of its stream."""
+        self.get(key)
+        self._began[key] = None
+        with self._lock:
+            self._in_memory[key] = model
+
+    def _drop(self, key: bytes | None) -> None:
+        """Give up a model that is in memory."""
+        del self._began[key]
+        self._stored.pop(_key(key))
+        with self._lock:
+            del self._in_memory[key]
+
+    def _snapshot_bytes(self, key: bytes | None) -> int:
+        model = self._in_memory.get(key)
+        return (self._stored_at(key) if model is None else model).snapshot_bytes
+
+    def _set_snapshot_bytes(self, key: bytes | None, size: int) -> None:
+        """Note the size of a model's newest snapshot."""
+        if (model := self._in_memory.get(key)) is not None:
+            model.snapshot_bytes = size
+            return
+        stored = self._stored_at(key)
+        self._stored.put(_key(key), stored._replace(snapshot_bytes=size).value())
+        with self._lock:
+            self._stored_totals = self._stored_totals.plus(Totals(snapshot_bytes=size - stored.snapshot_bytes))
+
+
+def _key(key: bytes | None) -> bytes:
+    return b"" if key is None else key
