@@ -66,6 +66,7 @@ def inspect(
             ("stream", "version", "next offset", "records", "clusters", "snapshot written"),
             [(s.stream, s.version, s.next, s.records, len(s.clusters), s.written) for s in found],
         )
+        say("as of these snapshots; --stream NAME also learns what came since")
 
 
 def place(centre: float, spread: float) -> str:

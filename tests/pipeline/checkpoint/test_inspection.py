@@ -201,7 +201,9 @@ def test_several_streams_are_an_overview(monkeypatch, capsys):
     assert "deployment resonance has no such stream, it has none yet" in capsys.readouterr().err
     deployment.work(600, everything=True)
     assert run(monkeypatch, *OPTIONS) == 0
-    lines = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    assert shown.err == "as of these snapshots; --stream NAME also learns what came since\n"
+    lines = shown.out.splitlines()
     assert lines[0].split() == ["stream", "version", "next", "offset", "records", "clusters", "snapshot", "written"]
     assert [line.split()[0] for line in lines[1:]] == ["p0:a", "p0:b", "p1:a", "p1:b"]
 
