@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
 
-import orjson
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
+from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
@@ -191,11 +191,8 @@ def inspect(
         # For many streams this would take long.
         known = _Known()
         if stream is not None:
-            known = _Known(
-                _time(reader, state.at, model.next),
-                *_history(settings, reader, state.at, model),
-                _recent(settings, reader, state.at, model.name),
-            )
+            outputs = StreamOutputs(settings, reader, state.at, model.name, model.next)
+            known = _Known(_time(reader, state.at, model.next), *_history(outputs), _recent(settings, outputs))
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
@@ -309,51 +306,30 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     return None
 
 
-def _history(
-    settings: Settings, reader: LogReader, at: TopicPartition, model: StreamModel
-) -> tuple[dict[str, Emergence], int, int]:
+def _history(outputs: StreamOutputs) -> tuple[dict[str, Emergence], int, int]:
     """Return how the clusters of a stream began, its splits, and how many were taken back, from the stored events."""
-    events = (settings.topic("cluster_events"), at[1])
     found: dict[str, Emergence] = {}
     splits: set[frozenset[str]] = set()
     back: set[frozenset[str]] = set()
-    if not reader.has(events):
-        return found, 0, 0
-    marker = orjson.dumps({"stream": model.name})[1:-1]
-    for _, records in reader.read(reader.bounds([events])):
-        for record in records:
-            if record.value is None or marker not in record.value:
-                continue
-            event = orjson.loads(record.value)
-            kind, pair = event["kind"], frozenset((event["cluster"], event.get("other")))
-            # A model does not contain what emerged behind it. Subtrees have snapshots of their own, which may be newer
-            # than the root's, and offsets of routes differ from those of the records that cause events.
-            apart = "subtree" in event or at[0] == settings.topic("routes")
-            if not apart and event["cause"]["source"]["offset"] >= model.next:
-                continue
-            if kind in ("emerged", "split"):
-                # The first one counts: delivered at least once, it can come again.
-                begun = Emergence(event["cause"]["source"]["offset"], event["time"], event.get("other"))
-                found.setdefault(event["cluster"], begun)
-            if kind == "split":
-                splits.add(pair)
-            elif kind == "absorbed" and pair in splits:
-                back.add(pair)
+    for event in outputs.values("cluster_events"):
+        kind, pair = event["kind"], frozenset((event["cluster"], event.get("other")))
+        if kind in ("emerged", "split"):
+            # The first one counts: delivered at least once, it can come again.
+            begun = Emergence(event["cause"]["source"]["offset"], event["time"], event.get("other"))
+            found.setdefault(event["cluster"], begun)
+        if kind == "split":
+            splits.add(pair)
+        elif kind == "absorbed" and pair in splits:
+            back.add(pair)
     return found, len(splits), len(back)
 
 
-def _recent(settings: Settings, reader: LogReader, at: TopicPartition, stream: str) -> dict[str, float] | None:
+def _recent(settings: Settings, outputs: StreamOutputs) -> dict[str, float] | None:
     """Return the share of the last answers that name each cluster; None where answers are not in this partition."""
-    answers = (settings.topic("assignments"), at[1])
-    if settings.output.assignments != "all" or settings.is_routed or not reader.has(answers):
+    if settings.is_routed:
         return None
-    first, end = reader.bounds([answers])[answers]
-    marker = orjson.dumps({"stream": stream})[1:-1]
     # The last ones count: `RECENT` of this stream, among some more of the others in its partition.
-    last: deque[list[str]] = deque(maxlen=RECENT)
-    for _, records in reader.read({answers: (max(first, end - RECENT_OFFSETS), end)}):
-        values = (record.value for record in records if record.value is not None and marker in record.value)
-        last.extend(orjson.loads(value)["clusters"] for value in values)
+    last: deque[list[str]] = deque((value["clusters"] for value in outputs.answers(RECENT_OFFSETS)), maxlen=RECENT)
     counts = Counter(cluster for clusters in last for cluster in clusters if cluster is not None)
     return {cluster: count / len(last) for cluster, count in counts.items()} if last else None
 

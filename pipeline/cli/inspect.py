@@ -1,17 +1,22 @@
 """``resonance inspect``."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint import inspection, listing
+from resonance.pipeline.checkpoint import inspection, listing, stream_outputs
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
+from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
 from resonance.pipeline.cli.output import cell, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config import settings as config
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.recovery import entry
-from resonance.pipeline.watch import sentences
+from resonance.pipeline.watch import lifelines, sentences
+from resonance.pipeline.watch import picture as drawing
 
 TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. Nothing is written, and workers may be at work.
@@ -42,19 +47,26 @@ def inspect(
     stream: OneStream = None,
     wide: Wide = False,
     stored: Stored = False,
+    picture: Picture = None,
     *,
     settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Show the clusters of a stream, or all streams."""
+    if picture is not None:
+        drawing.check(picture)
     with entry.opened(settings) as (source, reader):
         states = listing.read_states(source, reader)
         names = listing.names_of(states)
         if stream is not None:
             listing.check_stored(stream, states, settings)
         only = stream or (names[0] if len(names) == 1 else None)
+        if picture is not None and only is None and names:
+            raise ConfigurationError(f"--picture draws one stream; name it with --stream: {', '.join(names[:SHOWN])}")
         with records_bar("learning what came since the snapshot") as learned:
             found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned)
+        if picture is not None and found:
+            _draw(picture, settings, reader, found[0])
     if as_json:
         print_json(found[0].as_json() if only else inspection.overview(found))
     elif only:
@@ -67,6 +79,19 @@ def inspect(
             [(s.stream, s.version, s.next, s.records, len(s.clusters), s.written) for s in found],
         )
         say("as of these snapshots; --stream NAME also learns what came since")
+
+
+def _draw(
+    picture: Path, settings: "config.Settings", reader: "log_reader.LogReader", stream: "inspection.InspectedStream"
+) -> None:
+    """Draw the life-lines of a stream from its stored outputs, and its clusters."""
+    at = (stream.topic, stream.partition)
+    outputs = stream_outputs.StreamOutputs(settings, reader, at, stream.stream, stream.next)
+    answers = outputs.answers(stream_outputs.DRAWN)
+    events, drifts = outputs.values("cluster_events"), outputs.values("drift_events")
+    clusters = [{"stream": stream.stream, **cluster.snapshot} for cluster in stream.clusters]
+    drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters))
+    say(f"picture: {picture}")
 
 
 def place(centre: float, spread: float) -> str:

@@ -36,6 +36,10 @@ Stream = Annotated[
     str | None, typer.Option(metavar="partition|key|topic|field:PATH", help="Which records share one model (stream).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--picture", metavar="FILE.png", help="Draw the lives of the clusters, and what sets each apart."),
+]
 
 OPTIONS = {"broker": "broker.bootstrap", "topics": "input.topics"}
 """Settings whose option has another name."""

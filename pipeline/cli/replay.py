@@ -2,13 +2,15 @@
 
 import shlex
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, get_args
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal, get_args
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader, Picture
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -17,8 +19,10 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.files import record_file
 from resonance.pipeline.kafka import ranges
 from resonance.pipeline.machine import collect_rarely, cores
-from resonance.pipeline.replay import replaying
+from resonance.pipeline.replay import replaying, sinks
 from resonance.pipeline.replay import run as replay_run
+from resonance.pipeline.watch import lifelines
+from resonance.pipeline.watch import picture as drawing
 from resonance.schemas import AlertRule
 
 TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
@@ -54,6 +58,8 @@ RulesOnly = Annotated[
 ]
 Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: partitions of the topic it stands for.")]
 
+DRAWN = ("assignments", "cluster_events", "drift_events", "clusters")
+"""Kinds of outputs that a picture needs."""
 
 app = CommandApp()
 
@@ -84,6 +90,7 @@ def replay(
     folder: Folder = None,
     to_name: ToName = None,
     rules_only: RulesOnly = False,
+    picture: Picture = None,
     partitions: Partitions = 1,
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
@@ -96,32 +103,49 @@ def replay(
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
     if rules_only and (folder is not None or to_name is not None):
         raise ConfigurationError("--rules-only writes nothing; leave --output and --to-name out")
+    if picture is not None:
+        if rules_only or to_name is not None:
+            raise ConfigurationError("--picture needs the outputs in a folder; leave --rules-only and --to-name out")
+        drawing.check(picture)
     file = as_file(source)
     topic, otherwise = (None, topic_from(file)) if file else (source, None)
     settings = load_for(topic, load, otherwise=otherwise)
     if rules_only:
         settings = rules_alone(settings)
     output = replaying.ReplayOutput(folder, to_name)
-    with says_when_stopped(_stopped(output)), records_bar("replay") as report:
-        collect_rarely()
-        if file is not None:
-            if not span.whole or fresh:
-                raise ConfigurationError("--from, --to, --last, --partition and --fresh are for topics; leave them out")
-            summary = replaying.replay_file(
-                settings,
-                file,
-                columns,
-                output,
-                partitions=partitions,
-                skip_bad=skip_bad,
-                processes=processes,
-                report=report,
-            )
-        else:
-            inputs = (source,) if source else settings.logs
-            summary = replaying.replay_topics(
-                settings, inputs, span, output, fresh=fresh, processes=processes, report=report
-            )
+    with ExitStack() as stack:
+        stack.enter_context(says_when_stopped(_stopped(output)))
+        written = output
+        if picture is not None and folder is None:
+            written = replaying.ReplayOutput(Path(stack.enter_context(TemporaryDirectory())))
+            settings = _with_assignments(settings, "all")
+        with records_bar("replay") as report:
+            collect_rarely()
+            if file is not None:
+                if not span.whole or fresh:
+                    raise ConfigurationError(
+                        "--from, --to, --last, --partition and --fresh are for topics; leave them out"
+                    )
+                summary = replaying.replay_file(
+                    settings,
+                    file,
+                    columns,
+                    written,
+                    partitions=partitions,
+                    skip_bad=skip_bad,
+                    processes=processes,
+                    report=report,
+                )
+            else:
+                inputs = (source,) if source else settings.logs
+                summary = replaying.replay_topics(
+                    settings, inputs, span, written, fresh=fresh, processes=processes, report=report
+                )
+        if picture is not None and written.folder is not None:
+            lives, left_out = lifelines.stream_lives(*(sinks.lines(written.folder, kind) for kind in DRAWN))
+            if lives:
+                drawing.draw(picture, lives, left_out)
+                say(f"picture: {picture}")
     if rules_only and not as_json:
         show_rules(summary)
     else:
@@ -150,8 +174,12 @@ def rules_alone(settings: "config.Settings") -> "config.Settings":
     """
     if not settings.raises_alerts:
         raise ConfigurationError("--rules-only: every rule is off (alerts.*); switch one on")
+    return _with_assignments(settings, "none")
+
+
+def _with_assignments(settings: "config.Settings", which: Literal["all", "none"]) -> "config.Settings":
     values = settings.model_dump()
-    return config.Settings.of({**values, "output": {**values["output"], "assignments": "none"}})
+    return config.Settings.of({**values, "output": {**values["output"], "assignments": which}})
 
 
 def show_rules(summary: "replaying.Summary") -> None:

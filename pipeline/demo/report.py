@@ -7,12 +7,12 @@ from typing import TypeVar
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.demo.lifelines import missing_extra
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.picture import missing_extra
 from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import ClusterEvent, DriftEvent
 from rich import box
@@ -116,7 +116,7 @@ def quality(story: Story) -> list[RegionQuality]:
     try:
         from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
     except ImportError as error:
-        raise missing_extra("scikit-learn") from error
+        raise missing_extra("the demo", "scikit-learn", "demo") from error
     telemetry, half = story.telemetry, story.telemetry.records // 2
     rows = []
     for partition, region in enumerate(REGIONS):

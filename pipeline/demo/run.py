@@ -12,7 +12,7 @@ from typing import Any
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo import report
-from resonance.pipeline.demo.lifelines import draw, missing_extra
+from resonance.pipeline.demo.lifelines import draw
 from resonance.pipeline.demo.process import WorkerProcess, free_port
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
@@ -22,6 +22,7 @@ from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
 from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.pipeline.watch.picture import missing_extra
 from rich.console import Console
 
 TOPIC = "telemetry"
@@ -78,7 +79,7 @@ def run(options: Options, console: Console | None = None) -> int:
     """
     for module, package in (("matplotlib", "matplotlib"), ("sklearn", "scikit-learn")):
         if find_spec(module) is None:
-            raise missing_extra(package)
+            raise missing_extra("the demo", package, "demo")
     console = console or Console()
     with interruptible(requests=True):
         try:

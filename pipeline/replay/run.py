@@ -100,7 +100,7 @@ class Answering:
 
     def close(self) -> Replayed:
         """Ensure that the outputs are stored and return the result."""
-        self._sink.close()
+        self._sink.close(self._task.models)
         self._found.dead_letters = dict(self._dead_letters + (self._task.counts.dead_letters - self._before))
         return self._found
 

@@ -2,7 +2,7 @@
 
 import base64
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -10,14 +10,16 @@ import orjson
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.model.stream_model import StreamModel
 
 KINDS: Final[tuple[str, ...]] = ("assignments", "cluster_events", "dead_letters", "drift_events", "alerts")
-"""Kinds of outputs that a folder takes."""
+"""Kinds of outputs that a folder takes as they come."""
 
 TOPICS: Final[tuple[str, ...]] = (*KINDS, "clusters")
-"""Kinds of outputs that topics take."""
+"""Kinds of outputs that topics take; of clusters a folder has those of the end."""
 
-FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for kind in KINDS}
+FILES: Final[Mapping[str, str]] = {kind: f"{kind.replace('_', '-')}.jsonl" for kind in TOPICS}
 """Kind of topic -> file name in the folder."""
 
 SEND_SECONDS: Final = 60.0
@@ -32,8 +34,8 @@ class Sink(Protocol):
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""
 
-    def close(self) -> None:
-        """Ensure that everything is stored."""
+    def close(self, models: Iterable[StreamModel] = ()) -> None:
+        """Ensure that everything is stored; `models` are those of the partition, as they are at the end."""
 
 
 class Nowhere:
@@ -42,7 +44,7 @@ class Nowhere:
     def write(self, outputs: Outputs) -> None:
         """Do nothing."""
 
-    def close(self) -> None:
+    def close(self, models: Iterable[StreamModel] = ()) -> None:
         """Do nothing."""
 
 
@@ -54,7 +56,7 @@ class FolderSink:
 
     def __init__(self, folder: Path, part: int) -> None:
         self._files: dict[str, BinaryIO] = {
-            kind: part_of(folder, kind, part).open("wb", buffering=_BUFFER) for kind in KINDS
+            kind: part_of(folder, kind, part).open("wb", buffering=_BUFFER) for kind in TOPICS
         }
         self._keys: dict[bytes | None, bytes] = {}
 
@@ -74,8 +76,13 @@ class FolderSink:
             key = self._keys[message.key] = orjson.dumps(as_text(message.key))
         return b'{"key":%b,"value":%b}\n' % (key, message.value or b"null")
 
-    def close(self) -> None:
-        """Write what is buffered and close the files."""
+    def close(self, models: Iterable[StreamModel] = ()) -> None:
+        """Write the clusters of the models and what is buffered, and close the files."""
+        for model in models:
+            for cluster in present(model):
+                value = {"stream": model.stream, "version": model.version, **cluster}
+                line = orjson.dumps({"key": cluster["id"], "value": value}, option=orjson.OPT_APPEND_NEWLINE)
+                self._files["clusters"].write(line)
         for file in self._files.values():
             file.close()
 
@@ -114,6 +121,15 @@ def join_parts(folder: Path, parts: int) -> None:
             rare.unlink()
 
 
+def lines(folder: Path, kind: str) -> Iterator[Any]:
+    """Yield the values in a file of a folder; none where the folder has no such file."""
+    path = folder / FILES[kind]
+    if path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                yield orjson.loads(line)["value"]
+
+
 class TopicSink:
     """Produces outputs to one partition of each topic, with the same bytes as a worker.
 
@@ -131,7 +147,7 @@ class TopicSink:
             if messages := outputs.of(kind):
                 self._outlet.send(Batch(self._topics[kind], self._partition, messages))
 
-    def close(self) -> None:
+    def close(self, models: Iterable[StreamModel] = ()) -> None:
         """Wait until everything is stored; raise DeliveryError where something is not."""
         self._outlet.flush()
 

@@ -48,7 +48,7 @@ def _started(event: ClusterEvent) -> str:
 
 def number(value: float) -> str:
     """Return a number as people read it: three significant digits, whole from a thousand on."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def _find(name: str | None, clusters: Sequence[ClusterSnapshot]) -> ClusterSnapshot | None:

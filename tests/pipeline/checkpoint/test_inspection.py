@@ -8,6 +8,7 @@ from resonance.engine.facts import parent_of
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.cli.inspect import place
+from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.commands import run
@@ -206,6 +207,40 @@ def test_several_streams_are_an_overview(monkeypatch, capsys):
     lines = shown.out.splitlines()
     assert lines[0].split() == ["stream", "version", "next", "offset", "records", "clusters", "snapshot", "written"]
     assert [line.split()[0] for line in lines[1:]] == ["p0:a", "p0:b", "p1:a", "p1:b"]
+
+
+@pytest.mark.parametrize("layout", ["key", "field"])
+def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, capsys, layout):
+    deployment, _ = began_again(monkeypatch, layout)
+    present = folded(deployment)
+    stream = next(iter(present))
+    drawn = []
+    monkeypatch.setattr(picture, "draw", lambda _, lives, left_out: drawn.extend(lives))
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, *OPTIONS, "--picture", "x.png") == 2
+    said = capsys.readouterr().err
+    assert "--picture draws one stream; name it with --stream: " in said
+    assert all(name in said for name in present)
+    assert run(monkeypatch, *OPTIONS, "--picture", "x.png", "--stream", stream) == 0
+    assert "picture: x.png" in capsys.readouterr().err
+    (life,) = drawn
+    answers = [each for partition in deployment.partitions for each in deployment.recorded(partition=partition)]
+    assert life.records == sum(orjson.loads(each.value)["stream"] == stream for each in answers)
+    assert {line.name for line in life.lines if line.ended == life.records} == present[stream]
+    assert {line.name for line in life.lines if line.born == 0} == set()
+    assert run(monkeypatch, *OPTIONS, "--picture", "x.png", "--stream", stream, "--stored") == 0
+    assert layout == "field" or drawn[1].records < life.records
+
+
+def test_without_stored_answers_a_picture_has_the_times_of_the_events(monkeypatch, tmp_path):
+    deployment = MemoryDeployment(monkeypatch, output__assignments="changes")
+    deployment.work(600, everything=True)
+    drawn = []
+    monkeypatch.setattr(picture, "draw", lambda _, lives, left_out: drawn.extend(lives))
+    assert run(monkeypatch, *OPTIONS, "--picture", str(tmp_path / "x.png"), "--stream", "p0:a") == 0
+    assert not drawn[0].counted
+    present = {line.name for line in drawn[0].lines if line.ended == drawn[0].records}
+    assert present == folded(deployment)["p0:a"]
 
 
 def test_a_tree_is_shown_below_its_roots(monkeypatch, capsys):

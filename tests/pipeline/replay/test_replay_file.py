@@ -1,5 +1,7 @@
 """Replaying a file: what producing it and running a worker would say, and the command around it."""
 
+import tempfile
+
 import orjson
 import pytest
 from resonance.pipeline.cli.replay import _sentence
@@ -10,6 +12,8 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.replay.replaying import ReplayOutput, Summary, replay_file, target_topics
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.watch import picture
+from resonance.schemas import ClusterTable
 
 from tests.pipeline.streams import TOPIC, points, run, settings, value_of
 
@@ -63,7 +67,14 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, pro
     assert sorted(path.name for path in folder.iterdir()) == [
         "assignments.jsonl",
         "cluster-events.jsonl",
+        "clusters.jsonl",
         "dead-letters.jsonl",
+    ]
+    table = ClusterTable()
+    for each in read(folder / "cluster-events.jsonl"):
+        table.apply(each["value"])
+    assert [each["key"] for each in read(folder / "clusters.jsonl")] == [
+        name for stream in table.streams for name in sorted(table.clusters(stream))
     ]
 
 
@@ -119,11 +130,36 @@ def test_the_command_writes_json(file, tmp_path, command, capsys):
         (["--input.topics", "flows", "--last", "10"], 2, "--last 10: give a number with ms, s, m, h or d"),
         (["--input.topics", "flows", "--last", "1m", "--from", "3"], 2, "both say where the range begins"),
         (["flows.jsonl", "-o", "x", "--to-name", "y"], 2, "outputs go to one place"),
+        (["flows.jsonl", "--picture", "x.png", "--to-name", "y"], 2, "leave --rules-only and --to-name out"),
+        (["flows.jsonl", "--picture", "x.jpg"], 2, "--picture x.jpg: its name must end in .png, .svg, .pdf"),
+        (["flows.jsonl", "--picture", "no/x.png"], 2, "there is no folder no; make it"),
     ],
 )
 def test_the_command_says_what_is_wrong(file, tmp_path, command, capsys, arguments, code, message):
     assert command("replay", *arguments, *OPTIONS) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["-o", "results", "--output.assignments", "none"]])
+def test_a_picture_is_drawn_and_nothing_else_is_left(file, tmp_path, command, monkeypatch, capsys, more):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    seen = []
+    monkeypatch.setattr(picture, "figure_of", lambda lives, _: seen.extend(lives) or picture.blank(1, 1))
+    assert command("replay", "flows.jsonl", "--key", "key", "--picture", "x.png", *more, *OPTIONS) == 0
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert "picture: x.png" in capsys.readouterr().err
+    assert list((tmp_path / "temporary").iterdir()) == []
+    (life,) = seen
+    assert (life.counted, life.records > 0, len(life.lines) > 0) == (not more, True, True)
+
+
+def test_without_matplotlib_nothing_is_replayed(file, command, monkeypatch, capsys):
+    monkeypatch.setattr(picture, "find_spec", lambda _: None)
+    assert command("replay", "flows.jsonl", "--picture", "x.png", *OPTIONS) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("install the extra: pip install 'resonance-streams[picture]'\n")
+    assert "replayed" not in said
 
 
 def test_what_was_learned_silently_is_in_the_rate_and_said():

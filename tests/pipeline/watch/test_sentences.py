@@ -68,7 +68,9 @@ def test_what_the_event_does_not_describe_is_left_out():
     assert sentence(event("split", "b", "a")) == "b split from a"
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.04561, "0.0456"), (420.4, "420"), (12345.6, "12,346"), (-3.0, "-3")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.04561, "0.0456"), (420.4, "420"), (12345.6, "12,346"), (-3.0, "-3"), (999.7, "1,000")]
+)
 def test_numbers_are_short(value, text):
     assert number(value) == text
     listed = event("version_started", after=[cluster("a"), cluster("b")])

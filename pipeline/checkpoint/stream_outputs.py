@@ -1,0 +1,62 @@
+"""The stored outputs of one stream."""
+
+from collections.abc import Iterator
+from itertools import count, takewhile
+from typing import Any, Final
+
+import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.records import TopicPartition
+
+DRAWN: Final = 300_000
+"""Offsets at the end of a partition of answers that a picture shows."""
+
+
+class StreamOutputs:
+    """Reads what the topics have of the outputs of a stream.
+
+    Parameters
+    ----------
+    at : tuple of str and int
+        The partition that the stream's records are read from: of an input, or of the routes.
+    next_ : int
+        Offset there from which on outputs are left out.
+    """
+
+    def __init__(self, settings: Settings, reader: LogReader, at: TopicPartition, stream: str, next_: int) -> None:
+        self._settings, self._reader, self._at, self._next = settings, reader, at, next_
+        self._marker = orjson.dumps({"stream": stream})[1:-1]
+        # Offsets of routes differ from those of the records that cause events.
+        self._routed = at[0] == settings.topic("routes")
+
+    def values(self, kind: str, last: int | None = None) -> Iterator[Any]:
+        """Yield the outputs of a kind, of the `last` offsets of its partition or of all; none where it is missing."""
+        return self._of((self._settings.topic(kind), self._at[1]), last)
+
+    def answers(self, last: int) -> Iterator[Any]:
+        """Yield the assignments of the last offsets, in the order of the stream; none unless all are stored."""
+        if self._settings.output.assignments != "all":
+            return iter(())
+        if not self._settings.is_routed:
+            return self.values("assignments", last)
+        # They are in the partitions of their records, of which the time alone gives the order.
+        topic = self._settings.topic("assignments")
+        places = takewhile(self._reader.has, ((topic, partition) for partition in count()))
+        found = [value for place in list(places) for value in self._of(place, last)]
+        return iter(sorted(found, key=lambda value: str(value["time"])))
+
+    def _of(self, place: TopicPartition, last: int | None) -> Iterator[Any]:
+        if not self._reader.has(place):
+            return
+        first, end = self._reader.bounds([place])[place]
+        begin = first if last is None else max(first, end - last)
+        for _, records in self._reader.read({place: (begin, end)}):
+            for record in records:
+                if record.value is None or self._marker not in record.value:
+                    continue
+                value = orjson.loads(record.value)
+                source = value["cause"]["source"] if "cause" in value else value["source"]
+                # Subtrees have snapshots of their own, which may be newer than the root's.
+                if self._routed or "subtree" in value or source["offset"] < self._next:
+                    yield value

@@ -1,0 +1,330 @@
+"""Pictures of clusters by matplotlib: their life-lines, and what sets each apart."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
+from resonance.pipeline.watch.sentences import number, portrait
+from resonance.schemas import ClusterSnapshot
+
+PALETTE: Final = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#C9A227", "#9D755D", "#777777")
+"""Colours of lines, in turn."""
+
+INK, FAINT, DRIFT, GRID = "#22303C", "#9AA5B1", "#1F3FBF", "#EEF1F4"
+"""Colours of text, of what is less important, of drift, and of the grid."""
+
+SUFFIXES: Final = (".png", ".svg", ".pdf")
+"""Forms of a picture."""
+
+MOST_FEATURES: Final = 12
+"""Most features of a profile; those that differ least between clusters are left out."""
+
+MOST_NOTES: Final = 10
+"""Most drift events that are described below a picture."""
+
+_WORDS: Final = 6
+# Inches.
+_ROW, _LEAST, _LANES, _CELL, _NAME, _NOTE = 0.27, 2.2, 7.5, 0.62, 0.075, 0.19
+_TITLE = "Life-lines: width = share of the records; ring = it emerged, dot = it ended, arcs = splits and absorptions, "
+_TITLE += "triangles = drift.\nTable: means in the units of the input; red is above, blue below the other clusters."
+
+
+def check(path: Path) -> None:
+    """Raise `ConfigurationError` where a picture cannot be drawn into a file: with what to install, or another name."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise ConfigurationError(f"--picture {path}: its name must end in {', '.join(SUFFIXES)}")
+    if not path.absolute().parent.is_dir():
+        raise ConfigurationError(f"--picture {path}: there is no folder {path.parent}; make it, or name another")
+    if find_spec("matplotlib") is None:
+        raise missing_extra("a picture", "matplotlib", "picture")
+
+
+def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
+    """Return the error for a library that is not installed, with the extra that has it."""
+    return ConfigurationError(
+        f"{what} needs {module}, which is not installed; install the extra: pip install 'resonance-streams[{extra}]'"
+    )
+
+
+def blank(width: float, height: float) -> Any:
+    """Return an empty figure, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    # A figure without pyplot needs no window system and no global state.
+    figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def draw_lines(
+    ax: Any, lines: Sequence[LifeLine], colours: Mapping[str, str], records: int, widening: float = 1.0
+) -> None:
+    """Draw lines with their beginnings, ends and arcs; `colours` has those of the lines by id."""
+    from matplotlib.collections import LineCollection  # noqa: PLC0415
+
+    by_name = {line.name: line for line in lines}
+    for line in lines:
+        colour = colours[line.name]
+        seen = ~np.isnan(line.height)
+        if not seen.any():
+            continue
+        height = np.interp(line.x, line.x[seen], line.height[seen])
+        points = np.column_stack([line.x, height])
+        share = np.nan_to_num(line.share, nan=0.1)
+        width = 1.2 + 26 * np.minimum(share * widening, 0.4)
+        # A line fades where its cluster lives on without getting records.
+        ax.add_collection(
+            LineCollection(
+                list(np.stack([points[:-1], points[1:]], axis=1)),
+                colors=colour,
+                linewidths=width[:-1],
+                alpha=np.where(share[:-1] > 0, 0.9, 0.25),
+                capstyle="round",
+                zorder=3,
+            )
+        )
+        for other, at, mine in ((line.parent, line.born, height[0]), (line.heir, line.ended, height[-1])):
+            if other in by_name:
+                _arc(ax, at, height_at(by_name[other], at), mine, colour, records)
+        if line.born > 0:
+            ax.plot(line.born, height[0], "o", ms=np.clip(width[0], 5, 8), mfc="white", mec=colour, mew=1.6, zorder=5)
+        if line.ended < records:
+            ax.plot(line.ended, height[-1], "o", ms=np.clip(width[-1], 5, 8), color=colour, zorder=5)
+
+
+def height_at(line: LifeLine, place: float) -> float:
+    """Return the height of a line at a record."""
+    seen = ~np.isnan(line.height)
+    return float(np.interp(place, line.x[seen], line.height[seen])) if seen.any() else float("nan")
+
+
+def _arc(ax: Any, at: float, start: float, end: float, colour: str, records: int) -> None:
+    """Draw the arc between a line and the one that it split from or was absorbed by."""
+    turn = np.linspace(0, np.pi, 40)
+    ax.plot(
+        at - 0.018 * records * np.sin(turn),
+        start + (end - start) * (1 - np.cos(turn)) / 2,
+        color=colour,
+        lw=2.2,
+        alpha=0.9,
+        zorder=4,
+        solid_capstyle="round",
+    )
+
+
+def triangle(ax: Any, place: float, height: float) -> None:
+    """Mark drift."""
+    ax.plot(place, height, "^", ms=8, mfc=DRIFT, mec="white", mew=1.0, zorder=6, clip_on=False)
+
+
+def plain_axes(ax: Any) -> None:
+    """Leave out frame and ticks."""
+    ax.tick_params(colors=FAINT, length=0, labelsize=8.5)
+    for side in ax.spines.values():
+        side.set_visible(False)
+
+
+def draw(path: Path, lives: Sequence[StreamLife], streams_left_out: int = 0, dots_per_inch: int = 110) -> None:
+    """Draw streams into a file; the suffix gives its form.
+
+    Raises `ConfigurationError` where the file cannot be written.
+    """
+    figure = figure_of(lives, streams_left_out)
+    try:
+        figure.savefig(path, dpi=dots_per_inch)
+    except OSError as error:
+        raise ConfigurationError(f"--picture {path}: it cannot be written ({error.strerror}); name another") from error
+
+
+def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
+    """Return a figure of streams one below the other: the life-lines of each, and a table of its clusters."""
+    features = [_telling_features(life) for life in lives]
+    rows = [max(len(life.lines), 1) for life in lives]
+    notes = [_notes(life) for life in lives]
+    heights = []
+    for life_rows, names, texts in zip(rows, features, notes, strict=True):
+        head = 0.5 + _NAME * max(map(len, map(_short, names)), default=0)
+        heights += [max(_ROW * life_rows, _LEAST) + head, 0.3 + _NOTE * len(texts)]
+    columns = max(_WORDS if any(map(_in_words, lives)) else 0, *map(len, features)) + 1
+    figure = blank(2.2 + _LANES + _CELL * columns, 0.9 + sum(heights))
+    figure.get_layout_engine().set(wspace=0.0)
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[_LANES, _CELL * columns])
+    for place, (life, names, texts) in enumerate(zip(lives, features, notes, strict=True)):
+        lanes = figure.add_subplot(grid[2 * place, 0])
+        _draw_lanes(lanes, life)
+        _draw_table(figure.add_subplot(grid[2 * place, 1]), life, names, columns)
+        below = figure.add_subplot(grid[2 * place + 1, :])
+        below.axis("off")
+        below.text(
+            0, 1, "\n".join(texts), va="top", fontsize=8.5, color=INK, transform=below.transAxes, linespacing=1.5
+        )
+    more = f"\n{streams_left_out:,} streams with fewer records are left out." if streams_left_out else ""
+    figure.suptitle(_TITLE + more, fontsize=11, color=INK, x=0.01, ha="left")
+    return figure
+
+
+def _draw_lanes(ax: Any, life: StreamLife) -> None:
+    for lane, line in enumerate(life.lines):
+        line.height = np.full(len(line.x), float(lane))
+        ax.axhline(lane, color=GRID, lw=0.8, zorder=0)
+    most = max((float(np.nanmax(line.share)) for line in life.lines if life.counted), default=1.0)
+    draw_lines(ax, life.lines, _colours(life), life.records, min(0.4 / max(most, 1e-9), 4.0))
+    lane_of = {line.name: lane for lane, line in enumerate(life.lines)}
+    foot = max(len(life.lines), 1) - 0.4
+    for index, (at, event) in enumerate(_marked(life), start=1):
+        height = lane_of.get(event.get("cluster") or "", foot)
+        triangle(ax, at, height)
+        ax.annotate(
+            str(index),
+            (at, height),
+            xytext=(6, 3),
+            textcoords="offset points",
+            fontsize=8,
+            color=DRIFT,
+            zorder=7,
+            annotation_clip=False,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.3},
+        )
+    plain_axes(ax)
+    ax.set_xlim(0, life.records * 1.01)
+    ax.set_ylim(foot + 0.2, -0.7)
+    ax.set_yticks(range(len(life.lines)), ["\u2514 " * (line.level - 1) + line.name for line in life.lines])
+    for label, line in zip(ax.get_yticklabels(), life.lines, strict=True):
+        label.set_color(INK if line.ended >= life.records else FAINT)
+    places = np.linspace(0, life.records, 6)
+    ax.set_xticks(places, [_tick(life, place) for place in places])
+    records = f"{life.records:,} records, " if life.counted else ""
+    shown = f"; here the {len(life.lines):,} with the most records" if life.found > len(life.lines) else ""
+    counts = f"{records}{life.present:,} of {life.found:,} clusters are present{shown}"
+    ax.set_title(life.stream, loc="left", fontsize=12, fontweight="bold", color=INK)
+    ax.set_title(counts, loc="right", fontsize=9, color=FAINT)
+    if not life.lines:
+        ax.text(0.5, 0.5, "no cluster yet", ha="center", color=FAINT, transform=ax.transAxes)
+
+
+def _tick(life: StreamLife, place: float) -> str:
+    """Return the number of a record, and its time."""
+    near = min(life.times, key=lambda known: abs(known[0] - place), default=(0, ""))[1]
+    moment = near[:16].replace("T", "\n") if near else ""
+    return f"{place:,.0f}\n{moment}" if life.counted else moment
+
+
+def _colours(life: StreamLife) -> dict[str, str]:
+    return {line.name: PALETTE[lane % len(PALETTE)] for lane, line in enumerate(life.lines)}
+
+
+def _marked(life: StreamLife) -> list[Any]:
+    return [(at, event) for at, event in life.drifts if event["kind"] == "drift"]
+
+
+def _notes(life: StreamLife) -> list[str]:
+    """Return a line for each drift event that is marked."""
+    marked = _marked(life)
+    lines = [
+        f"\u25b2{index}  {event['time'][:19].replace('T', ' ') if life.times else ''}  {drift_sentence(event)}"
+        for index, (_, event) in enumerate(marked[:MOST_NOTES], start=1)
+    ]
+    return [*lines, f"and {len(marked) - MOST_NOTES:,} more"] if len(marked) > MOST_NOTES else lines
+
+
+def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -> None:
+    """Draw a row for each line: its share of the last records, and the means of its features."""
+    rows = max(len(life.lines), 1)
+    ax.set_xlim(0, columns)
+    ax.set_ylim(rows - 0.2, -0.7)
+    plain_axes(ax)
+    ax.set_yticks([])
+    ax.xaxis.tick_top()
+    ax.set_xticks(np.arange(len(names) + 1) + 0.5, ["share now", *map(_short, names)], rotation=90, color=INK)
+    shades, in_words = _shades(life, names), _in_words(life)
+    for lane, line in enumerate(life.lines):
+        present = line.ended >= life.records
+        share = f"{line.share[-1]:.0%}" if present and not np.isnan(line.share[-1]) else ""
+        ax.text(0.5, lane, share, ha="center", va="center", fontsize=8, color=INK)
+        ink = INK if present else FAINT
+        if in_words:
+            ax.text(1.1, lane, _short(portrait(life.clusters.get(line.name)), 60), va="center", fontsize=8, color=ink)
+        centre = life.clusters[line.name]["centre"] if line.name in life.clusters else {}
+        for column, name in enumerate(names, start=1):
+            if name not in centre:
+                continue
+            if present:
+                shade = shades[line.name][column - 1]
+                ax.add_patch(_cell(column, lane, shade))
+            ax.text(
+                column + 0.5,
+                lane,
+                _brief(centre[name]),
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color=ink,
+            )
+
+
+def _cell(column: int, lane: int, shade: float) -> Any:
+    """Return a cell whose colour shows how far a mean is from those of the others."""
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+    red, blue = (0.89, 0.34, 0.34), (0.30, 0.47, 0.66)
+    strength = min(abs(shade) / 2, 1.0) * 0.75
+    return Rectangle((column + 0.02, lane - 0.46), 0.96, 0.92, color=red if shade > 0 else blue, alpha=strength, lw=0)
+
+
+def _in_words(life: StreamLife) -> bool:
+    """Return whether each cluster has features of its own, so that there is no table of them."""
+    return any("salient" in each for each in life.clusters.values())
+
+
+def _present(life: StreamLife) -> list[ClusterSnapshot]:
+    lines = [line.name for line in life.lines if line.ended >= life.records]
+    return [life.clusters[name] for name in lines if name in life.clusters]
+
+
+def _shades(life: StreamLife, names: Sequence[str]) -> dict[str, list[float]]:
+    """Return for each present cluster how far its means are from those of all, in units of how far these spread."""
+    present = _present(life)
+    means = np.array([[each["centre"].get(name, np.nan) for name in names] for each in present], dtype=float)
+    if not means.size:
+        return {each["id"]: [] for each in present}
+    spreads = np.array([[each["spread"].get(name, np.nan) for name in names] for each in present], dtype=float)
+    # Not by a difference that their records have among themselves.
+    width = np.maximum(np.nanstd(means, axis=0), np.nanmean(spreads, axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shades = np.nan_to_num((means - np.nanmean(means, axis=0)) / width, posinf=0.0, neginf=0.0)
+    return {each["id"]: row for each, row in zip(present, shades.tolist(), strict=True)}
+
+
+def _telling_features(life: StreamLife) -> list[str]:
+    """Return the features that differ most between the present clusters, in the order of the input."""
+    present = _present(life)
+    names = list(dict.fromkeys(name for each in present for name in each["centre"]))
+    if any("salient" in each for each in present):
+        # Each cluster has its own.
+        return []
+    if len(names) <= MOST_FEATURES:
+        return names
+
+    def apart(name: str) -> float:
+        means = [each["centre"].get(name, 0.0) for each in present]
+        spreads = [each["spread"].get(name, 0.0) for each in present]
+        return float(np.ptp(means) / (np.mean(spreads) + 1e-12 * np.max(np.abs(means)) + 1e-300))
+
+    chosen = set(sorted(names, key=apart, reverse=True)[:MOST_FEATURES])
+    return [name for name in names if name in chosen]
+
+
+def _short(text: str, most: int = 20) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _brief(value: float) -> str:
+    """Return a number that fits a cell."""
+    text = number(value)
+    return text if len(text) <= 8 else f"{value:.1e}"
