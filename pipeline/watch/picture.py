@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
 from resonance.pipeline.watch.sentences import number, portrait
@@ -212,9 +213,15 @@ def _draw_rows(ax: Any, life: StreamLife) -> None:
 
 def _tick(life: StreamLife, place: float) -> str:
     """Return the number of a record, and its time."""
-    near = min(life.times, key=lambda known: abs(known[0] - place), default=(0, ""))[1]
-    moment = near[:16].replace("T", "\n") if near else ""
-    return f"{place:,.0f}\n{moment}" if life.counted else moment
+    if not life.times:
+        return f"{place:,.0f}"
+    if not life.counted:
+        return _moment(canonical(epoch_ms(life.times[0][1]) + place))
+    return f"{place:,.0f}\n{_moment(min(life.times, key=lambda known: abs(known[0] - place))[1])}"
+
+
+def _moment(time: str) -> str:
+    return time[:16].replace("T", "\n")
 
 
 def _colours(life: StreamLife) -> dict[str, str]:
@@ -243,7 +250,12 @@ def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -
     plain_axes(ax)
     ax.set_yticks([])
     ax.xaxis.tick_top()
-    ax.set_xticks(np.arange(len(names) + 1) + 0.5, ["share now", *map(_short, names)], rotation=90, color=INK)
+    ax.set_xticks(
+        np.arange(len(names) + 1) + 0.5,
+        ["share now" if life.counted else "", *map(_short, names)],
+        rotation=90,
+        color=INK,
+    )
     shades, in_words = _shades(life, names), _in_words(life)
     for row, line in enumerate(life.lines):
         present = line.ended >= life.records
