@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count, takewhile
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
@@ -10,7 +11,9 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 
 DRAWN: Final = 300_000
-"""Offsets at the end of a partition of answers that a picture shows."""
+"""Offsets at the end of the answers that a picture shows, in all partitions that have some of the stream."""
+
+_NEEDED: Final = ("stream", "source", "clusters", "time")
 
 
 class StreamOutputs:
@@ -35,16 +38,23 @@ class StreamOutputs:
         return self._of((self._settings.topic(kind), self._at[1]), last)
 
     def answers(self, last: int) -> Iterator[Any]:
-        """Yield the assignments of the last offsets, in the order of the stream; none unless all are stored."""
+        """Yield the assignments of the last offsets, in the order of the stream; none unless all are stored.
+
+        Where records are re-keyed these have only the members that say which cluster a record belongs to, and when.
+        """
         if self._settings.output.assignments != "all":
             return iter(())
         if not self._settings.is_routed:
             return self.values("assignments", last)
         # They are in the partitions of their records, of which the time alone gives the order.
         topic = self._settings.topic("assignments")
-        places = takewhile(self._reader.has, ((topic, partition) for partition in count()))
-        found = [value for place in list(places) for value in self._of(place, last)]
-        return iter(sorted(found, key=lambda value: str(value["time"])))
+        places = list(takewhile(self._reader.has, ((topic, partition) for partition in count())))
+        found = [
+            {name: value[name] for name in _NEEDED}
+            for place in places
+            for value in self._of(place, max(last // len(places), 1))
+        ]
+        return iter(sorted(found, key=itemgetter("time")))
 
     def _of(self, place: TopicPartition, last: int | None) -> Iterator[Any]:
         if not self._reader.has(place):

@@ -141,15 +141,16 @@ def replay(
                 summary = replaying.replay_topics(
                     settings, inputs, span, written, fresh=fresh, processes=processes, report=report
                 )
-        if picture is not None and written.folder is not None:
+        answered = summary.records > summary.dead_letters.total()
+        if picture is not None and written.folder is not None and answered:
             lives, left_out = lifelines.stream_lives(*(sinks.lines(written.folder, kind) for kind in DRAWN))
-            if lives:
-                drawing.draw(picture, lives, left_out)
-                say(f"picture: {picture}")
+            drawing.draw(picture, lives, left_out)
     if rules_only and not as_json:
         show_rules(summary)
     else:
         _show(summary, output, as_json=as_json)
+    if picture is not None and answered:
+        say(f"picture: {picture}")
     _require_answers(summary, file)
 
 

@@ -55,14 +55,15 @@ def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns) -> list[Note]:
 def _numbers(seen: FileSurvey, kinds: Kinds) -> Iterator[Note]:
     """Yield a note for each kind of text where a number is meant; columns with the same texts share one."""
     groups: defaultdict[Note, list[str]] = defaultdict(list)
+    others, numbers = {*kinds.ids, *kinds.clocks}, {*kinds.numbers}
     for path, column in seen.columns.items():
-        if column.kinds[str] and path not in (*kinds.ids, *kinds.clocks):
+        if column.kinds[str] and path not in others:
             if (note := _as_text(column)) is not None:
                 groups[note].append(path)
-            elif path in kinds.numbers:
+            elif path in numbers:
                 few = column.strange == column.kinds[str] and len(column.words) <= FEW
                 groups[_missing(column.words) if few else Note(path)].append(path)
-        elif column.strange and path in kinds.numbers:
+        elif column.strange and path in numbers:
             groups[Note(path)].append(path)
     for note, paths in groups.items():
         most = max((seen.columns[path] for path in paths), key=lambda column: column.strange)

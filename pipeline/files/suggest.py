@@ -17,6 +17,9 @@ FEWEST_SPARSE: Final = 40
 MAX_FULL: Final = 0.5
 """Largest share of these names that a record has on average."""
 
+LISTED: Final = 6
+"""Most columns that a note on what is left out names; the settings name all."""
+
 STREAMS: Final = {
     "topic": 'one model for all records; "partition": one for each partition, "key": one for each key',
     "key": 'one model for each key; "topic": one for all records, "partition": one for each partition',
@@ -49,8 +52,10 @@ class Suggestion:
     @property
     def findings(self) -> list[Note]:
         """The notes, and one on what is left out."""
-        reasons = ", ".join(f"{path} ({reason})" for path, reason in self.left_out.items())
-        return [*self.notes, *([Note(f"left out of the features: {reasons}")] if reasons else [])]
+        reasons = [f"{path} ({reason})" for path, reason in self.left_out.items()]
+        more = [f"and {len(reasons) - LISTED} more"] if len(reasons) > LISTED else []
+        listed = ", ".join(reasons[:LISTED] + more)
+        return [*self.notes, *([Note(f"left out of the features: {listed}")] if listed else [])]
 
 
 def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
@@ -77,10 +82,11 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     if not features and sparse is None:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
     unique = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
+    others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *numbers}
     categories = {
         path: [str(value) for value in sorted(column.words or column.few)]
         for path, column in seen.columns.items()
-        if (path not in (*kinds.ids, *kinds.clocks, *numbers) and _has_few_texts(column, seen.records))
+        if (path in others and _has_few_texts(column, seen.records))
         or (path in left_out and is_code(column, seen.records))
     }
     gaps = {path: missing for path in named if (missing := seen.records - seen.columns[path].present)}

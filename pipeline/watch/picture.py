@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
 from resonance.pipeline.watch.sentences import number, portrait
@@ -29,7 +30,7 @@ MOST_NOTES: Final = 10
 
 _WORDS: Final = 6
 # Inches.
-_ROW, _LEAST, _LANES, _CELL, _NAME, _NOTE = 0.27, 2.2, 7.5, 0.62, 0.075, 0.19
+_ROW, _LEAST, _LINES, _CELL, _NAME, _NOTE = 0.27, 2.2, 7.5, 0.62, 0.075, 0.19
 _TITLE = "Life-lines: width = share of the records; ring = it emerged, dot = it ended, arcs = splits and absorptions, "
 _TITLE += "triangles = drift.\nTable: means in the units of the input; red is above, blue below the other clusters."
 
@@ -133,8 +134,10 @@ def plain_axes(ax: Any) -> None:
 def draw(path: Path, lives: Sequence[StreamLife], streams_left_out: int = 0, dots_per_inch: int = 110) -> None:
     """Draw streams into a file; the suffix gives its form.
 
-    Raises `ConfigurationError` where the file cannot be written.
+    Raises `ConfigurationError` where there is nothing to draw, or the file cannot be written.
     """
+    if not lives:
+        raise ConfigurationError(f"--picture {path}: there is nothing to draw, no record was answered")
     figure = figure_of(lives, streams_left_out)
     try:
         figure.savefig(path, dpi=dots_per_inch)
@@ -152,12 +155,12 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
         head = 0.5 + _NAME * max(map(len, map(_short, names)), default=0)
         heights += [max(_ROW * life_rows, _LEAST) + head, 0.3 + _NOTE * len(texts)]
     columns = max(_WORDS if any(map(_in_words, lives)) else 0, *map(len, features)) + 1
-    figure = blank(2.2 + _LANES + _CELL * columns, 0.9 + sum(heights))
+    figure = blank(2.2 + _LINES + _CELL * columns, 0.9 + sum(heights))
     figure.get_layout_engine().set(wspace=0.0)
-    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[_LANES, _CELL * columns])
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[_LINES, _CELL * columns])
     for place, (life, names, texts) in enumerate(zip(lives, features, notes, strict=True)):
-        lanes = figure.add_subplot(grid[2 * place, 0])
-        _draw_lanes(lanes, life)
+        left = figure.add_subplot(grid[2 * place, 0])
+        _draw_rows(left, life)
         _draw_table(figure.add_subplot(grid[2 * place, 1]), life, names, columns)
         below = figure.add_subplot(grid[2 * place + 1, :])
         below.axis("off")
@@ -169,16 +172,16 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
     return figure
 
 
-def _draw_lanes(ax: Any, life: StreamLife) -> None:
-    for lane, line in enumerate(life.lines):
-        line.height = np.full(len(line.x), float(lane))
-        ax.axhline(lane, color=GRID, lw=0.8, zorder=0)
+def _draw_rows(ax: Any, life: StreamLife) -> None:
+    for row, line in enumerate(life.lines):
+        line.height = np.full(len(line.x), float(row))
+        ax.axhline(row, color=GRID, lw=0.8, zorder=0)
     most = max((float(np.nanmax(line.share)) for line in life.lines if life.counted), default=1.0)
     draw_lines(ax, life.lines, _colours(life), life.records, min(0.4 / max(most, 1e-9), 4.0))
-    lane_of = {line.name: lane for lane, line in enumerate(life.lines)}
+    row_of = {line.name: row for row, line in enumerate(life.lines)}
     foot = max(len(life.lines), 1) - 0.4
     for index, (at, event) in enumerate(_marked(life), start=1):
-        height = lane_of.get(event.get("cluster") or "", foot)
+        height = row_of.get(event.get("cluster") or "", foot)
         triangle(ax, at, height)
         ax.annotate(
             str(index),
@@ -210,13 +213,19 @@ def _draw_lanes(ax: Any, life: StreamLife) -> None:
 
 def _tick(life: StreamLife, place: float) -> str:
     """Return the number of a record, and its time."""
-    near = min(life.times, key=lambda known: abs(known[0] - place), default=(0, ""))[1]
-    moment = near[:16].replace("T", "\n") if near else ""
-    return f"{place:,.0f}\n{moment}" if life.counted else moment
+    if not life.times:
+        return f"{place:,.0f}"
+    if not life.counted:
+        return _moment(canonical(epoch_ms(life.times[0][1]) + place))
+    return f"{place:,.0f}\n{_moment(min(life.times, key=lambda known: abs(known[0] - place))[1])}"
+
+
+def _moment(time: str) -> str:
+    return time[:16].replace("T", "\n")
 
 
 def _colours(life: StreamLife) -> dict[str, str]:
-    return {line.name: PALETTE[lane % len(PALETTE)] for lane, line in enumerate(life.lines)}
+    return {line.name: PALETTE[row % len(PALETTE)] for row, line in enumerate(life.lines)}
 
 
 def _marked(life: StreamLife) -> list[Any]:
@@ -241,25 +250,30 @@ def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -
     plain_axes(ax)
     ax.set_yticks([])
     ax.xaxis.tick_top()
-    ax.set_xticks(np.arange(len(names) + 1) + 0.5, ["share now", *map(_short, names)], rotation=90, color=INK)
+    ax.set_xticks(
+        np.arange(len(names) + 1) + 0.5,
+        ["share now" if life.counted else "", *map(_short, names)],
+        rotation=90,
+        color=INK,
+    )
     shades, in_words = _shades(life, names), _in_words(life)
-    for lane, line in enumerate(life.lines):
+    for row, line in enumerate(life.lines):
         present = line.ended >= life.records
         share = f"{line.share[-1]:.0%}" if present and not np.isnan(line.share[-1]) else ""
-        ax.text(0.5, lane, share, ha="center", va="center", fontsize=8, color=INK)
+        ax.text(0.5, row, share, ha="center", va="center", fontsize=8, color=INK)
         ink = INK if present else FAINT
         if in_words:
-            ax.text(1.1, lane, _short(portrait(life.clusters.get(line.name)), 60), va="center", fontsize=8, color=ink)
+            ax.text(1.1, row, _short(portrait(life.clusters.get(line.name)), 60), va="center", fontsize=8, color=ink)
         centre = life.clusters[line.name]["centre"] if line.name in life.clusters else {}
         for column, name in enumerate(names, start=1):
             if name not in centre:
                 continue
             if present:
                 shade = shades[line.name][column - 1]
-                ax.add_patch(_cell(column, lane, shade))
+                ax.add_patch(_cell(column, row, shade))
             ax.text(
                 column + 0.5,
-                lane,
+                row,
                 _brief(centre[name]),
                 ha="center",
                 va="center",
@@ -268,13 +282,13 @@ def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -
             )
 
 
-def _cell(column: int, lane: int, shade: float) -> Any:
+def _cell(column: int, row: int, shade: float) -> Any:
     """Return a cell whose colour shows how far a mean is from those of the others."""
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
     red, blue = (0.89, 0.34, 0.34), (0.30, 0.47, 0.66)
     strength = min(abs(shade) / 2, 1.0) * 0.75
-    return Rectangle((column + 0.02, lane - 0.46), 0.96, 0.92, color=red if shade > 0 else blue, alpha=strength, lw=0)
+    return Rectangle((column + 0.02, row - 0.46), 0.96, 0.92, color=red if shade > 0 else blue, alpha=strength, lw=0)
 
 
 def _in_words(life: StreamLife) -> bool:

@@ -148,6 +148,8 @@ def test_columns_that_say_nothing_and_integers_that_name_kinds_are_left_out_with
     assert "#   firmware: 3 in all records\n" in text
     assert '# [prepare.categories]\n# mode = ["1", "2", "3"]\n' in text
     assert "left out of the features: firmware (3 in all records), fault" in found.findings[-1].text
+    many = suggest(FileSurvey([{"x": n / 7, **dict.fromkeys("abcdefghij", 1)} for n in range(200)]))
+    assert many.findings[-1].text.endswith("f (1 in all records), and 4 more")
 
 
 def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anything():

@@ -154,6 +154,15 @@ def test_a_picture_is_drawn_and_nothing_else_is_left(file, tmp_path, command, mo
     assert (life.counted, life.records > 0, len(life.lines) > 0) == (not more, True, True)
 
 
+def test_without_an_answer_there_is_no_picture(file, tmp_path, command, capsys):
+    options = ["--name", "resonance", "--input.topics", "flows", "--input.features", "missing"]
+    assert command("replay", "flows.jsonl", "--picture", "x.png", *options) == 2
+    said = capsys.readouterr().err
+    assert "none of the 400 records of flows.jsonl could be used" in said
+    assert "picture: " not in said
+    assert not (tmp_path / "x.png").exists()
+
+
 def test_without_matplotlib_nothing_is_replayed(file, command, monkeypatch, capsys):
     monkeypatch.setattr(picture, "find_spec", lambda _: None)
     assert command("replay", "flows.jsonl", "--picture", "x.png", *OPTIONS) == 2

@@ -77,6 +77,18 @@ def crosses(one, other, least=1.0):
     return wide > least and high > least
 
 
+def test_the_ticks_name_records_and_their_times_or_the_time_alone():
+    def ticks(shown):
+        return [label.get_text() for label in picture.figure_of([shown]).axes[0].get_xticklabels()]
+
+    counted, timed, without = life(3), life(3, counted=False), life(3)
+    without.times = []
+    timed.records = 10 * 3_600_000
+    assert ticks(counted)[::5] == ["0\n2026-01-05\n08:00", "9,000\n2026-01-09\n08:00"]
+    assert ticks(timed)[:2] == ["2026-01-05\n08:00", "2026-01-05\n10:00"]
+    assert ticks(without)[:2] == ["0", "1,800"]
+
+
 def test_the_rows_of_the_table_are_those_of_the_lines():
     figure = picture.figure_of([life(12)])
     figure.canvas.draw()
