@@ -2,14 +2,15 @@
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, Self
 
-from resonance.pipeline.checkpoint.archive_records import ArchiveKey, ArchiveManifest, streams_of
+from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveKey, ArchiveManifest, streams_of
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, ArchiveEntry, PartitionRecord
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
+from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.log_search import one_by_one
@@ -82,14 +83,14 @@ class Archives:
     def _gather(self, entry: ArchiveEntry, first: int, end: int) -> PartitionCheckpoint | None:
         """Read the records of an archive in a range, up to its manifest."""
         own = (self._at[0], entry.position)
-        found: dict[bytes, bytes] = {}
+        found = DiskMap()
         for _, records in self._reader.read({self._topic: (first, end)}, _AT_ONCE):
             for record in records:
                 key = ArchiveKey.of(record.key)
                 if key is None or (key.topic, key.position) != own:
                     continue
                 if key.kind != "archive":
-                    found[record.key or b""] = record.value or b""
+                    found.put(record.key or b"", record.value or b"")
                     continue
                 try:
                     manifest = ArchiveManifest.parse(record.value or b"", f"{self._topic[0]}[{self._topic[1]}]")
@@ -103,22 +104,22 @@ class Archives:
         return None
 
 
-def _assembled(
-    at: TopicPartition, manifest: ArchiveManifest, found: Mapping[bytes, bytes]
-) -> PartitionCheckpoint | None:
+def _assembled(at: TopicPartition, manifest: ArchiveManifest, found: DiskMap) -> PartitionCheckpoint | None:
     """Assemble an archive; None where a part is missing."""
+
+    def body_of(stream: ArchivedStream) -> bytes | None:
+        return stream.parts.join(stream.keys(at[0], manifest.position), found)
+
     listed = manifest.streams.join(manifest.list_keys(), found)
-    if listed is None:
+    streams = [] if listed is None else streams_of(listed)
+    if listed is None or any(body_of(stream) is None for stream in streams):
         return None
-    snapshots = []
-    for stream in streams_of(listed):
-        body = stream.parts.join(stream.keys(at[0], manifest.position), found)
-        if body is None:
-            return None
-        snapshots.append(StreamSnapshot(stream.stream, stream.next, stream.header, body))
+    stored = StoredStreams(
+        streams, lambda stream: StreamSnapshot(stream.stream, stream.next, stream.header, body_of(stream) or b"")
+    )
     position = manifest.position
     record = PartitionRecord(manifest.identity, at[1], position, position, position, manifest.state)
-    return PartitionCheckpoint(at, record, snapshots, timestamp=manifest.timestamp)
+    return PartitionCheckpoint(at, record, stored, timestamp=manifest.timestamp)
 
 
 def archive_name(archived: PartitionCheckpoint) -> str:

@@ -18,13 +18,14 @@ message. The manifest is written last: it says how many records precede it.
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, Identity, typed
+from resonance.pipeline.disk_map import DiskMap
 
 FORMAT: Final = 1
 """Raised with every change that an older release would read wrongly."""
@@ -61,9 +62,9 @@ class Parts:
         """Describe `body` in chunks of at most `chunk_bytes`."""
         return cls(-(-len(body) // chunk_bytes), len(body), hashlib.sha256(body).hexdigest())
 
-    def join(self, keys: Sequence[bytes], found: Mapping[bytes, bytes]) -> bytes | None:
+    def join(self, keys: Sequence[bytes], found: DiskMap) -> bytes | None:
         """Return the bytes; None where some are missing or damaged."""
-        body = b"".join(found.get(key, b"") for key in keys)
+        body = b"".join(found.get(key) or b"" for key in keys)
         return body if len(body) == self.size and hashlib.sha256(body).hexdigest() == self.sha256 else None
 
 
@@ -95,8 +96,9 @@ def list_of(streams: Sequence[ArchivedStream]) -> bytes:
 def streams_of(body: bytes) -> list[ArchivedStream]:
     """Read what `list_of` wrote; any other bytes raise one of `UNREADABLE`, or IndexError."""
     data = orjson.loads(body)
+    headers = list(map(dict, data["headers"]))
     return [
-        ArchivedStream(name, next_, dict(data["headers"][place]), Parts(chunks, size, sha256))
+        ArchivedStream(name, next_, headers[place], Parts(chunks, size, sha256))
         for name, next_, place, chunks, size, sha256 in data["streams"]
     ]
 

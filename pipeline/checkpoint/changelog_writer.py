@@ -9,8 +9,9 @@ one are recognised, and the input is read again from there.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import (
@@ -92,7 +93,15 @@ class ChangelogWriter:
         manifest = self._manifests.get(stream)
         return manifest.current.next if manifest else None
 
-    def messages(self, task: Task, position: int, committed: int, *, everything: bool = False) -> Iterator[Message]:
+    def messages(
+        self,
+        task: Task,
+        position: int,
+        committed: int,
+        *,
+        everything: bool = False,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> Iterator[Message]:
         """Snapshot the streams that are due and yield the messages in the order in which they must be written.
 
         The first call after a start always yields a partition record: from then on it is known where the models began
@@ -109,6 +118,8 @@ class ChangelogWriter:
             too, otherwise the last offset whose commit was acknowledged; -1 when there is none.
         everything : bool
             Snapshot every dirty stream, as at a clean stop.
+        go_on : callable
+            Called before each snapshot; where it returns False the streams that are left stay dirty.
         """
         models = task.models
         streams = models.pending(everything=everything)
@@ -116,7 +127,7 @@ class ChangelogWriter:
         if not streams and known and not everything:
             return
         # An ended stream no longer counts in the recovery offset: its snapshot goes before the record that shows that.
-        for stream, snapshot in models.changes(streams):
+        for stream, snapshot in models.changes(takewhile(lambda _: go_on(), streams)):
             yield from self._end(stream) if snapshot is None else self._stream(snapshot)
         recovery_offset = models.recovery_offset
         recovery_offset = position if recovery_offset is None else recovery_offset

@@ -6,17 +6,19 @@ and writes another.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Generic, TypeVar, overload
 
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.tasks import Task
 
+NameT = TypeVar("NameT")
 
-class StoredStreams(Sequence[StreamSnapshot]):
+
+class StoredStreams(Sequence[StreamSnapshot], Generic[NameT]):
     """Snapshots of streams, each read when it is used: all of them need not fit into memory."""
 
-    def __init__(self, names: Sequence[str], read: Callable[[str], StreamSnapshot]) -> None:
+    def __init__(self, names: Sequence[NameT], read: Callable[[NameT], StreamSnapshot]) -> None:
         self._names, self._read = names, read
 
     def __len__(self) -> int:
@@ -26,9 +28,9 @@ class StoredStreams(Sequence[StreamSnapshot]):
     def __getitem__(self, index: int) -> StreamSnapshot: ...
 
     @overload
-    def __getitem__(self, index: slice) -> "StoredStreams": ...
+    def __getitem__(self, index: slice) -> "StoredStreams[NameT]": ...
 
-    def __getitem__(self, index: int | slice) -> "StreamSnapshot | StoredStreams":
+    def __getitem__(self, index: int | slice) -> "StreamSnapshot | StoredStreams[NameT]":
         if isinstance(index, slice):
             return StoredStreams(self._names[index], self._read)
         return self._read(self._names[index])
@@ -53,11 +55,12 @@ class PartitionCheckpoint:
         """Every record below this offset was learned, or waits in the log to be learned again."""
         return self.record.position
 
-    def restore(self, task: Task) -> None:
-        """Restore an empty task of this partition.
+    def restore(self, task: Task, before_each: Callable[[], None] = lambda: None) -> None:
+        """Restore an empty task of this partition; `before_each` stream may end it with an error.
 
         Raises MismatchError where the models cannot be read, or were learned with other settings, which it names.
         """
         task.restore_partition(self.record.state)
         for snapshot in self.streams:
+            before_each()
             task.restore(snapshot)

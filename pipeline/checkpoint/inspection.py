@@ -167,8 +167,21 @@ def inspect(
     called with numbers of records. Snapshots that were made under other settings are read under those. Raises
     MismatchError or ConfigurationError where this release cannot read one.
     """
-    chosen: list[tuple[StoredPartition, StreamSnapshot, StreamModel]] = []
+    roots: list[tuple[StoredPartition, StreamSnapshot, StreamModel]] = []
     below: dict[str, list[StreamModel]] = {}
+    found: list[InspectedStream] = []
+
+    def describe_stream(state: StoredPartition, snapshot: StreamSnapshot, model: StreamModel) -> None:
+        # For many streams this would take long.
+        known = _Known()
+        if stream is not None:
+            outputs = StreamOutputs(settings, reader, state.at, model.name, model.next)
+            known = _Known(_time(reader, state.at, model.next), *_history(outputs), _recent(settings, outputs))
+        subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
+        # A root that learns apart still belongs to the tree: users know it by the name in the settings.
+        engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
+        found.append(_inspected([model, *subtrees], engine, state, snapshot, known))
+
     for state in states:
         snapshots = [one for one in state.streams if stream in (None, stream_of(one.stream))]
         if not snapshots or state.checkpoint is None:
@@ -182,21 +195,15 @@ def inspect(
             _catch_up(settings, reader, state, task, snapshots[0], learned)
         for snapshot in snapshots:
             model = task.models.named(snapshot.stream)
-            if model.root_node is None:
-                chosen.append((state, snapshot, model))
-            else:
+            if model.root_node is not None:
                 below.setdefault(model.stream, []).append(model)
-    found = []
-    for state, snapshot, model in chosen:
-        # For many streams this would take long.
-        known = _Known()
-        if stream is not None:
-            outputs = StreamOutputs(settings, reader, state.at, model.name, model.next)
-            known = _Known(_time(reader, state.at, model.next), *_history(outputs), _recent(settings, outputs))
-        subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
-        # A root that learns apart still belongs to the tree: users know it by the name in the settings.
-        engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
-        found.append(_inspected([model, *subtrees], engine, state, snapshot, known))
+            elif settings.hierarchy == "keyed":
+                roots.append((state, snapshot, model))
+            else:
+                describe_stream(state, snapshot, model)
+                task.models.evict()
+    for root in roots:
+        describe_stream(*root)
     return found
 
 

@@ -29,7 +29,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.tasks import Task
 
@@ -109,7 +109,7 @@ def restore_partitions(
         return {}
     began = time.monotonic()
     with LogReader(source.client, source.group, source.patience, cancelled) as reader:
-        loader = _Loader(reader, source, assigned, make_task)
+        loader = _Loader(reader, source, assigned, make_task, cancelled)
         restored = {at: loader.load(at) for at in assigned}
         ranges = {at: (part.recovery_offset, part.start) for at, part in restored.items()}
         reach("during-restore")
@@ -153,8 +153,9 @@ class _Loader(Generic[TaskT]):
         source: DeploymentContext,
         assigned: Collection[TopicPartition],
         make_task: Callable[[str, int], TaskT],
+        cancelled: threading.Event | None = None,
     ) -> None:
-        self._reader, self._source, self._make_task = reader, source, make_task
+        self._reader, self._source, self._make_task, self._cancelled = reader, source, make_task, cancelled
         # Offsets come first: the snapshots can then only be as new or newer.
         self._committed = reader.committed_with_metadata(assigned)
         self._tables = read_tables(reader, source, {partition for _, partition in assigned})
@@ -172,7 +173,7 @@ class _Loader(Generic[TaskT]):
         task = self._make_task(topic, partition)
         recovery_offset = place.recovery_offset
         if (checkpoint := table.checkpoint(topic)) is not None:
-            checkpoint.restore(task)
+            checkpoint.restore(task, self._check_cancelled)
             recovery_offset = checkpoint.record.recovery_offset
         if first > recovery_offset:
             raise mismatches.truncated(topic, partition, recovery_offset, first)
@@ -185,6 +186,10 @@ class _Loader(Generic[TaskT]):
             # Added partitions of the input count as no change: where they matter, the checks above have raised.
             writer.began = place.record.began
         return RestoredPartition(task, writer, place.start, place.committed, recovery_offset, place.pinned)
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled is not None and self._cancelled.is_set():
+            raise RestoreCancelledError
 
 
 def read_tables(

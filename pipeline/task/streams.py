@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 from resonance.engine import ENGINES, PARTS, ROOT
 from resonance.engine.errors import ParameterError, StateError
@@ -30,6 +30,16 @@ USUAL_BYTES = 20_000
 """Expected bytes of a snapshot, before the partition has written one."""
 
 
+class _Dirty(NamedTuple):
+    """A stream whose model has learned since its snapshot."""
+
+    offset: int
+    """The lowest that its last snapshot does not contain."""
+    seen: int
+    """Records that the partition had seen when it became dirty."""
+    name: str
+
+
 class Streams(ModelStore):
     """The models of a partition, in the order in which their streams began."""
 
@@ -47,18 +57,16 @@ class Streams(ModelStore):
         self._topic = topic
         self._where = f"{topic}[{partition}]"
         self._called = StreamNames.of(settings, topic, partition)
-        # Of each dirty stream the lowest offset that its last snapshot does not contain.
-        self._dirty: dict[str, int] = {}
-        # A heap of these; an entry whose stream has another offset by now, or none, is passed over.
-        self._lowest: list[tuple[int, str]] = []
-        # How many records the partition had seen when each of these became dirty.
-        self._dirty_at: dict[str, int] = {}
-        # The same for streams without any snapshot.
-        self._new_at: dict[str, int] = {}
+        self._dirty: dict[str, _Dirty] = {}
+        # A heap of these; an entry that is no longer that of its stream is passed over.
+        self._lowest: list[_Dirty] = []
+        # The dirty streams without any snapshot.
+        self._new: dict[str, None] = {}
         self._seen = 0
         # Input bytes that are still missing to pay for the snapshots written so far.
         self._owed = 0.0
         self._usual_bytes = USUAL_BYTES
+        self._last_header: dict[str, Any] = {}
 
     @property
     def names(self) -> list[str]:
@@ -124,25 +132,24 @@ class Streams(ModelStore):
             self._note_dirty(model, offset)
             self.evict()
         self._furthest = offset
-        self._dirty = dict.fromkeys(self._dirty, offset)
-        self._lowest = [(offset, name) for name in self._dirty]
+        self._dirty = {name: dirty._replace(offset=offset) for name, dirty in self._dirty.items()}
+        self._lowest = sorted(self._dirty.values())
 
     def _note_dirty(self, model: StreamModel, offset: int) -> None:
         name = model.name
         if name not in self._dirty:
-            self._dirty[name] = offset
-            heappush(self._lowest, (offset, name))
-            self._dirty_at[name] = self._seen
+            dirty = self._dirty[name] = _Dirty(offset, self._seen, name)
+            heappush(self._lowest, dirty)
             if not model.snapshot_bytes:
-                self._new_at[name] = self._seen
+                self._new[name] = None
 
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor the state beside the streams contains; None: all do."""
         # The first dirty stream may not be the lowest: streams restored at different offsets become dirty in any order.
-        while self._lowest and self._dirty.get(self._lowest[0][1]) != self._lowest[0][0]:
+        while self._lowest and self._dirty.get(self._lowest[0].name) is not self._lowest[0]:
             heappop(self._lowest)
-        return self._lowest[0][0] if self._lowest else None
+        return self._lowest[0].offset if self._lowest else None
 
     def pending(self, *, everything: bool = False) -> list[str]:
         """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
@@ -154,13 +161,13 @@ class Streams(ModelStore):
         snapshot gets its first one earlier, from the input that the others leave over.
         """
         if everything:
-            return sorted(self._dirty, key=self._dirty.__getitem__)
+            return sorted(self._dirty, key=lambda name: self._dirty[name].offset)
         limits = self._settings.snapshots
         chosen: dict[str, None] = {}
         left = -self._owed
-        for waiting, records in ((self._dirty_at, limits.records), (self._new_at, min(limits.records, FIRST_RECORDS))):
-            for name, begun in waiting.items():
-                if self._seen - begun < records:
+        for waiting, records in ((self._dirty, limits.records), (self._new, min(limits.records, FIRST_RECORDS))):
+            for name in waiting:
+                if self._seen - self._dirty[name].seen < records:
                     break
                 if name in chosen:
                     continue
@@ -194,8 +201,8 @@ class Streams(ModelStore):
         return snapshot
 
     def _note_clean(self, stream: str) -> None:
-        for book in (self._dirty, self._dirty_at, self._new_at):
-            book.pop(stream, None)
+        self._dirty.pop(stream, None)
+        self._new.pop(stream, None)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
@@ -207,14 +214,17 @@ class Streams(ModelStore):
         return StreamSnapshot(self.name_of(key), found.next, self._header(found.version), found.state)
 
     def _header(self, version: int) -> dict[str, Any]:
-        layout = self._features.layout
-        return {
-            **self._settings_header(),
-            "features": list(layout.features),
-            "shape": shape_as_json(layout.shape),
-            "version": version,
-            "decided_at": self._features.decided_at,
-        }
+        layout, decided_at = self._features.layout, self._features.decided_at
+        # An archive has the headers of all streams in memory, so they are one.
+        if self._last_header.get("version") != version or self._last_header["decided_at"] != decided_at:
+            self._last_header = {
+                **self._settings_header(),
+                "features": list(layout.features),
+                "shape": shape_as_json(layout.shape),
+                "version": version,
+                "decided_at": decided_at,
+            }
+        return self._last_header
 
     def _settings_header(self) -> dict[str, Any]:
         settings = self._settings

@@ -32,6 +32,9 @@ SLICE_SECONDS: Final = 0.05
 SLICE_RECORDS: Final = 16
 """Fewest records learned between two checks."""
 
+CLOSE_SECONDS: Final = 5.0
+"""How long a clean stop writes snapshots; the next start learns again what they lack."""
+
 GIVE_UP_SECONDS: Final = 5.0
 """How long a failing worker waits for its transaction to be aborted."""
 
@@ -273,7 +276,8 @@ class Processor:
         # 1. The commit before this one ends: a transaction that is being committed takes no more.
         self._finish_commit()
         # 2. Snapshots that are due, behind the outputs of the records that they cover.
-        written = {tp for tp, partition in self.partitions.items() if self._snapshot(tp, partition, everything)}
+        until = time.monotonic() + CLOSE_SECONDS if everything else None
+        written = {tp for tp, partition in self.partitions.items() if self._snapshot(tp, partition, until)}
         # 3. One archive that is due; the others come with later commits. Not while closing: other workers wait for the
         # partitions, and the next owner archives them with its first commit.
         if not self._closing and (waiting := self._next_archive()) is not None:
@@ -316,12 +320,19 @@ class Processor:
         self._running = None
         after(ended)
 
-    def _snapshot(self, tp: TP, partition: AssignedPartition, everything: bool) -> bool:
-        """Send a partition's snapshots that are due; return whether there were any."""
+    def _snapshot(self, tp: TP, partition: AssignedPartition, until: float | None) -> bool:
+        """Send a partition's snapshots that are due, or all until a time; return whether there were any."""
         committed = partition.position if self._delivery.atomic else partition.committed
+        everything = until is not None
         written = False
         self._activity.begin("snapshots have been sent", self._broker_seconds)
-        for message in partition.writer.messages(partition.task, partition.position, committed, everything=everything):
+        for message in partition.writer.messages(
+            partition.task,
+            partition.position,
+            committed,
+            everything=everything,
+            go_on=lambda: until is None or time.monotonic() < until,
+        ):
             if not written:
                 self._delivery.settle()
                 written = True

@@ -5,6 +5,7 @@ import logging
 import sqlite3
 import tempfile
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -38,6 +39,13 @@ def test_keys_that_come_or_go_while_they_are_listed():
         rows.pop(key)
         rows.put(b"0", b"behind")
     assert (len(found), [*rows]) == (3 * disk_map.PAGE, [b"0"])
+
+
+def test_one_thread_writes_and_another_reads():
+    rows = DiskMap()
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(rows.put, b"a", b"b").result()
+    assert rows.get(b"a") == b"b"
 
 
 def test_a_full_disk_is_named_with_what_helps():

@@ -30,6 +30,8 @@ OWN = {
     "snapshots__archive_interval": 0.0,
     "snapshots__ratio": 0.05,
     "broker__session_timeout": 3.0,
+    # Every other stream of a partition is idle.
+    "limits__streams_in_memory": 1,
 }
 
 _sources: dict[int, DeploymentContext] = {}

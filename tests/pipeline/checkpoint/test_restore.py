@@ -125,6 +125,20 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
         assert (answers, part.task.models) == (expected, task.models)
 
 
+def test_a_restore_ends_between_two_streams_when_it_is_cancelled(log):
+    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
+    cancelled, restored_streams = threading.Event(), []
+
+    class CancelledTask(ToyTask):
+        def restore(self, snapshot):
+            restored_streams.append(snapshot.stream)
+            cancelled.set()
+
+    with pytest.raises(RestoreCancelledError):
+        restore_partitions(source(), [AT], CancelledTask, cancelled)
+    assert restored_streams == ["p0:a"]
+
+
 def test_nothing_is_read_again_after_a_clean_stop(log):
     log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything=True)
     part = restored()

@@ -285,3 +285,12 @@ def test_only_chunks_that_no_manifest_names_are_orphans():
     found = list(table.writer(IDENTITY).messages(task, 40, 40, everything=True))
     removed = {message.key for message in found if message.value is None}
     assert removed == {*crashed, *(chunk_key("p0:a", 20, number) for number in range(3))}
+
+
+def test_streams_that_there_is_no_time_for_stay_dirty():
+    task, writer, left = ToyTask(), ChangelogWriter(IDENTITY), iter([True, True, False])
+    task.process([record(number, b"%d" % number) for number in range(4)])
+    table = table_of(writer.messages(task, 4, 4, everything=True, go_on=lambda: next(left)))
+    assert table.streams("in") == ["p0:0", "p0:1"]
+    assert table.records()["in"].recovery_offset == 2
+    assert task.models.pending(everything=True) == ["p0:2", "p0:3"]

@@ -10,6 +10,7 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.worker import processor
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
@@ -78,9 +79,9 @@ class Writer:
     def __init__(self):
         self.due = False
 
-    def messages(self, task, position, committed, *, everything=False):
+    def messages(self, task, position, committed, *, everything=False, go_on):
         if self.due or everything:
-            yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything else b""), [])
+            yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything and go_on() else b""), [])
 
 
 def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
@@ -291,6 +292,15 @@ def test_a_clean_stop_snapshots_everything(bench):
     b.close(everything=True)
     first, second = [("settle",), ("snapshots", 0, [b"1 of 1 all"])], [("settle",), ("snapshots", 1, [b"0 of 0 all"])]
     assert b.diary.lines[3:] == [*first, *second, ("commit", {0: 1, 1: 0})]
+
+
+def test_a_clean_stop_writes_snapshots_for_a_limited_time(bench, monkeypatch):
+    monkeypatch.setattr(processor, "CLOSE_SECONDS", 0.0)
+    b = bench()
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("commit"))
+    b.close(everything=True)
+    assert [line[2] for line in b.diary.lines if line[0] == "snapshots"] == [[b"1 of 1"], [b"0 of 0"]]
 
 
 def test_a_new_group_commits_where_it_begins(bench):
