@@ -126,7 +126,7 @@ def test_a_run_that_stops_anywhere_goes_on_as_if_it_never_had(log, gaps):
 
 
 def test_a_restore_ends_between_two_streams_when_it_is_cancelled(log):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY), 0, 33, everything=True)
+    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33, everything=True)
     cancelled, restored_streams = threading.Event(), []
 
     class CancelledTask(ToyTask):

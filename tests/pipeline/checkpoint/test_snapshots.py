@@ -288,7 +288,7 @@ def test_only_chunks_that_no_manifest_names_are_orphans():
 
 
 def test_streams_that_there_is_no_time_for_stay_dirty():
-    task, writer, left = ToyTask(), ChangelogWriter(IDENTITY), iter([True, True, False])
+    task, writer, left = ToyTask(), ChangelogWriter(IDENTITY, 0), iter([True, True, False])
     task.process([record(number, b"%d" % number) for number in range(4)])
     table = table_of(writer.messages(task, 4, 4, everything=True, go_on=lambda: next(left)))
     assert table.streams("in") == ["p0:0", "p0:1"]
