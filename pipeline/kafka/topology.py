@@ -23,6 +23,8 @@ class Deployment:
     """Partitions of the topic of the routes; 0 where there is none."""
     labels: int = 0
     """Partitions of the topic of labels; 0 where there is none."""
+    past_alerts: bool = False
+    """Every rule of the alerts is off, and the topic that they had is still there."""
 
     @property
     def state_partitions(self) -> int:

@@ -136,7 +136,10 @@ class Streams:
         self._dirty = dict.fromkeys(self._dirty, offset)
 
     def _note_dirty(self, name: str, offset: int) -> None:
-        if name not in self._dirty:
+        if name in self._dirty:
+            # A record of another stream may have changed it before its own in the same batch.
+            self._dirty[name] = min(self._dirty[name], offset)
+        else:
             self._dirty[name] = offset
             self._dirty_at[name] = self._seen
             if not self._names[name].snapshot_bytes:
