@@ -53,3 +53,19 @@ def floats_at(address, length):
 def integers_at(address, length):
     """Return the int64 array of `length` at an address."""
     return carray(_integer_pointer(address), length)
+
+
+@intrinsic
+def row(typingctx, array, number):
+    """Return a pointer to the first item of ``array[number]``, for functions that are called for every record.
+
+    numba counts references even of borrowed arrays, by calls that find no owner, in every function that takes them.
+    """
+
+    def codegen(context, builder, signature, args):
+        view = context.make_array(array)(context, builder, args[0])
+        width = cgutils.unpack_tuple(builder, view.strides)[0]
+        start = builder.add(builder.ptrtoint(view.data, ir.IntType(64)), builder.mul(args[1], width))
+        return builder.inttoptr(start, view.data.type)
+
+    return types.CPointer(array.dtype)(array, types.int64), codegen

@@ -159,6 +159,8 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
             rows[row, QUEUED] = 0
             if _deadline(rows, means, row, gaps, least) <= time:
                 rows[row, OPEN] = 1
+                # Records that come late do not move the clock: what was no silence but lateness must be usual now.
+                rows[row, LONGEST] = max(rows[row, LONGEST], time - rows[row, TIME])
                 rows[row, UNTIL] = offsets[i] + 1
                 out[found, 0] = i
                 out[found, 1] = row

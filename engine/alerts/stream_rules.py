@@ -183,10 +183,11 @@ def follow(clusters, novel, start, stop, integers, floats, limits, out, numbers)
         integers[N] += 1
         unlike = 1 if novel[i] or cluster < 0 else 0
         floats[NOW] += (unlike - floats[NOW]) / min(integers[N], RECENT)
-        if limits[EVIDENCE] > 0.0 and (integers[SETTLED] > 0 or cluster >= 0):
+        # A new cluster is one of records that are unlike beyond the usual share, so that rule needs it too.
+        if (limits[EVIDENCE] > 0.0 or limits[NEW_SHARE] > 0.0) and (integers[SETTLED] > 0 or cluster >= 0):
             integers[SETTLED] += 1
             if integers[SETTLED] > SETTLE:
-                if floats[HOLD] > 0.0:
+                if limits[EVIDENCE] > 0.0 and floats[HOLD] > 0.0:
                     w = floats[W]
                     if w == 0.0:
                         integers[RUN] = 0

@@ -141,6 +141,8 @@ class WatchState(NamedTuple):
         What each cell is nearest to.
     sign : ndarray of shape (d,)
         Of the features in the second sum: -1 where a position has an odd number of one bits, else 1.
+    room : ndarray of shape (2, ch)
+        For the values of a record while a unit takes it.
     """
 
     head: IntArray
@@ -151,6 +153,7 @@ class WatchState(NamedTuple):
     mark: IntArray
     centre: FloatArray
     sign: FloatArray
+    room: FloatArray
 
 
 def channels_of(dimension: int) -> int:
@@ -175,6 +178,7 @@ def new_state(dimension: int, cells: int) -> WatchState:
         mark=np.zeros((units, LEVELS, KEPT, 2), dtype=np.int64),
         centre=np.zeros((cells, dimension)),
         sign=np.array([-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]),
+        room=np.zeros((2, channels_of(dimension))),
     )
     state.head[NEXT_LOOK] = STRIDE
     state.number[:, CHECK] = BASE

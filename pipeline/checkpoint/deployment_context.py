@@ -47,7 +47,7 @@ class DeploymentContext:
     routes: str = ""
     """The routes topic; ``""`` if streams are learned in the partition that they are read from."""
     alerts: str = ""
-    """The topic of the alerts, ``""`` for none; it need not exist."""
+    """The topic of the alerts; it need not exist."""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -104,13 +104,14 @@ class DeploymentContext:
             settings.start,
             settings.topic("clusters"),
             routes,
-            settings.topic("alerts") if settings.raises_alerts else "",
+            settings.topic("alerts"),
         )
 
     @property
     def task_context(self) -> TaskContext:
         """What tasks know of the topics."""
-        return TaskContext(self.event_bytes, self.deployment.topic_ids, **self.deployment.counts)
+        found = self.deployment
+        return TaskContext(self.event_bytes, found.topic_ids, **found.counts, past_alerts=found.past_alerts)
 
     @property
     def is_rekeyed(self) -> bool:

@@ -185,8 +185,8 @@ def _with_assignments(settings: "config.Settings", which: Literal["all", "none"]
 
 def show_rules(summary: "replaying.Summary") -> None:
     """Print how often each rule opened an alert, and how many are still open at the end."""
-    opened, cleared = summary.alerts, summary.cleared
-    rows = [(rule, opened[rule], opened[rule] - cleared[rule]) for rule in get_args(AlertRule)]
+    opened, now = summary.alerts, summary.open_alerts
+    rows = [(rule, opened[rule], now[rule]) for rule in get_args(AlertRule)]
     print_table(("rule", "opened", "open at the end"), rows)
     say(f"{opened.total():,} alerts opened in {summary.records:,} records ({summary.seconds:.1f} s); nothing written")
 

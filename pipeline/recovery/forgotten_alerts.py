@@ -64,11 +64,11 @@ class ForgottenAlerts:
         about = payload.get("cluster") or found.stream or place.rpartition("/")[2]
         moment = round(1_000 * time.time())
         numbers = self._table.numbers
-        numbers[found.stream] += 1
+        numbers[found.numbered] += 1
         cleared: Alert = {
             **payload,  # type: ignore[typeddict-item]
             "kind": "cleared",
-            "seq": numbers[found.stream],
+            "seq": numbers[found.numbered],
             "text": f"{about}: the alert ended, because {_WHY[reason]}",
             "evidence": {"ended": 1.0},
             "reason": reason,

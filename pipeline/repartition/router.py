@@ -11,12 +11,10 @@ from resonance.pipeline.json_paths import ABSENT, find
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
-from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.labels import LabelMessages
-from resonance.pipeline.task.encode.cluster_events import EventEncoder
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 
@@ -39,10 +37,8 @@ class RouterTask(StreamTask):
             self._stream_of = RecordStreams(settings, topic, self._features.mapping).stream_of
         # Offset of the latest record that was sent to each partition of the routes.
         self._before: dict[int, int] = {}
-        self._alerts: PartitionAlerts | None = None
-        if settings.alerts.dead_letters:
-            encoder = EventEncoder(settings, topic, partition)
-            self._alerts = PartitionAlerts(settings, topic, partition, self.models, encoder, self.health)
+        if settings.raises_alerts:
+            self._raise_alerts()
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Return the routes and dead letters of records, all in offset order; the records may have gaps."""
@@ -78,14 +74,10 @@ class RouterTask(StreamTask):
             self._before[to] = record.offset
             if outputs is not None:
                 outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
-        if self._alerts is not None:
+        if self._alerts is not None and records:
+            self._alerts.begin(records, None, outputs, suppressed=False)
             self._alerts.count(records, faults, outputs, suppressed=False)
         self._dead_letters.record(records, faults, outputs, self.models.first_version)
-
-    @property
-    def open_alerts(self) -> set[str]:
-        """Keys of the open alerts."""
-        return set() if self._alerts is None else self._alerts.open_keys()
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
@@ -105,8 +97,7 @@ class RouterTask(StreamTask):
         if "before" in content:
             super()._restore_own(content)
             self._before = {int(to): int(offset) for to, offset in content["before"]}
-            if self._alerts is not None:
-                self._alerts.restore(content.get("alerts"))
+            self._restore_alerts(content)
 
 
 class RecordStreams:

@@ -54,9 +54,9 @@ class Summary:
         return sum((Counter(part.alerts) for part in self.parts), Counter())
 
     @property
-    def cleared(self) -> Counter[str]:
-        """Alerts that cleared, by rule."""
-        return sum((Counter(part.cleared) for part in self.parts), Counter())
+    def open_alerts(self) -> Counter[str]:
+        """Alerts that are open at the end, by rule."""
+        return sum((Counter(part.open_alerts) for part in self.parts), Counter())
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""

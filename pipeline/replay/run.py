@@ -57,8 +57,8 @@ class Replayed(PartitionResult):
     """Dead letters by class."""
     alerts: dict[str, int] = field(default_factory=dict)
     """Alerts that opened, by rule."""
-    cleared: dict[str, int] = field(default_factory=dict)
-    """Alerts that cleared, by rule."""
+    open_alerts: dict[str, int] = field(default_factory=dict)
+    """Alerts that are open at the end, by rule."""
 
 
 class Answering:
@@ -93,14 +93,16 @@ class Answering:
             found.events += len(outputs.cluster_events)
             for message in outputs.alerts:
                 alert = orjson.loads(message.value or b"")
-                counts = found.alerts if alert["kind"] == "opened" else found.cleared
-                counts[alert["rule"]] = counts.get(alert["rule"], 0) + 1
+                if alert["kind"] == "opened":
+                    found.alerts[alert["rule"]] = found.alerts.get(alert["rule"], 0) + 1
             self._sink.write(outputs)
         return outputs
 
     def close(self) -> Replayed:
         """Ensure that the outputs are stored and return the result."""
         self._sink.close(self._task.models)
+        # Some may have opened before the range.
+        self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self._task.open_alerts))
         self._found.dead_letters = dict(self._dead_letters + (self._task.counts.dead_letters - self._before))
         return self._found
 

@@ -168,11 +168,13 @@ class ModelHealth:
         """Count an emitted drift event."""
         self.drifts[kind] = self.drifts.get(kind, 0) + 1
 
-    def alert(self, rule: str, change: int, *, emitted: bool = False) -> None:
-        """Count an alert that opened (1) or cleared (-1)."""
+    def count_alert(self, rule: str) -> None:
+        """Count an emitted alert."""
+        self.alerts[rule] = self.alerts.get(rule, 0) + 1
+
+    def alert(self, rule: str, change: int) -> None:
+        """Note that an alert opened (1) or cleared (-1)."""
         self.open_alerts[rule] = self.open_alerts.get(rule, 0) + change
-        if emitted:
-            self.alerts[rule] = self.alerts.get(rule, 0) + 1
 
     def _join(self) -> None:
         """Join the fresh assignments into a block, and drop the blocks that the window has left behind."""

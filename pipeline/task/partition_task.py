@@ -12,7 +12,6 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.downstream import Downstream
@@ -50,10 +49,8 @@ class PartitionTask(StreamTask):
         self._emission = Emission(settings.emit_from, topic, partition)
         self._answers = Answers(settings, self._encoder)
         self._learner = Learner(settings, topic, partition, self.models, self.health, context.event_bytes)
-        self._alerts: PartitionAlerts | None = None
         if settings.raises_alerts:
-            encoder_of_events = self._learner.encoder
-            self._alerts = PartitionAlerts(settings, topic, partition, self.models, encoder_of_events, self.health)
+            self._raise_alerts()
         self._decode = self._features.decode
         if settings.labels.topic is not None:
             self._decode = LabelDecoding(settings, self._features.mapping).decode
@@ -134,7 +131,7 @@ class PartitionTask(StreamTask):
     ) -> None:
         self._skipped += batch.skipped
         if self._alerts is not None:
-            self._alerts.begin(batch, outputs, suppressed=suppressed)
+            self._alerts.begin(records, batch, outputs, suppressed=suppressed)
         for key, group in self._groups(batch):
             model = self.models.get(key)
             if model is None:
@@ -162,7 +159,7 @@ class PartitionTask(StreamTask):
                 if self._alerts is not None:
                     texts = self._learner.texts_of(model)
                     drift = [(at, each.change) for at, each in result.drift if isinstance(each, WatchedChange)]
-                    self._alerts.learned(model, own, result, texts, outputs, suppressed=suppressed, drift=drift)
+                    self._alerts.learned(model, positions, result, texts, drift)
         if self._alerts is not None:
             self._alerts.end(records, batch, outputs, suppressed=suppressed)
         self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)
@@ -192,11 +189,6 @@ class PartitionTask(StreamTask):
                     batch.blame(error, groups.pop(key))
         return groups.items()
 
-    @property
-    def open_alerts(self) -> set[str]:
-        """Keys of the open alerts."""
-        return set() if self._alerts is None else self._alerts.open_keys()
-
     # Snapshots
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
@@ -209,10 +201,8 @@ class PartitionTask(StreamTask):
         self.models.restore(snapshot, new_version=new_version)
         model = self.models.named(snapshot.stream)
         self.health.restored(model)
-        if self._alerts is not None:
-            self._alerts.restored(model)
-        else:
-            model.alerts = None
+        if self._alerts is not None or model.alerts is not None:
+            self._raise_alerts().restored(model)
         if not new_version:
             self._learner.check(model)
         self.models.evict()
@@ -229,8 +219,7 @@ class PartitionTask(StreamTask):
         super()._restore_own(content)
         self._features.restore(content)
         self._emission.restore(content["emission"])
-        if self._alerts is not None:
-            self._alerts.restore(content.get("alerts"))
+        self._restore_alerts(content)
 
 
 def _behind(group: Sequence[int], offsets: list[int], place: int) -> Sequence[int]:

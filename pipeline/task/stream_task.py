@@ -8,8 +8,10 @@ import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts
+from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.encode.assignments import Encoder
+from resonance.pipeline.task.encode.cluster_events import EventEncoder
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model_health import ModelHealth
@@ -36,6 +38,8 @@ class TaskContext:
     """
     labels: int = 0
     """Partitions of the labels topic; 0 where there is none, or no outputs are written."""
+    past_alerts: bool = False
+    """Every rule of the alerts is off, and their topic is still there: what is open on it can be cleared."""
 
 
 NO_CONTEXT: Final = TaskContext()
@@ -74,6 +78,8 @@ class StreamTask:
         self.models = streams(settings, topic, partition, self._features)
         self.models.loaded.append(self.health.loaded)
         self.models.evicted.append(self.health.evicted)
+        self._alerts: PartitionAlerts | None = None
+        self._emits_alerts = settings.raises_alerts or context.past_alerts
         self._records = self._skipped = 0
 
     @property
@@ -84,7 +90,7 @@ class StreamTask:
     @property
     def open_alerts(self) -> set[str]:
         """Keys of the open alerts."""
-        return set()
+        return set() if self._alerts is None else self._alerts.open_keys()
 
     @property
     def counts(self) -> Counts:
@@ -117,6 +123,19 @@ class StreamTask:
 
     def _own_state(self) -> dict[str, Any]:
         return {}
+
+    def _raise_alerts(self) -> PartitionAlerts:
+        """Return the alerts of the partition, new ones where there are none yet."""
+        if self._alerts is None:
+            encoder = EventEncoder(self._settings, self.topic, self.partition)
+            place = self._settings, self.topic, self.partition, self.models, encoder, self.health
+            self._alerts = PartitionAlerts(*place, emits=self._emits_alerts)
+        return self._alerts
+
+    def _restore_alerts(self, content: Any) -> None:
+        """Continue the alerts of a state, also where every rule is off: what is open clears, and numbers go on."""
+        if (alerts := content.get("alerts")) is not None:
+            self._raise_alerts().restore(alerts)
 
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.

@@ -137,11 +137,16 @@ class Streams(ModelStore):
 
     def _note_dirty(self, model: StreamModel, offset: int) -> None:
         name = model.name
-        if name not in self._dirty:
+        known = self._dirty.get(name)
+        if known is None:
             dirty = self._dirty[name] = _Dirty(offset, self._seen, name)
             heappush(self._lowest, dirty)
             if not model.snapshot_bytes:
                 self._new[name] = None
+        elif offset < known.offset:
+            # A record of another stream may have changed it before its own in the same batch.
+            dirty = self._dirty[name] = known._replace(offset=offset)
+            heappush(self._lowest, dirty)
 
     @property
     def recovery_offset(self) -> int | None:

@@ -86,7 +86,11 @@ def prepare_topics(cluster: ClusterAdmin, topics: Topics, *, create: bool = True
     if found.missing:
         make_missing(cluster, found, create=create)
         found = survey(cluster, topics)
-    return checked(found)
+    deployment = checked(found)
+    if topics.past_alerts is None:
+        return deployment
+    there = cluster.partition_counts().get(topics.past_alerts, 0)
+    return replace(deployment, past_alerts=there >= deployment.state_partitions)
 
 
 def read_deployment(cluster: ClusterAdmin, topics: Topics, operations: Sequence[str] = ("Describe",)) -> Deployment:

@@ -19,6 +19,11 @@ class OpenedAlert(NamedTuple):
         return str(self.payload["key"])
 
     @property
+    def numbered(self) -> str:
+        """What its messages are numbered for: the stream, or the partition."""
+        return _numbered(self.payload)
+
+    @property
     def stream(self) -> str | None:
         """The stream; None of a whole partition."""
         stream: str | None = self.payload["stream"]
@@ -37,8 +42,8 @@ class OpenAlertTable:
     def __init__(self) -> None:
         self.opened: dict[str, OpenedAlert] = {}
         """By the key of the alert without its version and number."""
-        self.numbers: dict[str | None, int] = {}
-        """Number of the newest message of each stream."""
+        self.numbers: dict[str, int] = {}
+        """Number of the newest message of each stream or partition."""
         self.foreign = 0
         """Records that are no alerts."""
 
@@ -48,7 +53,7 @@ class OpenAlertTable:
             try:
                 payload = orjson.loads(record.value or b"null")
                 place, _, _ = payload["key"].rsplit("/", 2)
-                self.numbers[payload["stream"]] = payload["seq"]
+                self.numbers[_numbered(payload)] = payload["seq"]
                 is_open = payload["kind"] == "opened"
             except (AttributeError, KeyError, TypeError, ValueError):
                 self.foreign += 1
@@ -63,3 +68,9 @@ class OpenAlertTable:
         order = {"critical": 0, "warning": 1, "info": 2}
         found = [each.payload for each in self.opened.values()]
         return sorted(found, key=lambda alert: (order.get(alert["severity"], 3), alert["since"]))
+
+
+def _numbered(payload: Mapping[str, Any]) -> str:
+    """Return the stream of an alert; for one of a partition its topic and number, as its key has them."""
+    stream: str | None = payload["stream"]
+    return payload["key"].split("/")[2] if stream is None else stream

@@ -1,7 +1,8 @@
 """The alerts of a partition: runs the rules on what a batch brought, and writes what opened and cleared."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from resonance.engine import alerts as kernels
@@ -44,8 +45,20 @@ _EVIDENCE: Final = (("records", "unlike", "usual"), ("answers", "records"), ("an
 """Names of the numbers that the kernel returns with each of these rules."""
 
 
+class _Found(NamedTuple):
+    """What a rule has found at a position of the batch: an alert opens or clears, or a drift event that does it."""
+
+    position: int
+    model: "StreamModel"
+    change: Transition | DriftChange
+    texts: StreamTexts | None = None
+
+
 class PartitionAlerts:
-    """Raises the alerts of a partition and of its streams; the state of a stream's alerts is part of its model."""
+    """Raises the alerts of a partition and of its streams; the state of a stream's alerts is part of its model.
+
+    Where every rule is off it only clears what is open, if it `emits` anything, and goes on with the numbers.
+    """
 
     def __init__(
         self,
@@ -55,10 +68,12 @@ class PartitionAlerts:
         streams: "Streams",
         encoder: EventEncoder,
         health: "ModelHealth",
+        *,
+        emits: bool = True,
     ) -> None:
         kernels.compile()
         rules = settings.alerts
-        self._rules = rules
+        self._rules, self._emits, self._raises = rules, emits, settings.raises_alerts
         self._name, self._where = settings.name, f"{topic}[{partition}]"
         self._engine = settings.engine_class
         self._streams, self._encoder, self._health = streams, encoder, health
@@ -85,7 +100,7 @@ class PartitionAlerts:
         )
         if self._silent is not None:
             streams.loaded.append(self._silent.loaded)
-        self._owners: list[int] = []
+        self._found: list[_Found] = []
         # Streams, and the partition under None, with alerts that opened while outputs were suppressed, or have ended;
         # and whether that was found at this start: no output of an earlier run has emitted it.
         self._owing: dict[str | None, bool] = {}
@@ -94,13 +109,23 @@ class PartitionAlerts:
 
     # A batch
 
-    def begin(self, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
-        """Emit, with the first usable record of a batch, what is owed: alerts that opened in silence or have ended."""
-        if self._silent is not None:
-            self._owners = [-1] * len(batch)
-        if suppressed or not self._owing or not len(batch):
+    def begin(
+        self,
+        records: Sequence[SourceRecord],
+        batch: RecordBatch | None,
+        outputs: Outputs | None,
+        *,
+        suppressed: bool,
+    ) -> None:
+        """Emit, with the first of some records, what is owed: alerts that opened in silence or have ended.
+
+        `batch` has the usable ones, None where no record is decoded.
+        """
+        if suppressed or not self._owing:
             return
-        cause = EventCause(batch, 0)
+        # Any record will do, so that no state is written behind one while something is owed.
+        is_usable = batch is not None and len(batch) and batch.index[0] == 0
+        cause = EventCause(batch, 0) if batch is not None and is_usable else _bare_cause(records[0])
         for name in sorted(self._owing, key=lambda name: name or ""):
             if outputs is None and self._owing[name]:
                 continue
@@ -120,36 +145,31 @@ class PartitionAlerts:
     def owns(self, model: "StreamModel", positions: Sequence[int]) -> None:
         """Note whose records stand at some positions of the batch."""
         if self._silent is not None and model.alerts is not None:
-            row, owners = self._silent.row_of(model.name, model.alerts), self._owners
-            for position in positions:
-                owners[position] = row
+            self._silent.owns(model.name, model.alerts, positions)
 
     def learned(
         self,
         model: "StreamModel",
-        own: RecordBatch,
+        positions: Sequence[int],
         result: "LearnResult",
         texts: StreamTexts,
-        outputs: Outputs | None,
-        *,
-        suppressed: bool,
         drift: Sequence[tuple[int, DriftChange]] = (),
     ) -> None:
-        """Apply the rules to what became of a stream's records; `drift` has its drift events, each with its row."""
+        """Run the rules on what became of a stream's records, which stand at some positions of the batch.
+
+        `drift` has its drift events, each with its row. What opens and clears is applied by `end`.
+        """
         alerts = model.alerts
-        if alerts is None:
+        if alerts is None or not self._raises:
             return
         found: list[tuple[int, Transition | DriftChange]] = [*self._of_answers(alerts, result, texts), *drift]
-        found.sort(key=lambda entry: entry[0])
-        for at, change in found:
-            cause = EventCause(own, at)
-            # Which alerts the end of a drift clears depends on what the changes before it have opened.
-            for each in [change] if isinstance(change, Transition) else self._of_drift(alerts, change, texts):
-                self._apply(model, each, cause, outputs, suppressed=suppressed)
+        self._found += [_Found(positions[at], model, change, texts) for at, change in found]
 
-    def _of_drift(self, alerts: StreamAlerts, change: DriftChange, texts: StreamTexts) -> list[Transition]:
+    def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
+        if model.alerts is None or texts is None:
+            return []
         rules = {"share": self._rules.share, "drift_open": self._rules.drift_open}
-        return list(transitions(alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
+        return list(transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
 
     def _of_answers(
         self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts
@@ -200,14 +220,21 @@ class PartitionAlerts:
     def end(
         self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
-        """Apply the rules on the partition after a batch: which streams are silent, how many records were of no use."""
+        """Open and clear what the rules have found in a batch, in the order of its records."""
+        found, self._found = self._found, []
         if self._silent is not None and len(batch):
-            for found in self._silent.follow(records, batch, self._owners):
-                model, cause = self._streams.named(found.stream), EventCause(batch, found.position)
-                evidence = {"seconds": found.seconds, "usual_seconds": found.usual}
-                transition = Transition("silent", found.opened, evidence)
-                self._apply(model, transition, cause, outputs, suppressed=suppressed)
-                self._streams.touched(model, cause.offset)
+            for each in self._silent.follow(records, batch):
+                evidence = {"seconds": each.seconds, "usual_seconds": each.usual}
+                transition = Transition("silent", each.opened, evidence)
+                model = self._streams.named(each.stream)
+                found.append(_Found(each.position, model, transition))
+                self._streams.touched(model, batch.offsets[each.position])
+        # Messages and alerts of a stream are numbered: a stream that is silent may also be unlike in the same batch.
+        for position, model, change, texts in sorted(found, key=itemgetter(0)):
+            cause = EventCause(batch, position)
+            # Which alerts the end of a drift clears depends on what the changes before it have opened.
+            for one in [change] if isinstance(change, Transition) else self._of_drift(model, change, texts):
+                self._apply(model, one, cause, outputs, suppressed=suppressed)
         self.count(records, [fault for fault in batch.faults if fault.record is None], outputs, suppressed=suppressed)
 
     def count(
@@ -247,7 +274,7 @@ class PartitionAlerts:
         alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence, owed=suppressed)
         alerts.open[key] = alert
         alerts.number += 1
-        self._health.alert(key[0], 1, emitted=outputs is not None)
+        self._health.alert(key[0], 1)
         if suppressed:
             self._owing[None if model is None else model.name] = False
         else:
@@ -265,8 +292,10 @@ class PartitionAlerts:
         alerts: Any = self._own if model is None else model.alerts
         seq = alerts.seq
         alerts.seq += 1
-        if outputs is None:
+        if outputs is None or not self._emits:
             return
+        if opened:
+            self._health.count_alert(alert.rule)
         about = alert.cluster or (self._where if model is None else model.stream)
         setting = setting_of(alert.rule, self._engine)
         payload: Alert = {
@@ -350,9 +379,7 @@ class PartitionAlerts:
         return {**self._own.state(), "dead_letters": share}
 
     def restore(self, content: Any) -> None:
-        """Continue from a `state`, None of a release or settings without alerts."""
-        if content is None:
-            return
+        """Continue from a `state`."""
         self._own.go_on(content)
         if self._dead_letters is not None and content["dead_letters"] is not None:
             self._dead_letters.restore(content["dead_letters"])

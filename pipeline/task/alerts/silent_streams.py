@@ -70,6 +70,10 @@ class SilentStreams:
         self._numbers: dict[str, int] = {}
         self._logs: dict[TopicPartition, int] = {own: 0}
         self._roots: IntArray = np.full(1, -1, np.int64)
+        # Of the batch at hand: its streams' rows, how many records each has, and where they stand.
+        self._owners: list[int] = []
+        self._counts: list[int] = []
+        self._positions: list[int] = []
         # Rows from a snapshot that is ahead of the records: they take part from an offset on.
         self._ahead: list[tuple[int, int]] = []
 
@@ -89,6 +93,12 @@ class SilentStreams:
         """Go on with the row of a stream whose model comes back into memory: a silence may have changed it since."""
         if model.alerts is not None:
             model.alerts.gaps = partial(self._state, self._numbers[model.name])
+
+    def owns(self, name: str, alerts: StreamAlerts, positions: Sequence[int]) -> None:
+        """Note whose records stand at some positions of the batch."""
+        self._owners.append(self.row_of(name, alerts))
+        self._counts.append(len(positions))
+        self._positions += positions
 
     def restored(self, name: str, alerts: StreamAlerts) -> None:
         """Continue a stream from the state of its gaps.
@@ -122,14 +132,14 @@ class SilentStreams:
         self._ahead = [(offset, row) for _, row in self._ahead]
         heapify(self._ahead)
 
-    def follow(self, records: Sequence[SourceRecord], batch: RecordBatch, owners: Sequence[int]) -> list[Silence]:
-        """Take the usable records of a batch; `owners` has the row of each one's stream, -1 for none."""
+    def follow(self, records: Sequence[SourceRecord], batch: RecordBatch) -> list[Silence]:
+        """Take the usable records of a batch, of which `owns` has noted whose they are."""
         times = silence.times_of(batch.times)
         # A source with a wrong clock must not make all the others silent.
         usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
         stamps = np.array([record.timestamp for record in usable], np.int64)
         times = np.where(stamps > 0, np.minimum(times, stamps), times)
-        offsets, rows = np.array(batch.offsets, np.int64), np.array(owners, np.int64)
+        offsets, rows = np.array(batch.offsets, np.int64), self._rows_of(len(batch))
         logs = self._logs_of(batch)
         found: list[Silence] = []
         out: IntArray = np.empty((ROOM, 5), np.int64)
@@ -147,6 +157,14 @@ class SilentStreams:
                 found.append(Silence(position, self._streams[row], bool(opened), length / 1000, usual / 1000))
         # Rows are numbered anew after a restart, so they do not decide which of two streams comes first.
         return sorted(found, key=lambda each: (each.position, each.opened, each.stream))
+
+    def _rows_of(self, count: int) -> IntArray:
+        """Return the row of each record's stream, -1 for none, and forget the batch."""
+        rows: IntArray = np.full(count, -1, np.int64)
+        owners = np.repeat(np.array(self._owners, np.int64), np.array(self._counts, np.int64))
+        rows[np.array(self._positions, np.int64)] = owners
+        self._owners, self._counts, self._positions = [], [], []
+        return rows
 
     def _logs_of(self, batch: RecordBatch) -> IntArray:
         """Return the number of the log of each record; messages of labels are no clock."""

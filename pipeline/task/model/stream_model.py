@@ -74,7 +74,7 @@ class StreamModel:
     drift : StreamDrift or None
         Watches what the engine learns; None where that is not wanted.
     alerts : StreamAlerts or None
-        Open alerts, and what the rules know; None where no rule is on.
+        Open alerts, and what the rules know; None where no rule has been on.
     labels : LabelMemory or None
         Records that can still be labelled. None where the engine learns no labels, except for labels that waited when
         it took over: these are given up with its first record.
@@ -324,7 +324,7 @@ class StreamModel:
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
         model.lifetimes = self.lifetimes
-        if model.alerts is not None and self.alerts is not None:
+        if self.alerts is not None:
             model.alerts = self.alerts.next_version()
         model.lifetimes.forget_others({cluster["id"] for cluster in ended})
         if self.labels is not None and (model.labels is not None or self.labels.waiting):

@@ -57,6 +57,25 @@ def test_a_pause_that_was_there_in_the_last_week_is_usual():
     assert [(row, opened) for _, row, opened in part.found] == [(1, 1), (1, 0)]
 
 
+def test_a_stream_whose_records_come_late_opens_one_alert():
+    times, owners = rounds(1_000_000, 4_000_000, [0, 1, 2])
+    # One stream's records are ten minutes old when they come.
+    part = Partition(3).take(times - 600_000 * (owners == 1), owners)
+    assert [(row, opened) for _, row, opened in part.found] == [(1, 1), (1, 0)]
+
+
+def test_a_stream_that_sends_what_it_has_kept_does_not_flap():
+    part = Partition(3).take(*rounds(0, 1_000_000, [0, 1, 2])).take(*rounds(1_000_000, 4_000_000, [0, 2]))
+    # The records of fifty minutes come in fifty seconds, between those of the others.
+    kept = np.arange(1_000_000, 4_000_000, 10_000)
+    times, owners = rounds(4_000_000, 4_050_000, [0, 2], 1_000)
+    at = np.sort(np.random.default_rng(0).integers(len(times), size=len(kept)))
+    part.take(np.insert(times, at, kept), np.insert(owners, at, 1))
+    part.take(*rounds(4_050_000, 4_500_000, [0, 1, 2]))
+    assert len(part.found) <= 4
+    assert part.found[-1][2] == 0
+
+
 def test_streams_that_come_at_random_are_not_silent():
     rng = np.random.default_rng(0)
     owners = rng.integers(0, 50, 200_000)

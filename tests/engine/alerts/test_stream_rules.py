@@ -102,6 +102,12 @@ def test_a_cluster_that_other_clusters_had_is_no_new_one():
     assert stream.take(np.full(1_000, 9), np.zeros(1_000)).of(rules.NEW_CLUSTER) == []
 
 
+def test_a_cluster_that_other_clusters_had_is_no_new_one_where_the_rule_on_unlike_records_is_off():
+    stream = Stream(LIMITS * [0, 1, 1, 1, 1]).take(*stationary(np.random.default_rng(4), 4_000, 0.2))
+    rules.emerged(stream.integers, stream.floats, 9)
+    assert stream.take(np.full(1_000, 9), np.zeros(1_000)).found == []
+
+
 def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
     stream = Stream().take(np.zeros(1_500), np.zeros(1_500)).take(np.full(20, -1), np.zeros(20))
     for cluster in range(1, 12):

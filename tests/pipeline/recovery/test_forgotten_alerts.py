@@ -17,6 +17,8 @@ from tests.pipeline.streams import TOPIC
 
 AT = (TOPIC, 0)
 EAGER = {"alerts__dead_letters_window": 20, "alerts__dead_letters_share": 0.2, "alerts__unconfirmed_records": 100}
+RULES = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
+OFF: dict[str, Any] = {f"alerts__{rule}": False for rule in RULES}
 KEY = "resonance/dead_letters/features[0]/1/0"
 SPOILED = range(220, 300)
 
@@ -78,6 +80,27 @@ def test_a_reset_clears_what_is_open(
     assert after.key == before.key == KEY.encode()
     ids = [dict(record.headers)["ce_id"] for record in (before, after)]
     assert ids[1].startswith(ids[0].removesuffix(b"opened") + b"cleared/reset/")
+
+
+def test_the_messages_that_clear_are_numbered_for_each_partition(monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
+    deployment = MemoryDeployment(monkeypatch, 2, **EAGER)
+    spoil(deployment, SPOILED)
+    other = deployment.logs[TOPIC, 1]
+    for offset in (*range(50, 70), *range(220, 300)):
+        other[offset] = other[offset]._replace(value=b"{")
+    deployment.work(250, everything=True)
+    assert command("reset", "--topics", TOPIC, "--yes") == 0
+    for partition in range(2):
+        numbers = [orjson.loads(record.value)["seq"] for record in deployment.recorded("alerts", partition)]
+        assert numbers == list(range(len(numbers))) != []
+
+
+def test_a_reset_clears_what_is_open_though_every_rule_is_off_now(deployment: MemoryDeployment, command: Any) -> None:
+    deployment.work(250, everything=True)
+    assert open_keys(deployment) == [KEY]
+    deployment.take_settings(deployment.changed(**OFF))
+    assert command("reset", "--topics", TOPIC, "--yes") == 0
+    assert open_keys(deployment) == []
 
 
 def test_after_a_reset_the_alert_opens_again_and_the_command_is_no_difference(

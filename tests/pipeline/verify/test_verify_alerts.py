@@ -1,10 +1,12 @@
 """Alerts of whole deployments: written with the other outputs, compared by `verify`, listed while they are open."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.sinks import FILES
@@ -99,6 +101,31 @@ def test_the_rules_alone_are_counted_and_nothing_is_written(
     assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
     assert "1 alerts opened in 600 records" in printed.err
     assert {at: len(log) for at, log in deployment.logs.items()} == before
+
+
+def test_an_alert_that_opened_before_the_range_is_not_counted_twice(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
+    replay = partial(run, monkeypatch, "replay", "--rules-only", "--processes", "1")
+    assert replay("--from", "235") == 0
+    # It has opened before the range, and cleared in it.
+    assert "dead_letters 0 0" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert replay("--to", "235") == 0
+    assert "dead_letters 1 1" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_router_clears_its_alert_where_the_rule_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = both_hops(monkeypatch, **EAGER)
+    log = made.logs[TOPIC, 1]
+    log[200:] = [record._replace(value=b"{}") for record in log[200:]]
+    made.turn(0.5, everything=True)
+    given = made.given.model_dump()
+    made.take_settings(Settings.of({**given, "alerts": {**given["alerts"], "dead_letters": False}}))
+    made.turn()
+    alerts = [alert for part in range(3) for alert in payloads(made.recorded("alerts", part))]
+    found = [(alert["kind"], alert["key"]) for alert in alerts if "/features[1]/" in alert["key"]]
+    assert found == [(kind, "resonance/dead_letters/features[1]/1/0") for kind in ("opened", "cleared")]
 
 
 def test_rules_only_writes_nowhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from resonance.pipeline.task.alerts.drift_rules import transitions
 from resonance.pipeline.task.alerts.open_alerts import OpenAlerts
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.stream_task import TaskContext
 from resonance.schemas import load_schema
 
 from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, restored, run, settings, states, task, value_of
@@ -118,6 +119,61 @@ def test_a_restore_at_any_record_goes_on_bit_for_bit(whole: Outputs, first: int)
     assert found == whole.alerts
 
 
+def returned(count: int = 5, gone: range = range(400, 480), rounds: int = 520) -> list[Record]:
+    """Records of some devices in turn; one sends nothing for a while, and is broken when it comes back."""
+    rng = np.random.default_rng(3)
+    centres = rng.uniform(1.0, 9.0, (count, 3, 3))
+    log = []
+    for turn in range(rounds):
+        for device in range(count):
+            if device == 3 and turn in gone:
+                continue
+            row = centres[device, rng.integers(3)] * (1.0 + 0.05 * rng.normal(size=3))
+            if device == 3 and turn >= gone.stop:
+                row = row * 12.0 * np.exp(0.5 * rng.normal(size=3))
+            log.append(Record(TOPIC, 0, len(log), STAMP + 1_000 * turn, b"d%d" % device, value_of(row.tolist())))
+    return log
+
+
+def test_the_alerts_of_a_stream_are_numbered_in_the_order_of_its_records_whatever_the_cuts_are() -> None:
+    log = returned()
+    one_by_one = run(task(given()), log, 1)
+    of_stream = [(alert["rule"], alert["kind"], alert["seq"]) for alert in payloads(one_by_one.alerts)]
+    assert of_stream == [("silent", "opened", 0), ("silent", "cleared", 1), ("unlike", "opened", 2)]
+    for size in (77, 512, len(log)):
+        assert run(task(given()), log, size).alerts == one_by_one.alerts
+
+
+def test_a_silence_that_is_in_no_snapshot_is_noticed_again_after_a_restart() -> None:
+    log = returned()
+    back = next(i for i in range(2_000, len(log)) if log[i].key == b"d3")
+    opened = next(alert for alert in payloads(run(task(given()), log).alerts) if alert["kind"] == "opened")
+    first = opened["cause"]["source"]["offset"] - 10
+    held, whole = Held(task(given())), task(given())
+    held.task.process(log[:first])
+    held.write(held.task.models.pending(everything=True), first)
+    # The silence begins and ends in one batch, and the others have a snapshot behind it.
+    held.task.process(log[first : back + 3])
+    held.write([name for name in held.task.models.names if name != "p0:d3"], back + 3)
+    held.read = back + 3
+    held.restore(task(given()), log)
+    whole.process(log[: back + 3])
+    assert held.task.models.named("p0:d3").state() == whole.models.named("p0:d3").state()
+
+
+def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    held = Held(task(given()))
+    held.task.process(LOG[:cut])
+    held.read = cut
+    held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
+    held.restore(task(given(alerts__unlike=False)), LOG)
+    spoiled = [record._replace(value=b"{") for record in LOG[cut : cut + 3]]
+    cleared, *others = payloads(held.task.process(spoiled).alerts)
+    assert (cleared["kind"], cleared["rule"], others) == ("cleared", "unlike", [])
+    assert cleared["cause"] == {"id": None, "source": {"topic": TOPIC, "partition": 0, "offset": LOG[cut].offset}}
+
+
 def test_records_learned_silently_raise_nothing_and_what_is_open_then_is_emitted() -> None:
     cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
     worker = task(given())
@@ -177,18 +233,37 @@ def test_what_has_ended_clears_though_its_stream_has_no_record_any_more() -> Non
     assert found[0] == found[1]
 
 
+RULES = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
+OFF: dict[str, Any] = {f"alerts__{rule}": False for rule in RULES}
+
+
 def test_without_rules_there_are_no_alerts_and_no_state() -> None:
-    rules = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
-    off = given(**{f"alerts__{rule}": False for rule in rules})
-    worker = task(off)
+    worker = task(given(**OFF))
     assert run(worker, LOG[:500]).alerts == []
     assert worker.models.named("p0:d1").alerts is None
     assert "alerts" not in orjson.loads(worker.partition_state())
-    held = Held(task(given()))
-    held.task.process(LOG[:500])
-    held.write(held.task.models.pending(everything=True), 500)
-    held.restore(task(off), LOG)
-    assert held.task.models.named("p0:d1").alerts is None
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_where_every_rule_is_switched_off_what_is_open_clears_and_the_numbers_go_on(is_there: bool) -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    held, seconds = Held(task(given())), LOG[cut].timestamp
+    assert held.task.process(LOG[:cut]).alerts
+    held.read = cut
+    held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
+    off = PartitionTask(given(**OFF), TOPIC, 0, TaskContext(past_alerts=is_there))
+    held.restore(off, LOG)
+    found = payloads(off.process(LOG[cut : cut + 40]).alerts)
+    # Where the topic is gone nothing is written.
+    cleared = [(one["kind"], one["rule"], one["stream"], one["seq"]) for one in found]
+    assert cleared == ([("cleared", "unlike", "p0:d3", 1)] if is_there else [])
+    assert (off.open_alerts, off.health.open_alerts["unlike"]) == (set(), 0)
+    go_on(given(), held, cut + 40)
+    again = devices(rounds=900, broken=700, seed=1)
+    later = [one._replace(offset=one.offset + 10_000, timestamp=one.timestamp + seconds) for one in again]
+    opened = next(one for one in payloads(run(held.task, later).alerts) if one["stream"] == "p0:d3")
+    assert (opened["kind"], opened["seq"]) == ("opened", 2)
+    assert opened["key"].endswith("/p0:d3/1/1")
 
 
 def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
@@ -270,6 +345,15 @@ def test_streams_that_fall_silent_with_the_same_record_come_by_name() -> None:
     assert opened == [("opened", "silent", f"p0:{name}") for name in "abc"]
 
 
+def test_alerts_that_opened_in_silence_count_when_they_are_emitted() -> None:
+    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
+    worker = task(given())
+    worker.learn_silently(LOG[:cut])
+    assert (worker.health.open_alerts["unlike"], worker.health.alerts) == (1, {})
+    worker.process(LOG[cut : cut + 5])
+    assert (worker.health.open_alerts["unlike"], worker.health.alerts) == (1, {"unlike": 1})
+
+
 def test_the_open_alerts_are_counted_by_rule() -> None:
     worker = task(given())
     worker.process([record for record in LOG if record.timestamp < STAMP + 275_000])
@@ -341,7 +425,8 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
         own = [(at - start, phase) for at, phase in drift.items() if start <= at < stop]
         texts, alerts = worker._learner.texts_of(model), worker._alerts
         assert alerts is not None
-        alerts.learned(model, batch, LearnResult(), texts, outputs, suppressed=False, drift=own)
+        alerts.learned(model, range(stop - start), LearnResult(), texts, own)
+        alerts.end(log[start:stop], batch, outputs, suppressed=False)
         start = stop
     messages = payloads(outputs.sort().alerts)
     rules = [("drift_open", None), ("share", "p0/1/2"), ("share", "p0/1/3")]
