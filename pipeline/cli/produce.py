@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import orjson
 import typer
@@ -210,7 +210,7 @@ def _suggestion(
     if found is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    stream: Literal["partition", "topic"] = "topic" if found.columns.key is None else "partition"
+    stream = suggest.stream_of(found.seen, found.columns.key)
     text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap, stream=stream)
     if options := found.columns.options:
         text = f"# For the records of: {shlex.join(['resonance', 'produce', str(file), *options])}\n{text}"

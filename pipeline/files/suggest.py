@@ -22,9 +22,12 @@ LISTED: Final = 6
 
 STREAMS: Final = {
     "topic": 'one model for all records; "partition": one for each partition, "key": one for each key',
-    "partition": 'one model for each partition; "key": one for each key, "topic": one for all records',
+    "key": 'one model for each key; "topic": one for all records, "partition": one for each partition',
 }
 """What a choice of `stream` means, beside the others."""
+
+COMES_AGAIN: Final = 20
+"""Records of a key, on average, from which on a model for each key is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +113,16 @@ def _has_few_texts(column: Column, records: int) -> bool:
     return 1 < len(column.words) <= FEW and records >= 4 * len(column.words)
 
 
+def stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
+    """Return which records should share a model: those of a key, where keys come again, else all."""
+    column = seen.columns.get(key or "")
+    if column is None or not column.sample:
+        return "topic"
+    return "key" if len(set(map(str, column.sample))) * COMES_AGAIN <= len(column.sample) else "topic"
+
+
 def as_file(
-    found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: Literal["partition", "topic"] = "partition"
+    found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: Literal["key", "topic"] = "topic"
 ) -> str:
     """Return a ``resonance.toml`` that reads the records, with what was found as comments."""
     values: dict[str, Any] = {"name": name, "stream": stream, "broker": {"bootstrap": bootstrap}}

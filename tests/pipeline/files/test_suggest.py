@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.files.suggest import as_file, suggest
+from resonance.pipeline.files.suggest import as_file, stream_of, suggest
 from resonance.pipeline.files.survey import FEW, MAX_COLUMNS, SAMPLE, FileSurvey
 
 
@@ -42,9 +42,16 @@ def test_what_is_suggested_is_a_settings_file():
     assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
     assert settings.prepare.missing == "mean"
     assert '# [prepare.categories]\n# country = ["DE", "FR"]\n' in text
-    assert 'stream = "partition"  # one model for each partition; "key": one for each key, "topic": one for' in text
-    alone = as_file(suggest(FileSurvey(flows())), "flows", name="flows", bootstrap="kafka:9092", stream="topic")
-    assert Settings.of(tomllib.loads(alone)).stream == "topic"
+    assert 'stream = "topic"  # one model for all records; "partition": one for each partition, "key": one for' in text
+
+
+@pytest.mark.parametrize(("keys", "stream"), [(3, "key"), (30, "topic"), (600, "topic")])
+def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
+    seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(400)])
+    assert stream_of(seen, "host") == stream
+    assert stream_of(seen, None) == stream_of(seen, "other") == "topic"
+    text = as_file(suggest(seen), "flows", name="flows", bootstrap="kafka:9092", stream=stream)
+    assert Settings.of(tomllib.loads(text)).stream == stream
 
 
 @pytest.mark.parametrize("most", [1, 9])
