@@ -1,7 +1,6 @@
 """hierarchy = "keyed": both hops together say what one task says, bit for bit."""
 
 import itertools
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.listing import StoredPartition
+from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.topology import Deployment
@@ -319,13 +319,13 @@ def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_reported()
             return True
 
         def bounds(self, of):
-            return of
+            return dict.fromkeys(of, (0, 3))
 
         def read(self, bounds):
-            yield bounds[0], [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
+            yield next(iter(bounds)), [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
 
-    model: Any = SimpleNamespace(name="p0", next=100)
-    found, *_ = inspection._history(given("keyed"), Events(), (TOPIC, 0), model)
+    reader: Any = Events()
+    found, *_ = inspection._history(StreamOutputs(given("keyed"), reader, (TOPIC, 0), "p0", 100))
     assert {cluster: emerged.time for cluster, emerged in found.items()} == {"p0/1/0": "at 90", "p0/1/4.0": "at 110"}
 
 
