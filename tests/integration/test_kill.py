@@ -74,6 +74,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
             "stream": stream,
             "snapshots.records": 300,
             "snapshots.archive_interval": 0.5,
+            "limits.streams_in_memory": 2,
             **EAGER,
             **OWN.get(engine, {}),
         },
