@@ -45,9 +45,9 @@ def test_what_is_suggested_is_a_settings_file():
     assert 'stream = "topic"  # one model for all records; "partition": one for each partition, "key": one for' in text
 
 
-@pytest.mark.parametrize(("keys", "stream"), [(3, "key"), (30, "topic"), (600, "topic")])
+@pytest.mark.parametrize(("keys", "stream"), [(4, "key"), (5, "topic"), (600, "topic")])
 def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
-    seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(400)])
+    seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(2_000)])
     assert stream_of(seen, "host") == stream
     assert stream_of(seen, None) == stream_of(seen, "other") == "topic"
     text = as_file(suggest(seen), "flows", name="flows", bootstrap="kafka:9092", stream=stream)

@@ -162,7 +162,7 @@ def test_another_setting_counts_from_the_start_on_whatever_a_crash_reads_again(m
     first = MemoryDeployment(monkeypatch, emit_from="2050-01-01T00:00:00Z")
     assert first.work(300, everything=True) == Outputs()
     now = MemoryDeployment(monkeypatch, emit_from=later)
-    now.logs, now.offsets = first.logs, first.offsets
+    now.logs, now.offsets, now.beside = first.logs, first.offsets, first.beside
     # The first commit comes for another partition's records: this one has none yet.
     now.work(300)
     for i, record in enumerate(now.logs[AT][300:], 300):
