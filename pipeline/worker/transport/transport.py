@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from aiokafka import errors as aiokafka_errors
+from aiokafka.protocol.group import LeaveGroupRequest
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -218,9 +219,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             coordinator.check_errors()
 
     async def leave_group(self) -> None:
-        """Leave at once, so that the other members need not wait for the session's timeout."""
-        if self._consumer is not None:
-            await self._consumer._coordinator._maybe_leave_group()
+        """Leave at once, so that the other members need not wait for the session's timeout.
+
+        A join may wait for those members. Repeated behind the leave, it would make a new member; and on its connection
+        the broker takes no other request before its answer.
+        """
+        coordinator = self._consumer._coordinator if self._consumer is not None else None
+        if coordinator is not None and coordinator.generation > 0:
+            coordinator._coordination_task.cancel()
+            request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
+            await coordinator._client.send(coordinator.coordinator_id, request)
 
     def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:
         """Log the crash at debug level; the stock method prints a traceback on stderr."""

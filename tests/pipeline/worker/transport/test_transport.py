@@ -284,3 +284,28 @@ def test_what_became_void_is_not_handed_over(consumer, change):
         assert made.handed == []
 
     asyncio.run(run())
+
+
+def test_a_member_that_waits_for_a_join_leaves_at_once_and_does_not_join_again(thread):
+    async def leave(generation):
+        sent, joining = [], asyncio.create_task(asyncio.sleep(60))
+        answered = SimpleNamespace(send=lambda *request: asyncio.sleep(0, sent.append(request)))
+        coordinator = SimpleNamespace(
+            generation=generation,
+            group_id="group",
+            member_id="me",
+            coordinator_id=7,
+            _coordination_task=joining,
+            _client=answered,
+        )
+        thread._consumer = SimpleNamespace(_coordinator=coordinator)
+        await thread.leave_group()
+        await asyncio.sleep(0)
+        was_joining = not joining.cancelled()
+        joining.cancel()
+        return sent, was_joining
+
+    ((node, request),), was_joining = asyncio.run(leave(3))
+    # Not over the connection on which the broker answers the join first.
+    assert (node, vars(request), was_joining) == (7, {"_group": "group", "_member_id": "me"}, False)
+    assert asyncio.run(leave(-1)) == ([], True)
