@@ -94,6 +94,10 @@ class Streams:
         """Return the name of a key's stream, unique in the deployment."""
         return self._called.name_of(key)
 
+    def key_of(self, name: str) -> bytes | None:
+        """Return the key of the stream with a name; None of the only stream of a partition."""
+        return self._called.key_of(name)
+
     def begin(self, key: bytes | None) -> StreamModel:
         """Begin a stream and return its model.
 
@@ -266,7 +270,7 @@ class Streams:
                 model = model.next_version(settings, features, ended)
             except ParameterError as error:
                 raise self._unfit(error) from None
-        self._models[self._called.key_of(name)] = self._names[name] = model
+        self._models[self.key_of(name)] = self._names[name] = model
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
             self._note_dirty(name, model.next)
