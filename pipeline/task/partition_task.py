@@ -6,12 +6,13 @@ code. The outputs are a function of the input log alone, however the log is cut 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.downstream import Downstream
@@ -132,15 +133,16 @@ class PartitionTask(StreamTask):
         self._skipped += batch.skipped
         if self._alerts is not None:
             self._alerts.begin(records, batch, outputs, suppressed=suppressed)
-        for key, group in self._groups(batch):
+        long = message_sizes.too_long(batch, keyed=self._by_key)
+        for key, group in self._groups(batch, long):
             model = self.models.get(key)
             if model is None:
                 if len(self.models) >= self._settings.limits.streams:
                     batch.blame(self._dead_letters.no_room(key), group)
                     continue
                 model = self._learner.begin(key)
-            if self._alerts is not None:
-                self._alerts.owns(model, group)
+                if self._alerts is not None:
+                    self._alerts.began(key, model)
             behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
@@ -161,14 +163,15 @@ class PartitionTask(StreamTask):
                     drift = [(at, each.change) for at, each in result.drift if isinstance(each, WatchedChange)]
                     self._alerts.learned(model, positions, result, texts, drift)
         if self._alerts is not None:
-            self._alerts.end(records, batch, outputs, suppressed=suppressed)
+            self._alerts.end(records, batch, outputs, suppressed=suppressed, no_ones=long)
         self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)
         self.models.evict()
 
-    def _groups(self, batch: RecordBatch) -> Iterable[tuple[bytes | None, Sequence[int]]]:
-        """Return the positions of each stream's records; streams are in the order of their first record."""
+    def _groups(
+        self, batch: RecordBatch, long: Mapping[int, FaultError]
+    ) -> Iterable[tuple[bytes | None, Sequence[int]]]:
+        """Return the positions of each stream's records without the `long` ones; the stream of the first one first."""
         keys = batch.streams
-        long = message_sizes.too_long(batch, keyed=self._by_key)
         for position, problem in long.items():
             batch.blame((self._names_by_key and self._dead_letters.key_fault(keys[position])) or problem, [position])
         if not self._by_key:

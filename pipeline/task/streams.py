@@ -75,7 +75,7 @@ class Streams(ModelStore):
 
     def named(self, name: str) -> StreamModel:
         """Return the model of the stream with a name."""
-        if (model := self.get(self._key_of(name))) is None:
+        if (model := self.get(self.key_of(name))) is None:
             raise KeyError(name)
         return model
 
@@ -87,7 +87,8 @@ class Streams(ModelStore):
         """Return the name of a key's stream, unique in the deployment."""
         return self._called.name_of(key)
 
-    def _key_of(self, name: str) -> bytes | None:
+    def key_of(self, name: str) -> bytes | None:
+        """Return the key of the stream with a name; None of the only stream of a partition."""
         return self._called.key_of(name)
 
     def begin(self, key: bytes | None) -> StreamModel:
@@ -179,7 +180,7 @@ class Streams(ModelStore):
                 if left < 0:
                     return list(chosen)
                 chosen[name] = None
-                left -= limits.ratio * (self._snapshot_bytes(self._key_of(name)) or self._usual_bytes)
+                left -= limits.ratio * (self._snapshot_bytes(self.key_of(name)) or self._usual_bytes)
         # Nothing else is due, and input left over must not pay for a burst later.
         self._owed = max(self._owed, 0.0)
         return list(chosen)
@@ -197,7 +198,7 @@ class Streams(ModelStore):
 
     def snapshot(self, stream: str) -> StreamSnapshot:
         """Return the snapshot of a stream and mark it clean."""
-        key = self._key_of(stream)
+        key = self.key_of(stream)
         snapshot = self._snapshot_of(key)
         self._usual_bytes = len(snapshot.body)
         self._set_snapshot_bytes(key, len(snapshot.body))
@@ -274,7 +275,7 @@ class Streams(ModelStore):
                 model = model.next_version(settings, features, ended)
             except ParameterError as error:
                 raise self._unfit(error) from None
-        self._put(self._key_of(name), model)
+        self._put(self.key_of(name), model)
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
             self._note_dirty(model, model.next)

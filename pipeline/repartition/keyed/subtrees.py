@@ -32,7 +32,8 @@ class Subtrees(Streams):
         """Return the name of a subtree."""
         return (key or b"").decode()
 
-    def _key_of(self, name: str) -> bytes:
+    def key_of(self, name: str) -> bytes:
+        """Return the key of the subtree with a name."""
         return name.encode()
 
     def begin_below(self, first: SubtreeOperation) -> SubtreeModel:

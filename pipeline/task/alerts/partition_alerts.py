@@ -1,6 +1,6 @@
 """The alerts of a partition: runs the rules on what a batch brought, and writes what opened and cleared."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -99,7 +99,7 @@ class PartitionAlerts:
             else None
         )
         if self._silent is not None:
-            streams.loaded.append(self._silent.loaded)
+            streams.loaded.append(self._loaded)
         self._found: list[_Found] = []
         # Streams, and the partition under None, with alerts that opened while outputs were suppressed, or have ended;
         # and whether that was found at this start: no output of an earlier run has emitted it.
@@ -142,10 +142,10 @@ class PartitionAlerts:
             if owed and model is not None:
                 self._streams.touched(model, cause.offset)
 
-    def owns(self, model: "StreamModel", positions: Sequence[int]) -> None:
-        """Note whose records stand at some positions of the batch."""
+    def began(self, key: bytes | None, model: "StreamModel") -> None:
+        """Follow the records of a new stream."""
         if self._silent is not None and model.alerts is not None:
-            self._silent.owns(model.name, model.alerts, positions)
+            self._silent.begin(key, model.name, model.alerts)
 
     def learned(
         self,
@@ -218,12 +218,21 @@ class PartitionAlerts:
                 found.append((result.learned[row], Transition(_RULES[rule], bool(opened), evidence, name)))
 
     def end(
-        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
+        self,
+        records: Sequence[SourceRecord],
+        batch: RecordBatch,
+        outputs: Outputs | None,
+        *,
+        suppressed: bool,
+        no_ones: Collection[int] = (),
     ) -> None:
-        """Open and clear what the rules have found in a batch, in the order of its records."""
+        """Open and clear what the rules have found in a batch, in the order of its records.
+
+        The records at the positions `no_ones` belong to no stream.
+        """
         found, self._found = self._found, []
         if self._silent is not None and len(batch):
-            for each in self._silent.follow(records, batch):
+            for each in self._silent.follow(records, batch, no_ones):
                 evidence = {"seconds": each.seconds, "usual_seconds": each.usual}
                 transition = Transition("silent", each.opened, evidence)
                 model = self._streams.named(each.stream)
@@ -338,7 +347,7 @@ class PartitionAlerts:
         alerts = model.alerts
         try:
             if self._silent is not None:
-                self._silent.restored(model.name, alerts)
+                self._silent.restored(self._streams.key_of(model.name), model.name, alerts)
         except (KeyError, TypeError, ValueError):
             raise mismatches.unreadable(self._where, f"the alerts of stream {model.name}") from None
         if self._silent is None:
@@ -350,6 +359,11 @@ class PartitionAlerts:
         self._take_over(
             model.name, alerts, lambda rule: not self._is_on(rule) or (rule in ("drift_open", "share") and not drifts)
         )
+
+    def _loaded(self, model: "StreamModel") -> None:
+        """Continue the alerts of a stream whose model comes back into memory."""
+        if self._silent is not None and model.alerts is not None:
+            self._silent.loaded(self._streams.key_of(model.name), model.alerts)
 
     def _take_over(self, name: str | None, alerts: OpenAlerts, ended: Callable[[AlertRule], bool]) -> None:
         """Count the alerts that a snapshot has open, and let those of some rules end."""

@@ -5,10 +5,12 @@ stream needs a snapshot, as if the record were its own. Everything that is known
 snapshot; a row is ignored for the records below the one that changed it last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import repeat
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from resonance.engine.alerts import silence
@@ -18,10 +20,12 @@ from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
 if TYPE_CHECKING:
-    from resonance.pipeline.task.model.stream_model import StreamModel
+    pass
 
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
+
+_timestamp = attrgetter("timestamp")
 
 NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open")
 _COLUMNS: Final = (
@@ -67,46 +71,33 @@ class SilentStreams:
         self._means: FloatArray
         self._rows, self._means = silence.new_rows(16)
         self._streams: list[str] = []
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[bytes | None, int] = {}
         self._logs: dict[TopicPartition, int] = {own: 0}
         self._roots: IntArray = np.full(1, -1, np.int64)
-        # Of the batch at hand: its streams' rows, how many records each has, and where they stand.
-        self._owners: list[int] = []
-        self._counts: list[int] = []
-        self._positions: list[int] = []
         # Rows from a snapshot that is ahead of the records: they take part from an offset on.
         self._ahead: list[tuple[int, int]] = []
 
-    def row_of(self, name: str, alerts: StreamAlerts) -> int:
-        """Return the row of a stream."""
-        row = self._numbers.get(name)
-        if row is None:
-            row = self._numbers[name] = len(self._streams)
-            self._streams.append(name)
-            if row == len(self._rows):
-                rows, means = silence.new_rows(row)
-                self._rows, self._means = np.concatenate((self._rows, rows)), np.concatenate((self._means, means))
-            alerts.gaps = partial(self._state, row)
+    def begin(self, key: bytes | None, name: str, alerts: StreamAlerts) -> int:
+        """Begin to follow the stream with a key; return its row."""
+        row = self._numbers[key] = len(self._streams)
+        self._streams.append(name)
+        if row == len(self._rows):
+            rows, means = silence.new_rows(row)
+            self._rows, self._means = np.concatenate((self._rows, rows)), np.concatenate((self._means, means))
+        alerts.gaps = partial(self._state, row)
         return row
 
-    def loaded(self, model: "StreamModel") -> None:
+    def loaded(self, key: bytes | None, alerts: StreamAlerts) -> None:
         """Go on with the row of a stream whose model comes back into memory: a silence may have changed it since."""
-        if model.alerts is not None:
-            model.alerts.gaps = partial(self._state, self._numbers[model.name])
+        alerts.gaps = partial(self._state, self._numbers[key])
 
-    def owns(self, name: str, alerts: StreamAlerts, positions: Sequence[int]) -> None:
-        """Note whose records stand at some positions of the batch."""
-        self._owners.append(self.row_of(name, alerts))
-        self._counts.append(len(positions))
-        self._positions += positions
-
-    def restored(self, name: str, alerts: StreamAlerts) -> None:
+    def restored(self, key: bytes | None, name: str, alerts: StreamAlerts) -> None:
         """Continue a stream from the state of its gaps.
 
         Any other content is a `KeyError`, `TypeError` or `ValueError`.
         """
         content = alerts.gaps()
-        row = self.row_of(name, alerts)
+        row = self.begin(key, name, alerts)
         if content is None:
             return
         self._rows[row, _COLUMNS] = [int(content[column]) for column in NAMES]
@@ -132,14 +123,16 @@ class SilentStreams:
         self._ahead = [(offset, row) for _, row in self._ahead]
         heapify(self._ahead)
 
-    def follow(self, records: Sequence[SourceRecord], batch: RecordBatch) -> list[Silence]:
-        """Take the usable records of a batch, of which `owns` has noted whose they are."""
+    def follow(
+        self, records: Sequence[SourceRecord], batch: RecordBatch, no_ones: Collection[int] = ()
+    ) -> list[Silence]:
+        """Take the usable records of a batch; those at the positions `no_ones` are no stream's."""
         times = silence.times_of(batch.times)
         # A source with a wrong clock must not make all the others silent.
         usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
-        stamps = np.array([record.timestamp for record in usable], np.int64)
+        stamps = np.fromiter(map(_timestamp, usable), np.int64, len(usable))
         times = np.where(stamps > 0, np.minimum(times, stamps), times)
-        offsets, rows = np.array(batch.offsets, np.int64), self._rows_of(len(batch))
+        offsets, rows = np.array(batch.offsets, np.int64), self._owners(batch, no_ones)
         logs = self._logs_of(batch)
         found: list[Silence] = []
         out: IntArray = np.empty((ROOM, 5), np.int64)
@@ -158,13 +151,12 @@ class SilentStreams:
         # Rows are numbered anew after a restart, so they do not decide which of two streams comes first.
         return sorted(found, key=lambda each: (each.position, each.opened, each.stream))
 
-    def _rows_of(self, count: int) -> IntArray:
-        """Return the row of each record's stream, -1 for none, and forget the batch."""
-        rows: IntArray = np.full(count, -1, np.int64)
-        owners = np.repeat(np.array(self._owners, np.int64), np.array(self._counts, np.int64))
-        rows[np.array(self._positions, np.int64)] = owners
-        self._owners, self._counts, self._positions = [], [], []
-        return rows
+    def _owners(self, batch: RecordBatch, no_ones: Collection[int]) -> IntArray:
+        """Return the row of each record's stream, -1 for none."""
+        rows = map(self._numbers.get, batch.streams, repeat(-1))
+        owners: IntArray = np.fromiter(rows, np.int64, len(batch))
+        owners[list(no_ones)] = -1
+        return owners
 
     def _logs_of(self, batch: RecordBatch) -> IntArray:
         """Return the number of the log of each record; messages of labels are no clock."""

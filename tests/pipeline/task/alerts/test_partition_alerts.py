@@ -12,10 +12,13 @@ from resonance.engine.alerts import stream_rules
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
-from resonance.pipeline.task.alerts.open_alerts import OpenAlerts
+from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts
+from resonance.pipeline.task.alerts.silent_streams import SilentStreams
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import TaskContext
+from resonance.pipeline.timestamps import canonical
 from resonance.schemas import load_schema
 
 from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, restored, run, settings, states, task, value_of
@@ -334,6 +337,15 @@ def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes: dict[s
     found = payloads(held.task.process(log[2_000:2_010]).alerts)
     cleared = [one for one in found if one["rule"] == "drift_open"]
     assert [(one["kind"], one["cause"]["source"]["offset"]) for one in cleared] == [("cleared", 2_000)]
+
+
+def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream() -> None:
+    records = [Record(TOPIC, 0, i, STAMP + i, b"a", b"{}") for i in range(3)]
+    batch = RecordBatch(None, [canonical(one.timestamp) for one in records], [2] * 3, index=[0, 1, 2]).place(records)
+    silent, alerts = SilentStreams(20.0, 60.0, (TOPIC, 0)), StreamAlerts()
+    silent.begin(b"a", "p0:a", alerts)
+    assert silent.follow(records, batch, [2]) == []
+    assert alerts.state()["gaps"]["count"] == 2
 
 
 def test_streams_that_fall_silent_with_the_same_record_come_by_name() -> None:
