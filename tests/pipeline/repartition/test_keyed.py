@@ -322,7 +322,10 @@ def test_what_emerged_in_a_subtree_behind_the_snapshot_of_its_root_is_reported()
             return dict.fromkeys(of, (0, 3))
 
         def read(self, bounds):
-            yield next(iter(bounds)), [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)]
+            yield (
+                next(iter(bounds)),
+                [Record("events", 0, place, STAMP, None, value) for place, value in enumerate(values)],
+            )
 
     reader: Any = Events()
     found, *_ = inspection._history(StreamOutputs(given("keyed"), reader, (TOPIC, 0), "p0", 100))
