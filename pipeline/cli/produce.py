@@ -15,7 +15,7 @@ from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load_settings
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
-from resonance.pipeline.cli.stopping import SigtermAsCtrlC
+from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files import examination, notes, record_file, suggest
@@ -91,7 +91,8 @@ def produce(
     found = None
     if not _described(settings):
         offer = None if dry_run or as_json or not _on_terminal() else _confirmed
-        found = _examined(file, columns, skip_bad, limit, (lambda note: note.advised) if yes else offer)
+        with says_when_stopped(UNCHANGED):
+            found = _examined(file, columns, skip_bad, limit, (lambda note: note.advised) if yes else offer)
         columns = found.columns
     with record_file.RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
@@ -182,7 +183,10 @@ def _on_terminal() -> bool:
 
 
 def _confirmed(note: "notes.Note") -> bool:
-    return typer.confirm(f"  {note.remedy}: {note.option}?", default=note.advised, err=True)
+    try:
+        return typer.confirm(f"  {note.remedy}: {note.option}?", default=note.advised, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _examined(

@@ -46,7 +46,9 @@ def _drift(event: DriftEvent) -> str:
     since = ""
     if "since" in event:
         since = f", {_RECORDS} {event['since']['offset']:,} ({event['since']['time'][11:19]})"
-    seen = f", seen at {event['cause']['source']['offset']:,}" if "cause" in event else ""
+    # Of re-keyed records the two are offsets of different topics, and can only be compared by their time.
+    at = event["cause"]["source"]["offset"] if "cause" in event else -1
+    seen = f", seen at {at:,}" if at >= event.get("since", {"offset": 0})["offset"] else ""
     if event.get("scope") == "stream" and len(units) > 1:
         # The stream as a whole is a unit, too, and not one of its clusters.
         count = sum(unit["cluster"] is not None for unit in units)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ MOST_NOTES: Final = 10
 
 _WORDS: Final = 6
 # Inches.
-_ROW, _LEAST, _LINES, _CELL, _NAME, _NOTE = 0.27, 2.2, 7.5, 0.62, 0.075, 0.19
+_ROW, _LEAST, _LINES, _CELL, _NAME, _NOTE, _CHARACTER = 0.27, 2.2, 7.5, 0.62, 0.075, 0.21, 0.072
 _TITLE = "Life-lines: width = share of the records; ring = it emerged, dot = it ended, arcs = splits and absorptions, "
 _TITLE += "triangles = drift.\nTable: means in the units of the input; red is above, blue below the other clusters."
 
@@ -149,13 +150,14 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
     """Return a figure of streams one below the other: the life-lines of each, and a table of its clusters."""
     features = [_telling_features(life) for life in lives]
     rows = [max(len(life.lines), 1) for life in lives]
-    notes = [_notes(life) for life in lives]
+    columns = max(_WORDS if any(map(_in_words, lives)) else 0, *map(len, features)) + 1
+    width = 2.2 + _LINES + _CELL * columns
+    notes = [_notes(life, int((width - 2.0) / _CHARACTER)) for life in lives]
     heights = []
     for life_rows, names, texts in zip(rows, features, notes, strict=True):
         head = 0.5 + _NAME * max(map(len, map(_short, names)), default=0)
         heights += [max(_ROW * life_rows, _LEAST) + head, 0.3 + _NOTE * len(texts)]
-    columns = max(_WORDS if any(map(_in_words, lives)) else 0, *map(len, features)) + 1
-    figure = blank(2.2 + _LINES + _CELL * columns, 0.9 + sum(heights))
+    figure = blank(width, 0.7 + 0.5 * len(lives) + sum(heights))
     figure.get_layout_engine().set(wspace=0.0)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[_LINES, _CELL * columns])
     for place, (life, names, texts) in enumerate(zip(lives, features, notes, strict=True)):
@@ -164,9 +166,8 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
         _draw_table(figure.add_subplot(grid[2 * place, 1]), life, names, columns)
         below = figure.add_subplot(grid[2 * place + 1, :])
         below.axis("off")
-        below.text(
-            0, 1, "\n".join(texts), va="top", fontsize=8.5, color=INK, transform=below.transAxes, linespacing=1.5
-        )
+        where = {"transform": below.transAxes, "va": "top"}
+        below.text(0, 1, "\n".join(texts), fontsize=8.5, color=INK, linespacing=1.5, **where).set_in_layout(False)
     more = f"\n{streams_left_out:,} streams with fewer records are left out." if streams_left_out else ""
     figure.suptitle(_TITLE + more, fontsize=11, color=INK, x=0.01, ha="left")
     return figure
@@ -232,13 +233,13 @@ def _marked(life: StreamLife) -> list[Any]:
     return [(at, event) for at, event in life.drifts if event["kind"] == "drift"]
 
 
-def _notes(life: StreamLife) -> list[str]:
-    """Return a line for each drift event that is marked."""
+def _notes(life: StreamLife, width: int) -> list[str]:
+    """Return what the marked drift events say, in lines of so many characters at most."""
     marked = _marked(life)
-    lines = [
-        f"\u25b2{index}  {event['time'][:19].replace('T', ' ') if life.times else ''}  {drift_sentence(event)}"
-        for index, (_, event) in enumerate(marked[:MOST_NOTES], start=1)
-    ]
+    lines = []
+    for index, (_, event) in enumerate(marked[:MOST_NOTES], start=1):
+        moment = event["time"][:19].replace("T", " ") if life.times else ""
+        lines += wrap(f"\u25b2{index}  {moment}  {drift_sentence(event)}", width, subsequent_indent=" " * 6)
     return [*lines, f"and {len(marked) - MOST_NOTES:,} more"] if len(marked) > MOST_NOTES else lines
 
 

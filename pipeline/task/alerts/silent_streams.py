@@ -19,9 +19,6 @@ from resonance.pipeline.records import SourceRecord, TopicPartition
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
-if TYPE_CHECKING:
-    pass
-
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
 

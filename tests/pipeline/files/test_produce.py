@@ -147,6 +147,18 @@ def test_the_options_that_the_notes_name_are_taken_where_the_user_wants(monkeypa
     assert "note: t has times without a zone" in capsys.readouterr().err
 
 
+def test_who_stops_at_a_question_has_produced_nothing(monkeypatch, capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("x\nN/A\n" + "1\n" * 20)
+
+    def confirm(*_, **__):
+        raise typer.Abort
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    monkeypatch.setattr(produce_command, "_on_terminal", lambda: True)
+    assert run(monkeypatch, "in.csv", "--broker", "127.0.0.1:1") == 130
+    assert capsys.readouterr().err.endswith("stopped; nothing was changed\n")
+
+
 def test_the_next_command_reads_the_file_in_the_same_way(monkeypatch, capsys, tmp_path):
     (tmp_path / "in.csv").write_text("h,x\na,1\nb,N/A\n")
     options = ["--key", "h", "--null", "N/A", "--map", "a.x=x", "--map", "h", "--decimal", ","]

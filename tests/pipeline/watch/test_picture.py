@@ -25,14 +25,9 @@ def life(count, features=8, *, drifts=12, level=1, salient=False, counted=True):
         if salient:
             clusters[name]["salient"] = [{"feature": f, "salience": 0.5, "weight": 0.5} for f in centre]
         lines.append(line)
-    changes = [
-        (
-            700 * n,
-            {"kind": "drift", "stream": "s", "cluster": None, "detector": "d", "criterion": "c", "seq": n}
-            | {"value": 1.0, "threshold": 0.5, "time": "2026-01-05T08:00:00.000Z"},
-        )
-        for n in range(drifts)
-    ]
+    drift = {"kind": "drift", "stream": "s", "cluster": None, "detector": "d", "value": 1.0, "threshold": 0.5}
+    drift |= {"time": "2026-01-05T08:00:00.000Z"}
+    changes = [(700 * n, drift | {"criterion": "some " * 60 if n % 2 else "c"}) for n in range(drifts)]
     times = [(0, "2026-01-05T08:00:00.000Z"), (records, "2026-01-09T08:00:00.000Z")]
     present = sum(line.ended == records for line in lines)
     return StreamLife("sensors-of-the-plant", records, lines, count + 4, present, clusters, changes, times, counted)

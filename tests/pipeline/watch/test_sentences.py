@@ -1,6 +1,7 @@
 """Events are sentences that name clusters and the features that changed."""
 
 import pytest
+from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import number, sentence
 
 
@@ -77,3 +78,11 @@ def test_numbers_are_short(value, text):
     assert sentence(listed) == "p0 is emitted from here on, version 1: 2 clusters there"
     listed["before"] = [cluster("c")]
     assert sentence(listed) == "p0 is emitted from here on, version 1: 2 clusters there, 1 cluster of before ended"
+
+
+@pytest.mark.parametrize(("seen", "said"), [(140, ", seen at 140"), (35, "")])
+def test_where_drift_was_seen_is_left_out_in_another_topic_than_where_it_began(seen, said):
+    since = {"offset": 120, "time": "2026-01-05T08:00:00.000Z"}
+    change = {"cluster": "a", "change": ["together"], "features": []}
+    drift = {"kind": "drift", "stream": "s", "units": [change], "since": since, "cause": {"source": {"offset": seen}}}
+    assert drift_sentence(drift) == f"a's features vary together differently, since about record 120 (08:00:00){said}"
