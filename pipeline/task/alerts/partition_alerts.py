@@ -139,8 +139,6 @@ class PartitionAlerts:
         alerts = model.alerts
         if alerts is None:
             return
-        if result.step is None and not drift:
-            return
         found: list[tuple[int, Transition | DriftChange]] = [*self._of_answers(alerts, result, texts), *drift]
         found.sort(key=lambda entry: entry[0])
         for at, change in found:
@@ -157,11 +155,10 @@ class PartitionAlerts:
         self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts
     ) -> list[tuple[int, Transition]]:
         """Run the rules on the answers; return the transitions, each with its row."""
-        step, places = result.step, result.learned
+        places = result.learned
         found: list[tuple[int, Transition]] = []
-        if step is None:
-            return found
-        start, rows = 0, len(step.novel)
+        # Late labels cause events, too, and have no answers.
+        start, rows = 0, len(places)
         for at, event in result.events if self._rules.new_cluster else ():
             if event.path:
                 continue
