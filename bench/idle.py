@@ -1,7 +1,8 @@
 """What idle streams cost: one partition task with more streams than it may keep in memory.
 
-Each key has a record, then keys come at random, so that nearly every record loads its stream; the records in memory
-alone are measured beside it. Snapshots are written as a worker writes them, ten times a second of the log.
+Each key has a record, then keys come at random, so that nearly every record loads its stream. A small partition with
+all models in memory is measured beside it. The snapshots that are due are written after each chunk. Rates are of
+processor time.
 """
 
 import time
@@ -103,6 +104,8 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=10_000, help="limits.streams_in_memory")
     parser.add_argument("--records", type=int, default=20_000, help="records after the first one of each key")
     given = parser.parse_args()
+    if given.keys <= 2 * given.limit:
+        parser.error("--keys must be more than twice --limit: what an idle stream costs is measured from there on")
     collect_rarely()
     show("Idle streams", rows_of(given.keys, given.limit, given.records), given.json)
 

@@ -261,3 +261,16 @@ def test_a_tree_is_shown_below_its_roots(monkeypatch, capsys):
     lines = shown_lines[next(i for i, line in enumerate(shown_lines) if line.startswith("cluster ")) + 1 :]
     assert [line.split()[0] for line in lines] == [cluster["id"] for cluster in clusters]
     assert [(len(line) - len(line.lstrip())) // 2 + 1 for line in lines] == [cluster["level"] for cluster in clusters]
+
+
+@pytest.mark.parametrize("stream", [None, "p0:a"])
+def test_streams_that_do_not_fit_into_memory_are_shown_the_same(monkeypatch, stream):
+    found = []
+    for limit in (0, 1):
+        deployment = MemoryDeployment(monkeypatch, limits__streams_in_memory=limit)
+        deployment.work(400)
+        deployment.work(600, snapshots=False)
+        states = read_states(deployment.source, deployment)
+        found.append([one.as_json() for one in inspect(deployment.given, deployment, states, stream)])
+    assert found[0] == found[1]
+    assert all(one["clusters"] for one in found[0])
