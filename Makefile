@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo test kernels lint types bench kill simulate lock sbom image-test clean .venv
+.PHONY: demo broker test kernels lint types bench kill simulate lock sbom image-test clean .venv
 
 .venv: $(STAMP)
 
@@ -23,6 +23,11 @@ $(STAMP): .venv/.locked pyproject.toml $(SOURCES)
 
 demo: .venv
 	@$(BIN)/resonance demo
+
+# A Kafka for first steps, without Docker: its data go when it ends.
+broker: .venv
+	@echo "Starting Kafka; Ctrl-C stops it, and forgets its topics"
+	@$(BIN)/python -m tests.brokers 9092
 
 # Three tests at once on two cores: those with a broker wait for it most of their time.
 test: kernels

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 CACHED = 50_000
 """Number of texts that are kept; records of one batch share most of theirs."""
 
+SECONDS = "%s"
+"""Form of times that are seconds since 1970."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FIRST = -62_135_596_800_000
@@ -80,14 +83,17 @@ class TimeTexts(dict[Any, str]):
         return f"{moment.replace(tzinfo=None).isoformat()}.{milliseconds}Z"
 
 
-def milliseconds(value: Any) -> int | None:
+def milliseconds(value: Any, form: str | None = None) -> int | None:
     """Return a time of a file as a Kafka timestamp, or None where there is no time.
 
-    A time is milliseconds since 1970, or ISO 8601 text in UTC unless it names a zone; any other value but None and
-    empty text is a `ValueError`.
+    A time is milliseconds since 1970, or ISO 8601 text in UTC unless it names a zone; with `form` it is text of that
+    form (as of `strptime`), or with the form ``%s`` seconds since 1970. Any other value but None and empty text is a
+    `ValueError`.
     """
     if value is None or value == "":
         return None
+    if form is not None:
+        value = _of_form(value, form)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if 0 <= value <= _LAST:
             return int(value)
@@ -101,6 +107,16 @@ def milliseconds(value: Any) -> int | None:
     raise ValueError(
         f"{str(value)[:60]!r} is no time; it must be text such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
     )
+
+
+def _of_form(value: Any, form: str) -> Any:
+    """Return a time of another form in one of the usual ones."""
+    if isinstance(value, str):
+        try:
+            return datetime.strptime(value.strip(), form).isoformat()
+        except ValueError:
+            raise ValueError(f"{value[:60]!r} is no time of the form {form}") from None
+    return value * 1000 if form == SECONDS and isinstance(value, int | float) else value
 
 
 def canonical(value: Any) -> str:

@@ -2,10 +2,12 @@
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import orjson
 import pytest
+import typer
 from resonance.pipeline import errors
 from resonance.pipeline.cli import main, stopping
 from resonance.pipeline.demo.run import TOPIC, _settings
@@ -95,6 +97,42 @@ def test_files_modules_commands_options_and_metrics_that_are_named_are_there(pag
     metrics = set(re.findall(r"`(resonance_\w+)`", text))
     series = {re.sub(r"_(bucket|count|sum)$", "", name) for name in series_names()}
     assert metrics <= series | series_names()
+
+
+def shown_commands(text):
+    """Yield what a shell would pass to `resonance` in each console and shell block."""
+    for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            # A loop of the shell, a variable before the command, or a prompt.
+            found = re.search(r"(?:^|[\$;] |\bdo |exec \S+ )(?:\w+=\S+ )*resonance (.*)", line)
+            if found and line[0] in "$dr":
+                words = shlex.split(re.split(r" [|>;] ?|; done", found[1])[0], comments=True)
+                yield [word.replace("$e", "caea") for word in words]
+
+
+def parse(arguments):
+    """Parse a command line as the program does, without running it."""
+    words, group = list(main.as_options(arguments)), get_command(main.app)
+    context = typer.Context(group)
+    while hasattr(group, "get_command") and words and not words[0].startswith("-"):
+        name = words.pop(0)
+        group = group.get_command(context, name)
+    return group.make_context(name, words, parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_is_shown_can_be_typed(page):
+    for arguments in shown_commands(page.read_text()):
+        if arguments != ["--version"]:
+            parse(arguments)
+
+
+def test_a_command_that_is_shown_with_a_wrong_value_would_be_found():
+    found = [command for page in PAGES for command in shown_commands(page.read_text())]
+    assert ["replay", "--last", "10m", "--output", "results"] in found
+    for wrong in ("replay --processes many", "snapshots export", "dlq list --limit few"):
+        with pytest.raises(typer.BadParameter):
+            parse(wrong.split())
 
 
 def test_the_exit_codes_are_those_of_the_program():

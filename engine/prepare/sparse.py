@@ -1,22 +1,17 @@
 """From the sparse records of a stream to the batches that its engine learns: form, feature dictionary and scale."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain, count, repeat
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from resonance.engine.base import BoolArray, Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.prepare.feature_names import NAME_BYTES, FeatureNames, bytes_of, is_too_long
 from resonance.engine.prepare.protocol import Described
+from resonance.engine.prepare.sparse_rows import SparseRows
 from resonance.engine.sparse import SparseBatch, SparseEngine
 from resonance.engine.sparse_scale import REVISION, SparseScale
 from resonance.engine.state import pack, unpack
-
-NAME_BYTES: Final = 1_000
-"""Longest name of a feature, as JSON between its quotes; bounded because events name the most salient features."""
 
 KIND: Final = "sparse_prepare"
 
@@ -30,103 +25,6 @@ class Problem(NamedTuple):
     kind: Literal["out_of_range", "too_many_features", "name_too_long", "wrong_type"]
     text: str
     """What is wrong and what to do."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SparseRows:
-    """Decoded sparse records, possibly of several streams and of both forms."""
-
-    codes: IntArray
-    """Shape (entries,): of a record by index the features, of one by name their positions in `names`."""
-    indptr: IntArray
-    """Shape (n + 1,): where the entries of each record begin, and the end."""
-    data: FloatArray
-    """Shape (entries,): the values."""
-    by_index: BoolArray
-    """Shape (n,): the form of each record."""
-    names: Sequence[str]
-    """Names of features, in the order of their first appearance."""
-
-    def __len__(self) -> int:
-        return len(self.by_index)
-
-    def __getitem__(self, positions: Any) -> "SparseRows":
-        """Return the records at some positions, in the order of these."""
-        chosen = np.asarray(positions, np.int64)
-        starts = self.indptr[chosen]
-        counts = self.indptr[chosen + 1] - starts
-        indptr = starts_of(counts)
-        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
-        return SparseRows(self.codes[entries], indptr, self.data[entries], self.by_index[chosen], self.names)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the records of several batches as one batch, in order."""
-        names = list(dict.fromkeys(chain.from_iterable(part.names for part in parts)))
-        code = dict(zip(names, count(), strict=False))
-        codes = []
-        for part in parts:
-            by_index = np.repeat(part.by_index, np.diff(part.indptr))
-            places = np.array([code[name] for name in part.names], np.int64)
-            own = part.codes.copy()
-            own[~by_index] = places[own[~by_index]]
-            codes.append(own)
-        return cls(
-            np.concatenate([np.empty(0, np.int64), *codes]),
-            starts_of(np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])),
-            np.concatenate([np.empty(0), *(part.data for part in parts)]),
-            np.concatenate([np.empty(0, np.bool_), *(part.by_index for part in parts)]),
-            names,
-        )
-
-
-def starts_of(counts: IntArray) -> IntArray:
-    """Return where runs of some lengths begin, and where the last one ends."""
-    starts = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return starts
-
-
-class FeatureNames:
-    """Names with their indices, which count from 0 in the order in which names are added."""
-
-    __slots__ = ("_index", "_names")
-
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._names = list(names)
-        self._index = {name: index for index, name in enumerate(self._names)}
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __getitem__(self, index: int) -> str:
-        return self._names[index]
-
-    def __iter__(self) -> Any:
-        return iter(self._names)
-
-    def find(self, names: Sequence[str]) -> IntArray:
-        """Return the index of each name, -1 for an unknown one."""
-        return np.fromiter(map(self._index.get, names, repeat(-1)), np.int64, len(names))
-
-    def add(self, names: Sequence[str]) -> None:
-        """Give the next indices to new names."""
-        for name in names:
-            self._index[name] = len(self._names)
-            self._names.append(name)
-
-    def state(self) -> NDArray[np.uint8]:
-        """Return the names as JSON; equal dictionaries give equal bytes."""
-        return np.frombuffer(_dumped(self._names), np.uint8)
-
-    @classmethod
-    def from_state(cls, data: bytes) -> Self:
-        """Continue from a `state`."""
-        names = json.loads(data)
-        made = cls(names) if isinstance(names, list) and all(type(name) is str for name in names) else None
-        if made is None or len(made._index) != len(names):
-            raise ValueError("no list of different names")
-        return made
 
 
 class _Looked(NamedTuple):
@@ -244,7 +142,7 @@ class SparsePreparation:
         features, unknown = looked.features, looked.features < 0
         new = list(dict.fromkeys(looked.place[unknown].tolist())) if unknown.any() else []
         names = [looked.names[place] for place in new]
-        if looked.faulty or len(self._names) + len(names) > self.most or any(map(_is_too_long, names)):
+        if looked.faulty or len(self._names) + len(names) > self.most or any(map(is_too_long, names)):
             raise RecordError(0, "a record of the batch cannot be prepared")
         if new:
             added = np.empty(len(looked.names), np.int64)
@@ -303,7 +201,7 @@ class SparsePreparation:
                 continue
             name = f"f{code}" if by_index else looked.names[place]
             if looked.features[entry] < 0:
-                if _is_too_long(name):
+                if is_too_long(name):
                     problems[at] = _long_name(name)
                     continue
                 new.setdefault(at, []).append(name)
@@ -381,22 +279,8 @@ def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return used, places[codes]
 
 
-def _dumped(content: str | list[str]) -> bytes:
-    """Return JSON without spaces, in UTF-8."""
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _bytes_of(name: str) -> int:
-    """Return the size of a name in JSON between its quotes."""
-    return len(_dumped(name)) - 2
-
-
-def _is_too_long(name: str) -> bool:
-    return len(name) > NAME_BYTES or _bytes_of(name) > NAME_BYTES
-
-
 def _long_name(name: str) -> Problem:
-    text = f"the name {name[:40]}... has {_bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
+    text = f"the name {name[:40]}... has {bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
     return Problem("name_too_long", text)
 
 

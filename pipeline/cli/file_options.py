@@ -16,17 +16,38 @@ Map = Annotated[
 ]
 Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
 Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]
+TimeForm = Annotated[
+    str | None,
+    typer.Option(metavar="FORM", help="Its form, such as '%d.%m.%Y %H:%M'; %s: seconds since 1970."),
+]
 Null = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means nothing, such as NA; repeatable.")
+    list[str] | None, typer.Option(metavar="TEXT", help="Text that means nothing, such as N/A; repeatable.")
+]
+Decimal = Annotated[
+    str | None, typer.Option(metavar=".|,", help="Decimal separator of CSV; by default as its first rows have it.")
+]
+Numbers = Annotated[
+    bool, typer.Option("--numbers", help='Read texts of JSONL and Parquet that are numbers, such as "2.5", as these.')
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out, and count, lines that cannot be used.")]
 
 
-def as_columns(mapping: Map = None, key: Key = None, time: Time = None, null: Null = None) -> Columns:
+def as_columns(
+    mapping: Map = None,
+    key: Key = None,
+    time: Time = None,
+    time_form: TimeForm = None,
+    null: Null = None,
+    decimal: Decimal = None,
+    numbers: Numbers = False,
+) -> Columns:
     """Return the columns that the options choose.
 
-    Raises `ConfigurationError`, with the correct form, for an incomplete ``--map`` and for a name given twice.
+    Raises `ConfigurationError`, with the correct form, for an incomplete ``--map``, for a name given twice, and for
+    another decimal separator.
     """
+    if decimal not in (None, ".", ","):
+        raise ConfigurationError(f"--decimal {decimal}: it must be a point or a comma")
     members: dict[str, str] = {}
     for pair in mapping or ():
         name, separator, column = pair.partition("=")
@@ -36,7 +57,7 @@ def as_columns(mapping: Map = None, key: Key = None, time: Time = None, null: Nu
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
-    return Columns(members, key, time, tuple(null or ()))
+    return Columns(members, key, time, time_form, tuple(null or ()), decimal, numbers)
 
 
 ChosenColumns = Annotated[Columns, Depends(as_columns)]

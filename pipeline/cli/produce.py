@@ -1,11 +1,12 @@
 """``resonance produce``."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import orjson
 import typer
@@ -17,9 +18,9 @@ from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import SigtermAsCtrlC
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files import examination, notes, record_file, suggest
 from resonance.pipeline.files import produce as work
-from resonance.pipeline.files import record_file, suggest, survey
-from resonance.pipeline.files.rows import FileRecord
+from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka import admin, clients
 from resonance.pipeline.machine import collect_rarely
 
@@ -30,7 +31,8 @@ TEXT = """Produce the records of a file into a topic.
 
 FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
 record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.
-At the end the settings are shown with which a worker reads these records."""
+What stands in the way of using them is shown before anything is sent, with the option that helps; a terminal offers to
+take it. At the end the settings are shown with which a worker reads these records."""
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
 Topic = Annotated[
@@ -50,6 +52,7 @@ Create = Annotated[
 Save = Annotated[
     Path | None, typer.Option("--save-settings", metavar="FILE", help="Write these settings there: a new file.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Take the options that the notes advise, without a question.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
 
 
@@ -74,6 +77,7 @@ def produce(
     create_partitions: Create = None,
     skip_bad: SkipBad = False,
     save: Save = None,
+    yes: Yes = False,
     dry_run: DryRun = False,
     load: Annotated["Callable[..., config.Settings]", Depends(_loader)],
     as_json: Json = False,
@@ -83,28 +87,35 @@ def produce(
     # The file may hold labels, and the input topic must differ from labels.topic.
     settings = load({"input.topics": topic_from(file)}, topics=topic, labels__topic="none")
     topic = settings.input.topics[0]
+    _check_new(save, settings)
+    found = None
+    if not _described(settings):
+        offer = None if dry_run or as_json or not _on_terminal() else _confirmed
+        found = _examined(file, columns, skip_bad, limit, (lambda note: note.advised) if yes else offer)
+        columns = found.columns
     with record_file.RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         first = next(batches, None)
         if first is None:
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
-        _check_new(save, settings)
-        seen = None if _described(settings) else survey.FileSurvey()
         if dry_run:
-            first = next(_surveyed([first], seen, limit))
-            more = len(first) != limit and next(batches, None) is not None
-            suggestion = _suggestion(seen, settings, topic, keyed=columns.key is not None, more=more)
-            _show(first, suggestion, topic, as_json=as_json)
+            suggestion = _suggestion(found, settings, topic, file)
+            _show(first[:limit], suggestion, topic, as_json=as_json)
             if save or not as_json:
-                _offer_settings(suggestion, save, f"resonance replay {shlex.quote(str(file))}")
+                _offer_settings(suggestion, save, shlex.join(["resonance", "replay", str(file), *columns.options]))
             return
-        sent = _surveyed(chain([first], batches), seen, limit)
+        batches = chain([first], batches)
+        sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
+        known = set() if found is None else {note.about for note in found.suggestion.findings}
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         with SigtermAsCtrlC(state) as stop:
             result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
         skipped_rows = source.skipped
-        suggestion = _suggestion(seen, settings, topic, keyed=columns.key is not None)
+        for note in found.suggestion.findings if found else ():
+            if note.about not in known:
+                say(f"note: {note}")
+        suggestion = _suggestion(found, settings, topic, file)
     if as_json:
         print_json(
             {
@@ -166,33 +177,45 @@ def _described(settings: "config.Settings") -> bool:
     return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
 
 
-def _surveyed(
-    batches: Iterable[list[FileRecord]], seen: "survey.FileSurvey | None", limit: int | None
-) -> Iterator[list[FileRecord]]:
-    """Yield the batches, with no more records than the limit, and add their records to the survey."""
-    left = limit
-    for batch in batches:
-        wanted = batch if left is None else batch[:left]
-        if seen is not None:
-            seen.add([orjson.loads(record.value) for record in wanted])
-        yield wanted
-        if left is not None:
-            left -= len(wanted)
-            if not left:
-                return
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _confirmed(note: "notes.Note") -> bool:
+    return typer.confirm(f"  {note.remedy}: {note.option}?", default=note.advised, err=True)
+
+
+def _examined(
+    file: Path, columns: Columns, skip_bad: bool, limit: int | None, taken: "Callable[[notes.Note], bool] | None"
+) -> "examination.Examination":
+    """Look at the records, print what stands in their way, and look again with the options that are taken."""
+    shown: set[str] = set()
+    while True:
+        found = examination.examine(file, columns, skip_bad=skip_bad, limit=limit)
+        for note in found.suggestion.findings:
+            if note.about in shown:
+                continue
+            shown.add(note.about)
+            say(f"note: {note.text if note.remedy and taken is _confirmed else note}")
+            if note.remedy and taken is not None and taken(note):
+                columns = columns.with_(note.change)
+        if columns == found.columns:
+            return found
 
 
 def _suggestion(
-    seen: "survey.FileSurvey | None", settings: "config.Settings", topic: str, *, keyed: bool, more: bool = False
+    found: "examination.Examination | None", settings: "config.Settings", topic: str, file: Path
 ) -> str | None:
-    """Return a settings file for the surveyed records; None where the settings already describe them."""
-    if seen is None:
+    """Return a settings file for the examined records; None where the settings already describe them."""
+    if found is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    stream: Literal["partition", "topic"] = "partition" if keyed else "topic"
-    text = suggest.as_file(suggest.suggest(seen), topic, name=name, bootstrap=settings.broker.bootstrap, stream=stream)
-    if more:
-        text += f"\n# From the first {seen.records:,} records; without --dry-run all that are produced are looked at.\n"
+    stream = suggest.stream_of(found.seen, found.columns.key)
+    text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap, stream=stream)
+    if options := found.columns.options:
+        text = f"# For the records of: {shlex.join(['resonance', 'produce', str(file), *options])}\n{text}"
+    if found.more:
+        text += f"\n# From the first {found.seen.records:,} records; without --dry-run all that are produced count.\n"
     return text
 
 

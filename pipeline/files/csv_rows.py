@@ -4,11 +4,11 @@ A number is copied into the JSON as the cell has it, so that no digit is lost or
 once: a single pattern checks that all cells of the numeric columns are numbers.
 """
 
+import contextlib
 import csv
 import io
-import math
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -17,18 +17,25 @@ from typing import Any, BinaryIO, Final
 import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import chosen, in_order, template
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key
+from resonance.pipeline.files.rows import (
+    BATCH,
+    NUMBER,
+    NUMBER_PATTERN,
+    BadRow,
+    Columns,
+    FileRecord,
+    as_key,
+    as_number,
+)
 from resonance.pipeline.timestamps import milliseconds
 
 DELIMITERS: Final = ",;\t|"
 """Delimiters that are recognised."""
 
-# Possessive quantifiers: without backtracking, a row of numbers matches in half the time.
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
-_ONE: Final = re.compile(_NUMBER)
-_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+[1-9][0-9]{0,17}")
 SAMPLE: Final = 64 * 1024
 _CACHED: Final = 20_000
+_ROWS: Final = 200
+_FRACTION: Final = re.compile(r"[+-]?[0-9]{1,18}([.,])[0-9]+")
 
 
 class CsvRows:
@@ -43,6 +50,8 @@ class CsvRows:
         sample = self._stream.read(SAMPLE)
         self._lines = _with(sample, self._stream)
         self._delimiter = _delimiter(sample)
+        self.decimal = columns.decimal or _decimal(sample, self._delimiter)
+        """Decimal separator: point or comma."""
         # Lines of the present row, and the lines to read again because a row has no end.
         self._taken: list[str] = []
         self._again: deque[str] = deque()
@@ -59,9 +68,10 @@ class CsvRows:
         self._template = template(where)
         self._key = self.names.index(columns.key) if columns.key else None
         self._time = self.names.index(columns.time) if columns.time else None
+        self._form = columns.time_form
         self._nulls = frozenset(columns.nulls)
         # With a null such as -999, no row of numbers can be converted at once.
-        self._careful = any(map(_ONE.fullmatch, columns.nulls))
+        self._careful = any(map(NUMBER.fullmatch, columns.nulls))
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
@@ -116,10 +126,10 @@ class CsvRows:
             if numeric is None:
                 numeric, others = self._kinds(row)
                 # Exactly one number for each cell, so that a cell with a comma cannot pass for two.
-                pattern = re.compile(",".join([_NUMBER] * len(numeric)))
+                pattern = re.compile(",".join([NUMBER_PATTERN] * len(numeric)))
             try:
-                key = None if self._key is None else as_key(row[self._key])
-                time = None if self._time is None else _time(row[self._time])
+                key = None if self._key is None else as_key(self._unless_null(row[self._key]))
+                time = None if self._time is None else self._milliseconds(row[self._time])
                 if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):
                     for position in numeric:
                         row[position] = self._cell(row[position])
@@ -134,11 +144,18 @@ class CsvRows:
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
         """Split the used columns into numeric and other ones, by one row; a wrong guess only costs time."""
-        numeric = [position for position in self._positions if _ONE.fullmatch(row[position])]
+        numeric = [position for position in self._positions if NUMBER.fullmatch(row[position])]
         return numeric, [position for position in self._positions if position not in numeric]
 
     def _cell(self, cell: str) -> str:
-        return "null" if cell in self._nulls else cell_text(cell)
+        return "null" if cell in self._nulls else cell_text(cell, comma=self.decimal == ",")
+
+    def _milliseconds(self, cell: str) -> int | None:
+        bare = self._unless_null(cell).strip()
+        return milliseconds(float(bare) if NUMBER.fullmatch(bare) else bare, self._form)
+
+    def _unless_null(self, cell: str) -> str:
+        return "" if cell in self._nulls else cell
 
     def _text(self, cell: str) -> str:
         found = self._texts.get(cell)
@@ -155,29 +172,12 @@ def _each(lines: deque[str]) -> Iterator[str]:
         yield lines.popleft()
 
 
-def cell_text(cell: str) -> str:
-    """Return a cell as JSON: a number, null, or text.
-
-    ``.5``, ``5.`` and ``+5`` are numbers too; ``007`` and numbers with more than 18 digits before the point are names
-    that look like numbers, and stay text. Raises TypeError for a cell that was not UTF-8.
-    """
-    if _ONE.fullmatch(cell):
-        return cell
+def cell_text(cell: str, *, comma: bool = False) -> str:
+    """Return a cell as JSON: a number (`as_number`), null, or text; raises TypeError for one that was not UTF-8."""
     bare = cell.strip()
     if not bare or bare.lower() == "nan":
         return "null"
-    if _ONE.fullmatch(bare):
-        return bare
-    if _LOOSE.fullmatch(bare) and math.isfinite(value := float(bare)):
-        return repr(value)
-    return orjson.dumps(cell).decode()
-
-
-def _time(cell: str) -> int | None:
-    bare = cell.strip()
-    if not bare:
-        return None
-    return milliseconds(float(bare) if _ONE.fullmatch(bare) else bare)
+    return as_number(cell, comma=comma) or orjson.dumps(cell).decode()
 
 
 def _with(sample: str, text: io.TextIOWrapper) -> Iterator[str]:
@@ -206,6 +206,16 @@ def _delimiter(sample: str) -> str:
     return best
 
 
+def _decimal(sample: str, delimiter: str) -> str:
+    """Return the decimal separator of a sample: the comma where it divides cells that no comma delimits."""
+    found: Counter[str] = Counter()
+    if delimiter != ",":
+        with contextlib.suppress(csv.Error):
+            for row in islice(csv.reader(sample.split("\n"), delimiter=delimiter, skipinitialspace=True), _ROWS):
+                found.update(match[1] for cell in row if (match := _FRACTION.fullmatch(cell.strip())))
+    return "," if found[","] > found["."] else "."
+
+
 def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
     try:
         names = [name.strip() for name in next(row for row in reader if row)]
@@ -213,7 +223,7 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
         raise InputFileError(f"{file} has no header: its first line must name the columns") from None
     except csv.Error as error:
         raise InputFileError(f"{file}: its first line is no header ({error})") from error
-    if all(_ONE.fullmatch(name) or not name for name in names):
+    if all(NUMBER.fullmatch(name) or not name for name in names):
         raise InputFileError(
             f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line"
         )

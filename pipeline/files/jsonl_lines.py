@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import orjson
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.files.members import builder, places
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, missing_column
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, missing_column
 from resonance.pipeline.json_paths import ABSENT, Path, escaped, find, parse_path
 from resonance.pipeline.timestamps import milliseconds
 
@@ -31,6 +31,7 @@ class JsonlRows:
         self._key = parse_path(columns.key) if columns.key else None
         self._time = parse_path(columns.time) if columns.time else None
         self._members = [parse_path(column) for column in columns.members.values()]
+        self._columns = columns
         self._build = builder(places(columns.members, file))
         self._head = list(islice(self._lines, BATCH))
         if self._head:
@@ -48,7 +49,8 @@ class JsonlRows:
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the lines in order; blank ones are skipped."""
-        rows = self._with_key if self._key and len(self._key) == 1 and not (self._time or self._members) else self._rows
+        changed = self._time or self._members or self._columns.changes_texts
+        rows = self._with_key if self._key and len(self._key) == 1 and not changed else self._rows
         number = 0
         waiting, self._head = self._head, []
         while waiting:
@@ -57,7 +59,8 @@ class JsonlRows:
             waiting = list(islice(self._lines, BATCH))
 
     def _rows(self, lines: list[bytes], first: int) -> list[FileRecord | BadRow]:
-        row = self._row if self._key or self._time or self._members else _whole
+        changed = self._key or self._time or self._members or self._columns.changes_texts
+        row = self._row if changed else _whole
         return [row(text, number) for number, line in enumerate(lines, first) if (text := line.strip())]
 
     def _with_key(self, lines: list[bytes], first: int) -> list[FileRecord | BadRow]:
@@ -79,8 +82,11 @@ class JsonlRows:
     def _row(self, text: bytes, number: int) -> FileRecord | BadRow:
         try:
             value = _object(text)
+            if self._columns.changes_texts:
+                value = cleaned(value, self._columns)
+                text = orjson.dumps(value)
             key = None if self._key is None else as_key(_member(value, self._key))
-            time = None if self._time is None else milliseconds(_member(value, self._time))
+            time = None if self._time is None else milliseconds(_member(value, self._time), self._columns.time_form)
         except ValueError as error:
             return BadRow(number, str(error))
         if self._members:

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import orjson
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned
 from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 try:
@@ -40,7 +40,7 @@ class ParquetRows:
         """Rows read so far."""
         self._used, where = chosen(file, self.names, columns)
         self._build = builder(where)
-        self._key, self._time = columns.key, columns.time
+        self._key, self._time, self._columns = columns.key, columns.time, columns
         self._texts = TimeTexts()
         for name in {*self._used, *filter(None, (columns.key, columns.time))}:
             kind = schema.field(name).type
@@ -80,7 +80,7 @@ class ParquetRows:
         for number, (row, key, time) in enumerate(zip(rows, keys, times, strict=True), self.position + 1):
             try:
                 value = orjson.dumps(self._build(row), option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
-                yield FileRecord(as_key(key), value, milliseconds(time))
+                yield FileRecord(as_key(key), value, milliseconds(time, self._columns.time_form))
             except (ValueError, TypeError) as error:
                 yield BadRow(number, str(error))
 
@@ -100,7 +100,9 @@ class ParquetRows:
             )
         if types.is_decimal(kind) or types.is_float16(kind):
             column = column.cast(pyarrow.float64())
-        values: Sequence[Any] = column.to_pylist()
+        values: list[Any] = column.to_pylist()
+        if self._columns.changes_texts and not types.is_primitive(kind):
+            values = cleaned(values, self._columns)
         return values
 
 

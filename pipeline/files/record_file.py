@@ -69,6 +69,8 @@ class RecordFile:
             raise self._damaged(error) from error
         self.names = self._rows.names
         """Columns of the file; for JSONL the paths in its first record."""
+        self.decimal: str = getattr(self._rows, "decimal", ".")
+        """Decimal separator of its numbers."""
         return self
 
     def __exit__(self, *_: object) -> None:

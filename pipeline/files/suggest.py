@@ -1,17 +1,15 @@
 """Settings that suit undescribed records: numbers become features, ids and times are known by name and value."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml
+from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_rfc3339, last
+from resonance.pipeline.files.notes import NOTHING, Note, clock_of, notes_on
+from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.survey import FEW, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
-from resonance.pipeline.timestamps import TimeTexts
-
-MAX_STRANGE: Final = 0.1
-"""Largest share of values that are no number, in a column that is taken for a feature."""
 
 FEWEST_SPARSE: Final = 40
 """Fewest names of numbers in an object that counts as sparse."""
@@ -21,16 +19,12 @@ MAX_FULL: Final = 0.5
 
 STREAMS: Final = {
     "topic": 'one model for all records; "partition": one for each partition, "key": one for each key',
-    "partition": 'one model for each partition; "key": one for each key, "topic": one for all records',
+    "key": 'one model for each key; "topic": one for all records, "partition": one for each partition',
 }
 """What a choice of `stream` means, beside the others."""
 
-_ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
-_COUNTER = re.compile(r"(?i)index|row|nr|no|#")
-_TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
-_SECONDS: Final = range(1_000_000_000, 4_000_000_000)
-_MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
-"""Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
+COMES_AGAIN: Final = 20
+"""Records of a key, on average, from which on a model for each key is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,68 +37,88 @@ class Suggestion:
     """Path to an object name -> number of which each record has only a few names."""
     id_path: str | None
     time_path: str | None
-    gaps: bool
-    """Whether some features are missing in some records."""
+    gaps: dict[str, int]
+    """Records in which a feature is missing, by path."""
+    left_out: dict[str, str]
+    """Why a column of numbers is no feature, by path."""
     categories: dict[str, list[str]]
-    """Texts with few values, by path; they could be features."""
-    remarks: list[str]
-    """Other findings that are worth knowing."""
+    """Columns with few texts or integers, by path; they could be features."""
+    notes: list[Note]
+    """What is worth knowing besides."""
+
+    @property
+    def findings(self) -> list[Note]:
+        """The notes, and one on what is left out."""
+        reasons = ", ".join(f"{path} ({reason})" for path, reason in self.left_out.items())
+        return [*self.notes, *([Note(f"left out of the features: {reasons}")] if reasons else [])]
 
 
-def suggest(seen: FileSurvey) -> Suggestion:
-    """Guess the settings from what the columns hold.
+def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
+    """Guess the settings from what the columns hold, and note what stands in the way.
 
-    Some hundred records are enough; with all of them nothing is missed.
+    Some hundred records are enough; with all of them nothing is missed. `columns` are the options that they were read
+    with.
     """
-    columns = seen.columns
-    times, remarks = TimeTexts(), list[str]()
-    ids = [path for path, column in columns.items() if _names_records(_last(path), column)]
-    clocks = [path for path, column in columns.items() if path not in ids and _tells_time(_last(path), column)]
-    usable = [path for path in clocks if all(_is_time(value, times) for value in columns[path].sample)]
-    if clocks and not usable:
-        remarks.append(
-            f"{clocks[0]} looks like a time but is neither RFC 3339 with a zone (2026-01-31T12:00:00Z) nor "
-            "milliseconds since 1970, so input.time_path cannot use it"
-        )
-    numbers: list[str] = []
-    for path, column in columns.items():
-        if path in ids or path in clocks or not column.numbers or column.strange > MAX_STRANGE * column.present:
-            continue
-        numbers.append(path)
-        if column.strange:
-            remarks.append(
-                f"{path} is no number in {column.strange:,} of {column.present:,} records, such as "
-                f"{_short(column.stranger)}: these would be dead letters"
-            )
+    kinds = Kinds(seen)
+    notes = notes_on(seen, kinds, columns)
+    numbers = kinds.numbers
     sparse = _sparse_object(numbers, seen)
     if sparse is not None:
-        remarks.append(f"{sparse} has few of its many names in each record, so they are taken for sparse")
-        values = [value for path in numbers if _parent(path) == sparse for value in columns[path].sample]
+        notes.append(Note(f"{sparse} has few of its many names in each record, so they are taken for sparse"))
+        values = [value for path in numbers if _parent(path) == sparse for value in seen.columns[path].sample]
         if any(type(value) in (int, float) and value > 1 for value in values):
-            remarks.append('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"')
+            notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
         numbers = []
-    arrays = [path for path, column in columns.items() if column.only(list) and all(map(_is_array, column.sample))]
-    features = arrays[0] if arrays and len(columns[arrays[0]].sample[0]) > len(numbers) else numbers
+    arrays = [path for path, each in seen.columns.items() if each.only(list) and all(map(_is_array, each.sample))]
+    as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
+    left_out = {} if as_array else _left_out(seen, numbers)
+    features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     named = [features] if isinstance(features, str) else features
     if not features and sparse is None:
-        remarks.append("No column holds numbers: name those to use as input.features")
-    unique = [path for path in ids if columns[path].unique and columns[path].present == seen.records]
+        notes.append(Note("No column holds numbers: name those to use as input.features"))
+    unique = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     categories = {
-        path: sorted(column.words)
-        for path, column in columns.items()
-        if path not in (*ids, *clocks, *numbers)
-        and 1 < len(column.words) <= FEW
-        and seen.records >= 4 * len(column.words)
+        path: [str(value) for value in sorted(column.words or column.few)]
+        for path, column in seen.columns.items()
+        if (path not in (*kinds.ids, *kinds.clocks, *numbers) and _has_few_texts(column, seen.records))
+        or (path in left_out and is_code(column, seen.records))
     }
-    gaps = any(columns[path].present < seen.records for path in named)
-    best = sorted(unique, key=lambda path: _last(path).lower() != "id")
-    return Suggestion(features, sparse, next(iter(best), None), next(iter(usable), None), gaps, categories, remarks)
+    gaps = {path: missing for path in named if (missing := seen.records - seen.columns[path].present)}
+    best = sorted(unique, key=lambda path: last(path).lower() != "id")
+    clock = clock_of(seen, kinds)
+    time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
+    return Suggestion(features, sparse, next(iter(best), None), time, gaps, left_out, categories, notes)
+
+
+def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
+    """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
+    found = {}
+    for path in numbers:
+        column = seen.columns[path]
+        if is_constant(column, seen.records):
+            share = column.same / column.numbers
+            found[path] = f"{column.common:g} in " + ("all records" if share == 1 else f"{100 * share:.1f} % of them")
+        elif is_code(column, seen.records):
+            found[path] = f"{len(column.few)} different integers, which may name kinds"
+    return found if len(found) < len(numbers) else {}
+
+
+def _has_few_texts(column: Column, records: int) -> bool:
+    return 1 < len(column.words) <= FEW and records >= 4 * len(column.words)
+
+
+def stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
+    """Return which records should share a model: those of a key, where keys come again, else all."""
+    column = seen.columns.get(key or "")
+    if column is None or not column.sample:
+        return "topic"
+    return "key" if len(set(map(str, column.sample))) * COMES_AGAIN <= len(column.sample) else "topic"
 
 
 def as_file(
-    found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: Literal["partition", "topic"] = "partition"
+    found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: Literal["key", "topic"] = "topic"
 ) -> str:
-    """Return a ``resonance.toml`` that reads the records."""
+    """Return a ``resonance.toml`` that reads the records, with what was found as comments."""
     values: dict[str, Any] = {"name": name, "stream": stream, "broker": {"bootstrap": bootstrap}}
     values["input"] = {"topics": [topic], **({"features": found.features} if found.features else {})}
     if found.sparse is not None:
@@ -117,16 +131,19 @@ def as_file(
     if found.gaps:
         values["prepare"] = {"missing": "mean"}
     text = as_toml(values).replace(f'stream = "{stream}"', f'stream = "{stream}"  # {STREAMS[stream]}', 1)
+    if found.gaps:
+        most = max(found.gaps, key=lambda path: found.gaps[path])
+        others = f", {len(found.gaps) - 1} more in fewer" if len(found.gaps) > 1 else ""
+        text += f"# {most} is missing in {found.gaps[most]:,} records{others}.\n"
+    if found.left_out:
+        text += "\n# Left out of the features:\n"
+        text += "".join(f"#   {path}: {reason}\n" for path, reason in found.left_out.items())
     if found.categories:
-        text += "\n# Texts with few values can be features, too: add them to input.features and here.\n"
+        text += "\n# Columns with few values can be features, too: add them to input.features and here.\n"
         text += "".join(
             f"# {line}\n" for line in as_toml({"prepare": {"categories": found.categories}}).splitlines()[1:]
         )
-    return text + "".join(f"\n# {remark}.\n" for remark in found.remarks)
-
-
-def _last(path: str) -> str:
-    return parse_path(path)[-1]
+    return text + "".join(f"\n# {note}{'' if note.remedy else '.'}\n" for note in found.notes)
 
 
 def _parent(path: str) -> str:
@@ -147,34 +164,5 @@ def _sparse_object(numbers: Sequence[str], seen: FileSurvey) -> str | None:
     return None
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 def _is_array(value: Any) -> bool:
     return bool(value) and all(type(element) in (int, float) for element in value)
-
-
-def _names_records(name: str, column: Column) -> bool:
-    if not column.only(str, int):
-        return False
-    return bool(_ID.fullmatch(name)) or (bool(_COUNTER.fullmatch(name)) and column.unique)
-
-
-def _tells_time(name: str, column: Column) -> bool:
-    if not _TIME.fullmatch(name):
-        return False
-    if column.only(int, float):
-        return any(all(int(value) in those for value in column.sample) for those in (_SECONDS, _MILLISECONDS))
-    return column.only(str)
-
-
-def _is_time(value: Any, times: TimeTexts) -> bool:
-    if type(value) in (int, float):
-        return int(value) in _MILLISECONDS
-    try:
-        times[value]
-    except (ValueError, TypeError):
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from resonance.pipeline.json_paths import escaped
@@ -10,7 +11,7 @@ SAMPLE: Final = 500
 """First values of a column that are kept."""
 
 FEW: Final = 12
-"""Most different texts of a column that counts as a category."""
+"""Most different texts, or integers, of a column that counts as a category."""
 
 MAX_COLUMNS: Final = 5_000
 """Most columns that are surveyed; objects with a name for each thing have any number of them."""
@@ -18,11 +19,25 @@ MAX_COLUMNS: Final = 5_000
 MAX_NAMES: Final = 10_000
 """Values that are compared to find out whether a column identifies its records."""
 
+_SHAPE: Final = str.maketrans("123456789", "000000000")
+
 
 class Column:
     """What the records hold at one path."""
 
-    __slots__ = ("_seen", "kinds", "present", "sample", "stranger", "unique", "words")
+    __slots__ = (
+        "_seen",
+        "common",
+        "few",
+        "kinds",
+        "present",
+        "same",
+        "sample",
+        "shapes",
+        "stranger",
+        "unique",
+        "words",
+    )
 
     def __init__(self) -> None:
         self.present = 0
@@ -35,6 +50,14 @@ class Column:
         """The first value that is no number."""
         self.words: set[str] = set()
         """Different texts; one more than `FEW` stand for any number."""
+        self.shapes: dict[str, str] = {}
+        """Texts with each digit as 0, one more than `FEW` at most, and an example of each."""
+        self.few: set[int | float] = set()
+        """Different numbers; one more than `FEW` stand for any number."""
+        self.common: Any = None
+        """The most frequent number of those that came first."""
+        self.same = 0
+        """How often it comes."""
         self.unique = True
         """Whether the first `MAX_NAMES` values are texts or integers, none of them twice."""
         self._seen: set[Any] = set()
@@ -62,17 +85,31 @@ class Column:
         if kinds[int] + kinds[float] < len(values):
             if not self.strange:
                 self.stranger = next(value for value in values if type(value) not in (int, float))
-            if kinds[str] and len(self.words) <= FEW:
-                for word in {value for value in values if type(value) is str}:
-                    self.words.add(word)
-                    if len(self.words) > FEW:
-                        break
+            if kinds[str] and (len(self.words) <= FEW or len(self.shapes) <= FEW):
+                self._add_texts(dict.fromkeys(value for value in values if type(value) is str))
+        if kinds[int] + kinds[float]:
+            self._add_numbers(values, mixed=kinds[int] + kinds[float] < len(values))
         if self.unique and self.present < MAX_NAMES:
             self._compare(values)
         if len(self.sample) < SAMPLE:
             self.sample += values[: SAMPLE - len(self.sample)]
         self.kinds += kinds
         self.present += len(values)
+
+    def _add_texts(self, texts: Iterable[str]) -> None:
+        _add_few(self.words, texts)
+        for text in texts:
+            if len(self.shapes) > FEW:
+                break
+            self.shapes.setdefault(text.translate(_SHAPE), text)
+
+    def _add_numbers(self, values: list[Any], *, mixed: bool) -> None:
+        numbers = [value for value in values if type(value) in (int, float)] if mixed else values
+        if len(self.few) <= FEW:
+            _add_few(self.few, set(numbers))
+        if self.common is None:
+            self.common = Counter(numbers).most_common(1)[0][0]
+        self.same += numbers.count(self.common)
 
     def _compare(self, values: list[Any]) -> None:
         names = [value for value in values if type(value) in (str, int)]
@@ -81,6 +118,11 @@ class Column:
         self.unique = len(self._seen) == before + len(values)
         if not self.unique or len(self._seen) >= MAX_NAMES:
             self._seen.clear()
+
+
+def _add_few(known: set[Any], values: Iterable[Any]) -> None:
+    """Add values until there is one more than `FEW`."""
+    known.update(list(islice((value for value in values if value not in known), max(FEW + 1 - len(known), 0))))
 
 
 class FileSurvey:

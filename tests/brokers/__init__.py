@@ -29,8 +29,8 @@ def required():
 
 
 @contextmanager
-def running_broker():
-    """Bootstrap servers of a broker that answers; what was started is stopped at the end."""
+def running_broker(port=0):
+    """Bootstrap servers of a broker that answers, on a port if one is given; what was started is stopped at the end."""
     if given := os.environ.get("KAFKA_BOOTSTRAP", ""):
         if not answers(given, timeout=15):
             raise NoBrokerError(f"KAFKA_BOOTSTRAP = {given}: no broker answers there")
@@ -39,7 +39,7 @@ def running_broker():
     reasons = []
     for way in (container, jvm):
         try:
-            started = way.start()
+            started = way.start(port)
         except NoBrokerError as reason:
             reasons.append(str(reason))
             continue

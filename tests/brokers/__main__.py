@@ -1,18 +1,23 @@
-"""Start a broker, print its bootstrap servers, and stop it at Ctrl-C or SIGTERM."""
+"""Start a broker, on a port that may be given, print its bootstrap servers, and stop it at Ctrl-C or SIGTERM."""
 
+import contextlib
 import signal
+import socket
 import sys
 import threading
 
 from tests.brokers import NoBrokerError, running_broker
 
 
-def main():
+def main(port=0):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        sys.stderr.write(f"port {port} is taken: a broker may run there already\n")
+        return 1
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     try:
-        with running_broker() as bootstrap:
+        with running_broker(port) as bootstrap:
             sys.stdout.write(f"{bootstrap}\n")
             sys.stdout.flush()
             ended.wait()
@@ -23,4 +28,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -23,7 +23,7 @@ class Container:
         self.container.stop()
 
 
-def start():
+def start(port=0):
     """Start a broker in a container, where an engine answers and can get the image."""
     try:
         from testcontainers.core.container import DockerContainer
@@ -38,7 +38,7 @@ def start():
     # The container that testcontainers starts to clean up after crashes is one more image to fetch.
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     logging.getLogger("testcontainers").setLevel(logging.WARNING)
-    port, bootstrap = free_port(), ""
+    port, bootstrap = port or free_port(), ""
     settings = properties(port, 9093, "/tmp/kraft-logs", host="0.0.0.0")  # noqa: S108, S104 - inside the container
     # The image formats its folder for a fixed set of voters.
     del settings["controller.quorum.bootstrap.servers"]

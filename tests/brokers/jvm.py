@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.brokers.errors import NoBrokerError
@@ -53,14 +54,16 @@ Layout = Callable[[Path], tuple[dict[str, str], dict[str, str]]]
 """Makes what a broker needs in its folder; returns its configuration, and that of a client that may ask it."""
 
 
-def plain(folder):
+def plain(folder, port=0):
     """Layout of a broker that anybody may use."""
-    port, controller = free_port(), free_port()
+    port, controller = port or free_port(), free_port()
     return properties(port, controller, str(folder / "data")), {"bootstrap.servers": f"127.0.0.1:{port}"}
 
 
-def start(layout=plain):
-    """Start a broker on free ports of the loopback interface; seconds once the jars are there."""
+def start(port=0, layout=plain):
+    """Start a broker on the loopback interface, on a free port if none is given; seconds once the jars are there."""
+    if port:
+        layout = partial(layout, port=port)
     java = shutil.which("java")
     if java is None:
         raise NoBrokerError("local Java: there is no java on PATH (17 or newer)")

@@ -160,7 +160,7 @@ def proxied_broker() -> Iterator[tuple[str, Proxy]]:
         settings["inter.broker.listener.name"] = "PLAINTEXT"
         return settings, client
 
-    started = jvm.start(layout)
+    started = jvm.start(layout=layout)
     try:
         yield started.bootstrap, proxy
     finally:

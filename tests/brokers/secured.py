@@ -137,7 +137,7 @@ def running():
         made[:] = [secured]
         return settings, {"bootstrap.servers": secured.servers["CLEAR"], **secured.client}
 
-    broker = jvm.start(layout)
+    broker = jvm.start(layout=layout)
     try:
         yield json.dumps({name: value for name, value in asdict(made[0]).items() if name != "client"})
     finally:

@@ -1,11 +1,12 @@
 """The broker of the tests: it answers, keeps what is written, and its cache heals itself."""
 
 import shutil
+import socket
 
 import pytest
 from confluent_kafka import Producer
 
-from tests.brokers import NoBrokerError, answers, create_topic, jvm, produce, read_topic, running_broker
+from tests.brokers import NoBrokerError, __main__, answers, create_topic, jvm, produce, read_topic, running_broker
 
 
 @pytest.mark.broker
@@ -33,6 +34,13 @@ def test_aborted_records_are_not_read(broker):
         end(10)
     assert [m.value() for m in read_topic(broker, topic)] == [b"a", b"a"]
     assert [m.value() for m in read_topic(broker, topic, committed=False)] == [b"a", b"b", b"a", b"b"]
+
+
+def test_no_broker_starts_on_a_port_that_is_taken(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert __main__.main(port) == 1
+    assert capsys.readouterr().err == f"port {port} is taken: a broker may run there already\n"
 
 
 def test_a_named_broker_that_does_not_answer_is_said(monkeypatch):

@@ -66,6 +66,8 @@ class LabelChaos(Chaos):
             "labels.wait_records": time,
             "input.dimension": dimension,
             "engine.max_nodes": 40,
+            # Where most labels come too late, they are no reason to pause.
+            **({} if self._is_patient else {"dlq.max_share": 1}),
         }
         super().__init__(broker, records=records, settings={**by_labels, **settings}, folder=folder, seed=seed)
 

@@ -158,7 +158,7 @@ class PartitionAlerts:
         `drift` has its drift events, each with its row. What opens and clears is applied by `end`.
         """
         alerts = model.alerts
-        if alerts is None or not self._raises or (result.step is None and not drift):
+        if alerts is None or not self._raises:
             return
         found: list[tuple[int, Transition | DriftChange]] = [*self._of_answers(alerts, result, texts), *drift]
         self._found += [_Found(positions[at], model, change, texts) for at, change in found]
@@ -173,11 +173,10 @@ class PartitionAlerts:
         self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts
     ) -> list[tuple[int, Transition]]:
         """Run the rules on the answers; return the transitions, each with its row."""
-        step, places = result.step, result.learned
+        places = result.learned
         found: list[tuple[int, Transition]] = []
-        if step is None:
-            return found
-        start, rows = 0, len(step.novel)
+        # Late labels cause events, too, and have no answers.
+        start, rows = 0, len(places)
         for at, event in result.events if self._rules.new_cluster else ():
             if event.path:
                 continue

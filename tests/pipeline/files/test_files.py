@@ -107,6 +107,40 @@ def test_a_word_can_mean_that_nothing_is_there(tmp_path):
     assert values(path, nulls=("-999",)) == [{"x": 1, "y": None}]
 
 
+def test_what_means_nothing_is_no_key_and_no_time(tmp_path):
+    path = written(tmp_path, "a.csv", "host,t,x\nN/A,N/A,1\n")
+    assert records(path, key="host", time="t", members={"x": "x"}, nulls=("N/A",)) == [
+        FileRecord(None, b'{"x":1}', None)
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_decimal_commas_are_read_where_no_comma_delimits(tmp_path, delimiter):
+    rows = [["x", "y", "what"], ["1,50", "2", "a"], ["-0,5", "1.234,5", "1,2,3"], ["3", "", "b"]]
+    path = written(tmp_path, "a.csv", "\n".join(delimiter.join(row) for row in rows) + "\n")
+    assert records(path)[0].value == b'{"x":1.50,"y":2,"what":"a"}'
+    assert values(path)[1:] == [{"x": -0.5, "y": 1234.5, "what": "1,2,3"}, {"x": 3, "y": None, "what": "b"}]
+    assert values(path, decimal=".")[1] == {"x": "-0,5", "y": "1.234,5", "what": "1,2,3"}
+
+
+def test_a_comma_is_decimal_on_request_and_never_by_itself_beside_points(tmp_path):
+    path = written(tmp_path, "a.csv", 'x,y\n"1,5",2\n')
+    assert (values(path), values(path, decimal=",")) == ([{"x": "1,5", "y": 2}], [{"x": 1.5, "y": 2}])
+    path = written(tmp_path, "b.csv", "x;y;z\n1.5;2.5;1,000\n")
+    assert values(path) == [{"x": 1.5, "y": 2.5, "z": "1,000"}]
+
+
+def test_texts_of_json_and_parquet_become_numbers_or_null_on_request(tmp_path):
+    rows = [{"id": "007", "x": "1.50", "y": {"z": ["N/A", "2"]}}, {"id": "b", "x": "N/A", "y": {"z": []}}]
+    wanted = [{"id": "007", "x": 1.5, "y": {"z": [None, 2]}}, {"id": "b", "x": None, "y": {"z": []}}]
+    path = written(tmp_path, "a.jsonl", "".join(orjson.dumps(row).decode() + "\n" for row in rows))
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for file in (path, tmp_path / "a.parquet"):
+        assert values(file) == rows
+        assert values(file, nulls=("N/A",), numbers=True) == wanted
+    assert records(path, key="x", nulls=("N/A",))[1].key is None
+
+
 def test_a_single_column_is_csv_too(tmp_path):
     assert values(written(tmp_path, "a.csv", "x\n1\n2\n")) == [{"x": 1}, {"x": 2}]
 
@@ -192,6 +226,15 @@ def test_lines_are_counted_behind_a_quote_that_nothing_closes(tmp_path):
     bad = [(row.line, row.reason) for row in rows if isinstance(row, BadRow)]
     assert [line for line, _ in bad] == [2, 4, 5, 7]
     assert "(lines 5 to 6)" in bad[2][1]
+
+
+def test_times_may_have_another_form(tmp_path):
+    path = written(tmp_path, "a.csv", "t,x\n05.01.2026 08:00,1\n,2\n")
+    assert [record.timestamp for record in records(path, time="t", time_form="%d.%m.%Y %H:%M")] == [1767600000000, None]
+    path = written(tmp_path, "b.csv", "t,x\n1767600000.5,1\n")
+    assert [record.timestamp for record in records(path, time="t", time_form="%s")] == [1767600000500]
+    with pytest.raises(InputFileError, match="line 2: '1767600000' is no time of the form %Y"):
+        records(written(tmp_path, "c.jsonl", '{"t": 1}\n{"t": "1767600000"}\n'), time="t", time_form="%Y")
 
 
 def test_a_bad_time_is_a_bad_line(tmp_path):

@@ -5,9 +5,12 @@ import signal
 import tomllib
 
 import pytest
+import typer
 from confluent_kafka import Consumer, TopicPartition
+from resonance.pipeline.cli import produce as produce_command
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError
+from resonance.pipeline.files import examination
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
@@ -97,12 +100,61 @@ def test_the_suggestion_knows_all_that_is_produced(monkeypatch, capsys, tmp_path
         assert f"site = [{words}" in said
         assert f"x is no number in {strange} of {records:,} records, such as 'oops'" in said
         assert "From the first" not in said
+    monkeypatch.setattr(examination, "EXAMINED", BATCH)
     assert run(monkeypatch, "in.csv", "--dry-run") == 0
     assert "# From the first 2,000 records; without --dry-run" in capsys.readouterr().err
     assert run(monkeypatch, "in.csv", "--dry-run", "--limit", "2") == 0
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 2
     assert "From the first" not in said.err
+
+
+def test_what_is_in_the_way_is_shown_before_anything_is_sent_and_what_comes_later_at_the_end(
+    monkeypatch, capsys, tmp_path, broker
+):
+    rows = [f"{'N/A' if n == 7 else n},{'none' if n == 2_500 else n / 7}" for n in range(3_000)]
+    (tmp_path / "in.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", "127.0.0.1:1") != 0
+    assert "note: x is no number in 1 of 3,000 records, such as 'N/A': these would" in capsys.readouterr().err
+    monkeypatch.setattr(examination, "EXAMINED", BATCH)
+    assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", broker.bootstrap) == 0
+    said = capsys.readouterr().err
+    before, after = said.split("produced 3,000 records")[0], said
+    assert before.index("note: x is") < before.index("note: y is no number in 1 of 3,000 records, such as 'none'")
+    assert after.count("note: ") == 2
+
+
+@pytest.mark.parametrize("way", ["--yes", "terminal", "refused"])
+def test_the_options_that_the_notes_name_are_taken_where_the_user_wants(monkeypatch, capsys, tmp_path, broker, way):
+    times = ["2026-01-05 08:00:00", "2026-01-05T08:00:01Z"]
+    (tmp_path / "in.csv").write_text("t,x\n" + "".join(f"{times[n % 2]},{'N/A' if n == 3 else n}\n" for n in range(9)))
+    questions = []
+
+    def confirm(text, *, default, err):
+        questions.append(text.strip())
+        return default and way == "terminal"
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    monkeypatch.setattr(produce_command, "_on_terminal", lambda: way != "--yes")
+    options = ["in.csv", "-t", f"wanted-{way.strip('-')}", "--broker", broker.bootstrap, "--save-settings", "r.toml"]
+    assert run(monkeypatch, *options, *(["--yes"] if way == "--yes" else [])) == 0
+    saved = (tmp_path / "r.toml").read_text()
+    taken = "# For the records of: resonance produce in.csv --null N/A --time t\n"
+    assert saved.startswith(taken) == (way != "refused")
+    assert ('missing = "mean"' in saved) == (way != "refused")
+    asked_for = ["read as missing: --null N/A?", "as Kafka timestamps, in UTC where no zone is named: --time t?"]
+    assert questions == ([] if way == "--yes" else asked_for)
+    assert "note: t has times without a zone" in capsys.readouterr().err
+
+
+def test_the_next_command_reads_the_file_in_the_same_way(monkeypatch, capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("h,x\na,1\nb,N/A\n")
+    options = ["--key", "h", "--null", "N/A", "--map", "a.x=x", "--map", "h", "--decimal", ","]
+    assert run(monkeypatch, "in.csv", "--dry-run", "--save-settings", "resonance.toml", *options) == 0
+    words = "--map a.x=x --map h=h --null N/A --key h --decimal ,"
+    assert f"next: resonance replay in.csv {words}\n" in capsys.readouterr().err
+    assert run(monkeypatch, "in.csv", "--dry-run", "--decimal", "x") == 2
+    assert "--decimal x: it must be a point or a comma" in capsys.readouterr().err
 
 
 def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_path, broker):
@@ -179,13 +231,14 @@ def test_a_record_that_the_topic_does_not_take_is_named(broker):
 
 
 def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkeypatch, capsys, tmp_path, broker):
-    rows = ["1"] * BATCH + ["1,2"] + ["1"] * 5
+    monkeypatch.setattr(examination, "EXAMINED", BATCH // 2)
+    rows = ["1"] * 2 * BATCH + ["1,2"] + ["1"] * 5
     (tmp_path / "in.csv").write_text("\n".join(["x", *rows]) + "\n")
     assert run(monkeypatch, "in.csv", "-t", "half", "--broker", broker.bootstrap) == 66
     count = len(stored(broker, "half"))
-    assert 0 < count <= BATCH
+    assert 0 < count <= 2 * BATCH
     said = capsys.readouterr().err
-    assert f"in.csv, line {BATCH + 2:,}: 2 cells where the header has 1; correct it, or" in said
+    assert f"in.csv, line {2 * BATCH + 2:,}: 2 cells where the header has 1; correct it, or" in said
     assert f"; {count:,} records before it stand on half already, so produce into a new topic, or the rest only" in said
 
 

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.files.suggest import as_file, suggest
+from resonance.pipeline.files.suggest import as_file, stream_of, suggest
 from resonance.pipeline.files.survey import FEW, MAX_COLUMNS, SAMPLE, FileSurvey
 
 
@@ -24,12 +24,16 @@ def flows(count=60):
     ]
 
 
+def texts(found):
+    return [note.text for note in found.notes]
+
+
 def test_numbers_are_features_and_names_are_not():
     found = suggest(FileSurvey(flows()))
     assert (found.features, found.id_path, found.time_path) == (["response_time", "geo.lat", "geo.lon"], "id", "ts")
-    assert found.gaps
+    assert found.gaps == {"geo.lon": 1}
     assert found.categories == {"country": ["DE", "FR"]}
-    assert not found.remarks
+    assert [note.option for note in found.notes] == ["--time ts"]
 
 
 def test_what_is_suggested_is_a_settings_file():
@@ -38,9 +42,16 @@ def test_what_is_suggested_is_a_settings_file():
     assert settings.input.features == ("response_time", "geo.lat", "geo.lon")
     assert settings.prepare.missing == "mean"
     assert '# [prepare.categories]\n# country = ["DE", "FR"]\n' in text
-    assert 'stream = "partition"  # one model for each partition; "key": one for each key, "topic": one for' in text
-    alone = as_file(suggest(FileSurvey(flows())), "flows", name="flows", bootstrap="kafka:9092", stream="topic")
-    assert Settings.of(tomllib.loads(alone)).stream == "topic"
+    assert 'stream = "topic"  # one model for all records; "partition": one for each partition, "key": one for' in text
+
+
+@pytest.mark.parametrize(("keys", "stream"), [(3, "key"), (30, "topic"), (600, "topic")])
+def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
+    seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(400)])
+    assert stream_of(seen, "host") == stream
+    assert stream_of(seen, None) == stream_of(seen, "other") == "topic"
+    text = as_file(suggest(seen), "flows", name="flows", bootstrap="kafka:9092", stream=stream)
+    assert Settings.of(tomllib.loads(text)).stream == stream
 
 
 @pytest.mark.parametrize("most", [1, 9])
@@ -60,14 +71,14 @@ def test_many_names_of_which_a_record_has_few_are_sparse(most):
     ("time", "path", "feature"),
     [
         *((1767600000123, "time", False), (1767600000, None, False), ("2026-01-05 08:00:00", None, False)),
-        (0.25, None, True),
+        *((0.25, None, True), ("2026-01-05T08:00:00Z", "time", False)),
     ],
 )
 def test_a_time_is_known_by_its_values(time, path, feature):
     found = suggest(FileSurvey([{"x": 1.0, "time": time}]))
     assert found.time_path == path
     assert ("time" in found.features) == feature
-    assert bool(found.remarks) == (path is None and not feature)
+    assert bool(found.notes) == (not feature)
 
 
 def test_an_array_of_numbers_is_all_the_features():
@@ -80,14 +91,14 @@ def test_an_id_that_comes_twice_is_no_id():
 
 def test_records_without_numbers_are_reported():
     found = suggest(FileSurvey([{"x": "a"}]))
-    assert found.remarks == ["No column holds numbers: name those to use as input.features"]
+    assert texts(found) == ["No column holds numbers: name those to use as input.features"]
     assert "features" not in as_file(found, "t", name="t", bootstrap="b:1").partition("\n#")[0]
 
 
 def test_a_few_texts_among_numbers_are_reported():
     found = suggest(FileSurvey([{"x": "n/a" if n == 7 else n, "mostly": n if n < 3 else "text"} for n in range(40)]))
     assert found.features == ["x"]
-    assert found.remarks == ["x is no number in 1 of 40 records, such as 'n/a': these would be dead letters"]
+    assert texts(found) == ["x is no number in 1 of 40 records, such as 'n/a': these would be dead letters"]
 
 
 def test_what_comes_late_is_in_the_suggestion_too():
@@ -99,13 +110,56 @@ def test_what_comes_late_is_in_the_suggestion_too():
         survey.add(late[:20])
         survey.add(late[20:])
     found = suggest(survey)
-    assert found.features == ["response_time", "geo.lat", "geo.lon", "host.up"]
+    assert [*found.features, *found.left_out] == ["response_time", "geo.lat", "geo.lon", "host.up"]
     assert found.categories == {"country": ["DE", "FR", "IT"]}
     assert found.id_path is None, "they came again"
     assert found.gaps
-    assert found.remarks == [
-        "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters"
+    assert "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters" in texts(
+        found
+    )
+
+
+def readings(count=400):
+    return [
+        {
+            "load": n / 7,
+            "firmware": 3,
+            "fault": 1 if n == 9 else 0,
+            "mode": 1 + n % 3,
+            "code": (200, 404, 500, 503, 504)[n % 5],
+            "items": n % 7,
+            "flag": n % 2,
+        }
+        for n in range(count)
     ]
+
+
+def test_columns_that_say_nothing_and_integers_that_name_kinds_are_left_out_with_the_reason():
+    found = suggest(FileSurvey(readings()))
+    assert found.features == ["load", "items", "flag"]
+    assert found.left_out == {
+        "firmware": "3 in all records",
+        "fault": "0 in 99.8 % of them",
+        "mode": "3 different integers, which may name kinds",
+        "code": "5 different integers, which may name kinds",
+    }
+    assert found.categories == {"mode": ["1", "2", "3"], "code": ["200", "404", "500", "503", "504"]}
+    text = as_file(found, "t", name="t", bootstrap="b:1")
+    assert "#   firmware: 3 in all records\n" in text
+    assert '# [prepare.categories]\n# mode = ["1", "2", "3"]\n' in text
+    assert "left out of the features: firmware (3 in all records), fault" in found.findings[-1].text
+
+
+def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anything():
+    assert len(suggest(FileSurvey(readings(99))).features) == 7
+    assert suggest(FileSurvey([{"mode": n % 3} for n in range(200)])).features == ["mode"]
+
+
+def test_the_file_says_which_features_are_missing_how_often():
+    rows = [{"x": n, "y": None if n % 4 else 1.5 * n, "z": None if n % 9 else n * n} for n in range(200)]
+    assert "# z is missing in 177 records, 1 more in fewer.\n" in as_file(
+        suggest(FileSurvey(rows)), "t", name="t", bootstrap="b:1"
+    )
 
 
 def test_a_survey_remembers_no_more_than_it_needs():

@@ -109,6 +109,30 @@ def test_state_and_outputs_are_the_same_however_the_routes_are_cut_and_restored(
     assert whole.second[0].dead_letters
 
 
+def new_kind(known=1_100, count=300):
+    """Routes of one kind of records, then of another, each with its label twenty records later."""
+    points = np.random.default_rng(3).normal(0.2, 0.02, (known + count, 2))
+    points[known:] += 0.7
+    log = []
+    for i, row in enumerate(points.tolist()):
+        log.append(feature(i, row))
+        if i >= 20:
+            log.append(label(i - 20, f"r{i - 20}", labels_of(points[i - 20])))
+    return log
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_a_cluster_that_a_label_alone_founds_is_new_however_the_routes_are_cut(size):
+    settings, log = late(prepare__scale="none", engine__vigilance=0.5), new_kind()
+    whole, cut = routed(settings, log), routed(settings, log)
+    whole.learn()
+    worker, read, done = cut.task(ROUTES, 0), cut.routes[0], Outputs()
+    for start in range(0, len(read), size):
+        done.add(worker.process(read[start : start + size]))
+    assert ("opened", "new_cluster") in [(alert["kind"], alert["rule"]) for alert in payloads(done.alerts)]
+    assert done.alerts == whole.second[0].alerts
+
+
 def test_records_of_a_warm_up_keep_the_labels_that_come_meanwhile():
     points = rows(40)
     first = [feature(i, row) for i, row in enumerate(points[:20])]

@@ -1,0 +1,75 @@
+"""Look at the records of a file before they are produced, and go on while they are."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+from resonance.pipeline.files.notes import Note
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns, FileRecord
+from resonance.pipeline.files.suggest import Suggestion, suggest
+from resonance.pipeline.files.survey import FileSurvey
+
+EXAMINED: Final = 100_000
+"""Records that are looked at before the first one is produced."""
+
+
+@dataclass(slots=True)
+class Examination:
+    """What the records of a file hold, as these columns read them."""
+
+    columns: Columns
+    decimal: str
+    """The decimal separator with which they were read."""
+    more: bool
+    """Whether the file has records that were not looked at."""
+    seen: FileSurvey
+
+    @property
+    def suggestion(self) -> Suggestion:
+        """The settings that suit the records so far."""
+        found = suggest(self.seen, self.columns)
+        if self.decimal == "," and self.columns.decimal is None:
+            found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
+        return found
+
+    def rest(self, batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:
+        """Yield the batches of the file, `limit` records at most, and look at those that were not looked at before."""
+        known = self.seen.records
+        for batch in limited(batches, limit):
+            if new := batch[known:]:
+                _add(self.seen, new)
+            known = max(known - len(batch), 0)
+            yield batch
+        self.more = False
+
+
+def examine(path: Path, columns: Columns, *, skip_bad: bool, limit: int | None) -> Examination:
+    """Look at the first records of a file.
+
+    Raises what `RecordFile` raises.
+    """
+    seen = FileSurvey()
+    with RecordFile(path, columns, skip_bad=skip_bad) as source:
+        batches = source.batches()
+        for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):
+            _add(seen, batch)
+        more = seen.records != limit and next(batches, None) is not None
+        return Examination(columns, source.decimal, more, seen)
+
+
+def limited(batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:
+    """Yield batches with no more records than the limit."""
+    left = limit
+    for batch in batches:
+        yield batch if left is None else batch[:left]
+        if left is not None:
+            left -= len(batch)
+            if left <= 0:
+                return
+
+
+def _add(seen: FileSurvey, records: list[FileRecord]) -> None:
+    seen.add([orjson.loads(record.value) for record in records])

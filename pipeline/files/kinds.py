@@ -1,0 +1,128 @@
+"""What the columns of a file are: ids, times, numbers, or numbers and times that something keeps from being so."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+from resonance.pipeline.json_paths import parse_path
+from resonance.pipeline.timestamps import SECONDS, TimeTexts, milliseconds
+
+MAX_STRANGE: Final = 0.1
+"""Largest share of values that are no number in a column of numbers, unless they are a few words."""
+
+FEW_WORDS: Final = 3
+"""Most texts without a digit, such as N/A, that stand for missing numbers where a tenth are numbers."""
+
+FEWEST: Final = 100
+"""Fewest records after which equal values are no accident."""
+
+NEARLY_ALL: Final = 0.99
+"""Share of one value beyond which a column has no range: the scale ends at the 1st and the 99th percentile."""
+
+GRID: Final = 5
+"""Fewest integers on an even grid that count as an amount; fewer may name kinds."""
+
+_ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
+_COUNTER = re.compile(r"(?i)index|row|nr|no|#")
+_TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
+_DIGIT = re.compile("[0-9]")
+_CLOCK = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}([./])[0-9]{1,2}\2[0-9]{2,4})[T ,]+[0-9]{1,2}:.*")
+_FORMS: Final = tuple(f"{day} {time}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y") for time in ("%H:%M:%S", "%H:%M"))
+_SECONDS: Final = range(1_000_000_000, 4_000_000_000)
+_MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
+"""Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
+
+
+class Kinds:
+    """The columns of a survey, by kind: each is in one list at most."""
+
+    def __init__(self, seen: FileSurvey) -> None:
+        columns = seen.columns.items()
+        self.ids = [path for path, column in columns if _names_records(last(path), column)]
+        """Of texts or integers with the name of an id."""
+        self.clocks = [path for path, column in columns if path not in self.ids and _tells_time(last(path), column)]
+        """Of times, by name or by texts that are times; not all of them can be read."""
+        known = {*self.ids, *self.clocks}
+        self.numbers = [path for path, column in columns if path not in known and _is_number(column)]
+        """Of numbers, apart from a few texts."""
+
+
+def last(path: str) -> str:
+    """Return the name at the end of a path."""
+    return parse_path(path)[-1]
+
+
+def texts_with_digits(column: Column) -> list[str]:
+    """Return an example of each shape of the texts with a digit."""
+    return [text for text in column.shapes.values() if _DIGIT.search(text)]
+
+
+def words(column: Column) -> list[str]:
+    """Return the texts without a digit, as far as they are known."""
+    return sorted(text for text in column.shapes.values() if not _DIGIT.search(text))
+
+
+def is_rfc3339(column: Column) -> bool:
+    """Return whether `input.time_path` can read the times of a column."""
+    return _readable(column, TimeTexts().__getitem__)
+
+
+def is_time(column: Column) -> bool:
+    """Return whether they can become Kafka timestamps."""
+    return _readable(column, milliseconds)
+
+
+def time_forms(column: Column) -> list[str]:
+    """Return the forms in which the first times of a column are written, as options take them."""
+    if column.only(int, float):
+        return [SECONDS]
+    texts = [value for value in column.sample if type(value) is str and _DIGIT.search(value)]
+    return [form for form in _FORMS if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
+
+
+def is_constant(column: Column, records: int) -> bool:
+    """Return whether nearly all of enough numbers are the same."""
+    return records >= FEWEST and column.same > NEARLY_ALL * column.numbers
+
+
+def is_code(column: Column, records: int) -> bool:
+    """Return whether numbers are a few integers that may name kinds: three or four, or with gaps between them."""
+    few = column.few
+    if records < FEWEST or column.kinds[float] or not 2 < len(few) <= FEW:
+        return False
+    return len(few) < GRID or max(few) - min(few) >= len(few)
+
+
+def _names_records(name: str, column: Column) -> bool:
+    if not column.only(str, int):
+        return False
+    return bool(_ID.fullmatch(name)) or (bool(_COUNTER.fullmatch(name)) and column.unique)
+
+
+def _tells_time(name: str, column: Column) -> bool:
+    if column.only(int, float):
+        if not _TIME.fullmatch(name):
+            return False
+        return any(all(int(value) in those for value in column.sample) for those in (_SECONDS, _MILLISECONDS))
+    texts = texts_with_digits(column)
+    return column.only(str) and bool(texts) and (bool(_TIME.fullmatch(name)) or all(map(_CLOCK.fullmatch, texts)))
+
+
+def _is_number(column: Column) -> bool:
+    wordy = len(column.words) <= FEW_WORDS and column.strange == column.kinds[str] and not texts_with_digits(column)
+    return column.numbers > 0 and column.strange <= column.present * (1 - MAX_STRANGE if wordy else MAX_STRANGE)
+
+
+def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:
+    try:
+        for value in values:
+            read(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _readable(column: Column, read: Callable[[Any], object]) -> bool:
+    numbers = [value for value in column.sample if type(value) in (int, float)]
+    return _reads(texts_with_digits(column), read) and all(int(value) in _MILLISECONDS for value in numbers)

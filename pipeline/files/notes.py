@@ -1,0 +1,153 @@
+"""What stands in the way of using the columns of a file, each with the option that removes it."""
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from resonance.pipeline.files.kinds import FEWEST, Kinds, is_rfc3339, is_time, texts_with_digits, time_forms, words
+from resonance.pipeline.files.rows import Columns, as_number
+from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+
+NOTHING: Final = Columns()
+"""No option."""
+
+_NAMED: Final = 3
+_COUNT = re.compile(r"[0-9][0-9,.]*")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")
+_WITH_UNIT = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s*([^\s0-9.,:/-]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A finding, with the option that changes it where there is one."""
+
+    text: str
+    remedy: str = ""
+    """What the option does."""
+    change: Columns = NOTHING
+    """What the option chooses."""
+    advised: bool = True
+    """Whether the option is the better choice."""
+
+    def __str__(self) -> str:
+        """Return the finding and the option."""
+        return f"{self.text}; {self.remedy}: {self.option}" if self.remedy else self.text
+
+    @property
+    def about(self) -> str:
+        """What it says apart from counts, which grow with the records."""
+        return _COUNT.sub("", self.text)
+
+    @property
+    def option(self) -> str:
+        """The option as it is written."""
+        return shlex.join(self.change.options)
+
+
+def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns) -> list[Note]:
+    """Return what is worth knowing of the columns before the records are produced."""
+    return [*_numbers(seen, kinds), *_times(seen, kinds, columns), *_names(seen, kinds, columns)]
+
+
+def _numbers(seen: FileSurvey, kinds: Kinds) -> Iterator[Note]:
+    """Yield a note for each kind of text where a number is meant; columns with the same texts share one."""
+    groups: defaultdict[Note, list[str]] = defaultdict(list)
+    for path, column in seen.columns.items():
+        if column.kinds[str] and path not in (*kinds.ids, *kinds.clocks):
+            if (note := _as_text(column)) is not None:
+                groups[note].append(path)
+            elif path in kinds.numbers:
+                few = column.strange == column.kinds[str] and len(column.words) <= FEW
+                groups[_missing(column.words) if few else Note(path)].append(path)
+        elif column.strange and path in kinds.numbers:
+            groups[Note(path)].append(path)
+    for note, paths in groups.items():
+        most = max((seen.columns[path] for path in paths), key=lambda column: column.strange)
+        several = len(paths) > 1
+        count = f"{'up to ' * several}{most.strange:,} of {most.present:,} records, such as {_short(most.stranger)}"
+        what = f"{_listed(paths)} {'are no numbers' if several else 'is no number'} in {count}"
+        text = f"{what}{note.text}" if note.text not in paths else f"{what}: these would be dead letters"
+        yield Note(text, note.remedy, note.change)
+
+
+def _as_text(column: Column) -> Note | None:
+    """Return the note on a column whose texts are numbers in another way of writing; None for any other."""
+    texts = texts_with_digits(column)
+    if not texts:
+        return None
+    if all(map(as_number, texts)):
+        return Note(", a number as text", "read as numbers", Columns(numbers=True))
+    if all(as_number(text, comma=True) for text in texts):
+        if all(map(_THOUSANDS.fullmatch, texts)):
+            return Note(": write thousands without a comma")
+        return Note(", with a decimal comma", "read as numbers", Columns(decimal=",", numbers=True))
+    units = {match and match[1] for match in map(_WITH_UNIT.fullmatch, texts)}
+    if len(units) == 1 and None not in units:
+        return Note(": a number with a unit is text, write the number alone")
+    return None
+
+
+def _missing(texts: set[str]) -> Note:
+    return Note(": these would be dead letters", "read as missing", Columns(nulls=tuple(sorted(texts))))
+
+
+def _times(seen: FileSurvey, kinds: Kinds, columns: Columns) -> Iterator[Note]:
+    """Yield notes on the column of times, unless the records have their times from it already."""
+    path = clock_of(seen, kinds)
+    if path is None:
+        return
+    column = seen.columns[path]
+    if nothing := words(column):
+        text = f"{path} is no time in some records, such as {_short(nothing[0])}"
+        yield Note(text, "read as missing", Columns(nulls=tuple(nothing)))
+    if columns.time is not None:
+        return
+    remedy = "as Kafka timestamps"
+    if is_rfc3339(column):
+        text = f"{path} has times: outputs name them (input.time_path), and Kafka the time of sending"
+        yield Note(text, remedy, Columns(time=path), advised=False)
+    elif is_time(column):
+        text = f"{path} has times without a zone, which input.time_path cannot read: outputs name the time of sending"
+        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=path))
+    else:
+        text = f"{path} looks like a time, such as {_short(column.sample[0])}, but is neither ISO 8601 "
+        text += "(2026-01-31T12:00:00Z) nor milliseconds since 1970, so input.time_path cannot read it"
+        forms = time_forms(column)
+        if len(forms) == 1:
+            yield Note(text, f"{remedy}, in UTC", Columns(time=path, time_form=forms[0]))
+        else:
+            named = " or ".join(map(repr, forms)) or "FORM"
+            yield Note(f"{text}; name its form: --time {shlex.quote(path)} --time-form {named}")
+
+
+def _names(seen: FileSurvey, kinds: Kinds, columns: Columns) -> Iterator[Note]:
+    """Yield a note on the first column of names that come again and again, such as those of devices."""
+    for path, column in seen.columns.items():
+        many = column.only(str) and len(column.words) > FEW and not column.unique
+        named = many and len(column.shapes) <= FEW and column.sample[0][:1].isalpha()
+        if named and path not in kinds.clocks and columns.key is None and seen.records >= FEWEST:
+            option = f"--key {shlex.quote(path)}"
+            yield Note(f'{path} names many things; {option} and stream = "key" give each its own model')
+            return
+
+
+def clock_of(seen: FileSurvey, kinds: Kinds) -> str | None:
+    """Return the column that has the times of the records; one that can be read comes before others."""
+    clocks = sorted(kinds.clocks, key=lambda path: 2 - is_rfc3339(seen.columns[path]) - is_time(seen.columns[path]))
+    return next(iter(clocks), None)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return paths[0]
+    if len(paths) <= _NAMED:
+        return f"{', '.join(paths[:-1])} and {paths[-1]}"
+    return f"{', '.join(paths[:_NAMED])} and {len(paths) - _NAMED} more"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

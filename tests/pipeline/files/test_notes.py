@@ -1,0 +1,90 @@
+"""What stands in the way of using a column is named, with the option that helps."""
+
+import orjson
+import pytest
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.suggest import suggest
+from resonance.pipeline.files.survey import FileSurvey
+
+
+def surveyed(rows, columns=Columns()):  # noqa: B008 - nothing changes it
+    return suggest(FileSurvey(rows), columns).notes
+
+
+def column(values):
+    return [{"x": value, "y": n / 3} for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("values", "option", "said"),
+    [
+        ([*range(20), "N/A"], "--null N/A", "x is no number in 1 of 21 records, such as 'N/A': these would be dead"),
+        ([1, 2, "N/A", "-"] * 5, "--null - --null N/A", "in 10 of 20 records"),
+        (["1.5", "-2"] * 9, "--numbers", "a number as text"),
+        (["1,5", "-2"] * 9, "--decimal , --numbers", "with a decimal comma"),
+        (["1,500", "-2,000"] * 9, "", "write thousands without a comma"),
+        (["15 kg", "1.5 kg"] * 9, "", "a number with a unit is text"),
+    ],
+)
+def test_texts_that_mean_numbers_are_named(values, option, said):
+    (note,) = surveyed(column(values))
+    assert note.option == option
+    assert said in note.text
+    assert str(note).endswith(option)
+
+
+def test_texts_that_mean_no_number_are_not_named():
+    assert not surveyed(column(["red", "green", "12 Main St", "3M"] * 9))
+    assert not surveyed([{"day": day, "y": n} for n, day in enumerate(["Mon", "Tue"] * 9)])
+
+
+def test_columns_with_the_same_texts_share_a_note():
+    rows = [{name: "N/A" if n == place else n for place, name in enumerate("abcde")} for n in range(30)]
+    (note,) = surveyed(rows)
+    assert note.text.startswith("a, b, c and 2 more are no numbers in up to 1 of 30 records")
+
+
+@pytest.mark.parametrize(
+    ("times", "option", "said"),
+    [
+        (["2026-01-05T08:00:00Z"], "--time at", "input.time_path"),
+        (["2026-01-05T08:00:00Z", "2026-01-05 08:00:00"], "--time at", "has times without a zone"),
+        (["05.01.2026 08:00", "25.01.2026 08:00"], "--time at --time-form '%d.%m.%Y %H:%M'", "looks like a time"),
+        (["31/01/2026 08:00:10"], "--time at --time-form '%d/%m/%Y %H:%M:%S'", "looks like a time"),
+        (["01/02/2026 08:00"], "", "--time at --time-form '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'"),
+        ([1767600000], "--time at --time-form %s", "looks like a time"),
+        (["noon at 12"], "", "--time at --time-form FORM"),
+    ],
+)
+def test_times_are_offered_with_the_form_in_which_they_are_read(tmp_path, times, option, said):
+    rows = [{"at": time, "x": n} for n, time in enumerate(times)]
+    (note,) = surveyed(rows)
+    assert note.option == option
+    assert said in str(note)
+    if option:
+        assert not surveyed(rows, note.change)
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        with RecordFile(path, note.change) as file:
+            years = [record.timestamp / 86_400_000 / 365.25 + 1970 for batch in file.batches() for record in batch]
+        assert all(2026 <= year < 2026.1 for year in years)
+
+
+def test_a_zone_that_is_missing_late_counts_too():
+    rows = [{"t": f"2026-01-05T08:{n % 60:02}:00{'' if n == 900 else 'Z'}", "x": n} for n in range(1_000)]
+    found = suggest(FileSurvey(rows))
+    assert found.time_path is None
+    assert found.notes[0].advised
+
+
+def test_texts_among_times_are_named():
+    rows = [{"t": "N/A" if n == 3 else "2026-01-05T08:00:00Z", "x": n} for n in range(20)]
+    assert [note.option for note in surveyed(rows)] == ["--null N/A", "--time t"]
+
+
+def test_names_that_come_again_are_offered_as_key():
+    rows = [{"device": f"dev-{n % 20}", "x": n} for n in range(200)]
+    (note,) = surveyed(rows)
+    assert "--key device" in note.text
+    assert not surveyed(rows, Columns(key="device"))

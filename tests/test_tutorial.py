@@ -1,0 +1,87 @@
+"""The tutorial's data give what the tutorial shows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.sentences import sentence
+from resonance.schemas import ClusterTable
+
+from tests.pipeline.commands import run
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "docs" / "tutorial.md").read_text()
+OUTPUTS = ("assignments", "cluster-events", "drift-events", "alerts", "dead-letters")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The file of the second step, the settings of the third, and a replay of both, as a worker would answer."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    program = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1]
+    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
+    options = re.search(r"resonance produce (machines\.csv.*) --create-partitions 4 (.*)", TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert run(patch, "produce", *options[1].split(), *options[2].split(), "--dry-run") == 0
+        assert run(patch, "replay", *options[1].split(), "--partitions", "4", "--output", "out") == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outputs(folder):
+    lines = {kind: (folder / "out" / f"{kind}.jsonl").read_bytes().splitlines() for kind in OUTPUTS}
+    return {kind: [orjson.loads(line)["value"] for line in found] for kind, found in lines.items()}
+
+
+def second(output):
+    return output["time"][:19].replace("T", " ")
+
+
+def test_the_settings_are_those_that_are_shown(folder):
+    shown = re.search(r"```toml\n(.*?)```", TEXT, re.DOTALL)[1]
+    assert shown in (folder / "resonance.toml").read_text()
+
+
+def test_every_sentence_of_the_commands_is_true(outputs):
+    sentences = set()
+    table = ClusterTable()
+    for event in outputs["cluster-events"]:
+        table.apply(orjson.dumps(event))
+        sentences.add((second(event), "cluster " + sentence(event, table.clusters(event["stream"]).values())))
+    for event in outputs["drift-events"]:
+        sentences.add((second(event), drift_sentence(event)))
+    for alert in outputs["alerts"]:
+        time = second(alert)
+        sentences.add((time, f"{alert['severity']} alert {alert['kind']} ({alert['rule']}): {alert['text']}"))
+        if alert["kind"] == "opened":
+            sentences.add((time, f"{alert['severity']} {alert['rule']} {alert['text']}"))
+    shown = re.findall(r"^(2026-\d\d-\d\d \d\d:\d\d:\d\d) +(?:(?:alerts|events|drift) +)?(.*)$", TEXT, re.MULTILINE)
+    assert len(shown) > 10
+    for time, text in shown:
+        assert (time, re.sub(r" +", " ", text)) in sentences, text
+
+
+def test_what_happens_to_three_machines_is_seen(outputs):
+    critical = [(alert["time"][:10], alert["stream"]) for alert in outputs["alerts"] if alert["rule"] == "unlike"]
+    assert {stream for day, stream in critical if day == "2026-03-06"} == {"p1:m07"}
+    rescaled = [
+        (event["time"][:10], event["stream"]) for event in outputs["drift-events"] if event["kind"] == "rescaled"
+    ]
+    assert rescaled == [("2026-03-05", "p0:m03")]
+    counts = len(outputs["assignments"]), len(outputs["cluster-events"])
+    assert "identical: {0:,} records, {0:,} assignments, {1} events, 0 dead letters".format(*counts) in TEXT
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_no_sentence_has_more_than_25_words(page):
+    text = re.sub(r"```.*?```", "\n\n", (ROOT / page).read_text(), flags=re.DOTALL)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "#"))]
+    for paragraph in re.split(r"\n\s*\n|\n- ", "\n".join(lines)):
+        for said in re.split(r"(?<=[.!?:])\s+", " ".join(paragraph.split())):
+            assert len(said.split()) <= 25, said
