@@ -73,8 +73,9 @@ def test_what_happens_to_three_machines_is_seen(outputs):
         (event["time"][:10], event["stream"]) for event in outputs["drift-events"] if event["kind"] == "rescaled"
     ]
     assert rescaled == [("2026-03-05", "p0:m03")]
-    counts = len(outputs["assignments"]), len(outputs["cluster-events"])
-    assert "identical: {0:,} records, {0:,} assignments, {1} events, 0 dead letters".format(*counts) in TEXT
+    records, *rest = (len(outputs[kind]) for kind in ("assignments", "cluster-events", "drift-events", "alerts"))
+    counted = "{} events, {} drift events, {} alerts, 0 dead letters".format(*rest)
+    assert f"identical: {records:,} records, {records:,} assignments, {counted}" in TEXT
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])

@@ -117,6 +117,11 @@ def produce(
             if note.about not in known:
                 say(f"note: {note}")
         suggestion = _suggestion(found, settings, topic, file)
+    if found and (create_partitions or 1) > 1 and suggest.stream_of(found.seen, found.columns.key) == "topic":
+        say(
+            f"note: one model learns the records of {create_partitions} partitions in the order in which they are "
+            "read: days of a backlog mix; --create-partitions 1 keeps their order, --key gives each key a model"
+        )
     if as_json:
         print_json(
             {

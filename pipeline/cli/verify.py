@@ -60,7 +60,9 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
             typer.echo(sentence)
     again = f", {verdict.total('repeats'):,} of them recorded more than once" if verdict.total("repeats") else ""
     older = f"; {verdict.total('older'):,} outputs of versions that were given up left aside"
-    counts = ", ".join(f"{verdict.total(name):,} {name.replace('_', ' ')}" for name in names[3:])
+    rare = [name for name in ("drift_events", "alerts") if verdict.total(name)]
+    counted = (*names[3:-1], *rare, names[-1])
+    counts = ", ".join(f"{verdict.total(name):,} {name.replace('_', ' ')}" for name in counted)
     typer.echo(
         f"{'identical' if verdict.identical else 'different'}: {verdict.total('records'):,} records, {counts}{again}"
         f"{older if verdict.total('older') else ''}"

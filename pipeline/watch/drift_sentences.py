@@ -15,7 +15,7 @@ GONE: Final = 0.1
 NOTABLE: Final = 0.05
 """A shift below so many spreads is none."""
 
-_RECORDS: Final = "since about record"
+_RECORDS: Final = "since about offset"
 
 
 def drift_sentence(event: DriftEvent) -> str:

@@ -53,12 +53,21 @@ def models_of(settings: Settings, partitions: int) -> str:
 
 
 class Progress:
-    """Logs what the worker of a `status` does; `features` are the names in the settings, where these list them."""
+    """Logs what the worker of a `status` does; `features` are the names in the settings, where these list them.
+
+    Records that are routed and then learned count `in_two_stages`.
+    """
 
     def __init__(
-        self, status: WorkerStatus, features: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
+        self,
+        status: WorkerStatus,
+        features: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        in_two_stages: bool = False,
     ) -> None:
         self._status = status
+        self._stages = " of both stages" if in_two_stages else ""
         self._features = features
         self._clock = clock
         self._last = clock()
@@ -97,7 +106,7 @@ class Progress:
             partitions = list((self._status.processor.partitions if self._status.processor else {}).values())
             listed = ", ".join(f"{count:,} {kind}" for (_, kind), count in new_dead.most_common(3))
             parts = [
-                f"{new:,} records ({self._rate(records):,.0f}/s)",
+                f"{new:,} records{self._stages} ({self._rate(records):,.0f}/s)",
                 f"{new_dead.total():,} dead letters" + (f" ({listed})" if listed else ""),
                 f"{sum(partition.task.health.clusters for partition in partitions):,} clusters",
             ]

@@ -146,7 +146,7 @@ class Worker:
 
     async def _report(self) -> None:
         """Say from time to time what the worker does."""
-        progress = Progress(self._status, self._settings.features or ())
+        progress = Progress(self._status, self._settings.features or (), in_two_stages=self._settings.is_routed)
         while True:
             await asyncio.sleep(LOOK)
             progress.look()

@@ -50,7 +50,7 @@ _OPENED: Final[Mapping[AlertRule, str]] = {
 }
 
 _CLEARED: Final[Mapping[AlertRule, str]] = {
-    "unlike": "{about} is like what its model knows again",
+    "unlike": "{about} is like what its model knows by now: as before, or learned since",
     "new_cluster": "{about} is no longer a new cluster with many records",
     "share": "{about} has its share of the stream as its baseline now",
     "one_cluster": "{about} no longer takes nearly all records",

@@ -157,7 +157,7 @@ def event_of(**members: Any) -> Any:
 
 MOVED = {"feature": "latency_ms", "change": "moved", "before": 764.1, "after": 803.0, "spread": 24.4, "shift": 1.6}
 WIDER = {"feature": "cpu", "change": "widened", "before": 1.0, "after": 1.0, "spread": 1.0, "shift": 0.0, "ratio": 1.7}
-SINCE = ", since about record 2,118 (08:00:10), seen at 2,613"
+SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
 
 
 @pytest.mark.parametrize(

@@ -85,4 +85,4 @@ def test_where_drift_was_seen_is_left_out_in_another_topic_than_where_it_began(s
     since = {"offset": 120, "time": "2026-01-05T08:00:00.000Z"}
     change = {"cluster": "a", "change": ["together"], "features": []}
     drift = {"kind": "drift", "stream": "s", "units": [change], "since": since, "cause": {"source": {"offset": seen}}}
-    assert drift_sentence(drift) == f"a's features vary together differently, since about record 120 (08:00:00){said}"
+    assert drift_sentence(drift) == f"a's features vary together differently, since about offset 120 (08:00:00){said}"
