@@ -302,6 +302,8 @@ class ExactlyOnce:
         self._hung = False
         self._outlet = Outlet(self._settings, self._timeout, reports=False)
         self._repeat("init_transactions", self._outlet.producer.init_transactions)
+        # However long that took: a new producer has nothing on its way that could end a transaction.
+        self._outlet.doubtful = False
 
     def _watched(self, call: str, seconds: float) -> AbstractContextManager[None]:
         """Return the deadline of a call that gives up by itself after `seconds`."""

@@ -1,0 +1,55 @@
+"""When a producer is replaced: once for a doubt, however slowly the new one begins."""
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from faust.types import TP
+from resonance.pipeline.worker.delivery import exactly_once
+from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
+
+SLOW = KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
+
+
+class SlowOutlet:
+    """A producer behind long ways: the first two calls of `init_transactions` end before the answer."""
+
+    made = 0
+
+    def __init__(self, *_, **__):
+        type(self).made += 1
+        self.doubtful, self.waits = False, 2
+        quiet = dict.fromkeys(("begin_transaction", "send_offsets_to_transaction", "commit_transaction", "close"))
+        calls = {name: lambda *_: None for name in quiet}
+        self.producer = SimpleNamespace(init_transactions=self._init, **calls)
+
+    def _init(self, _):
+        self.waits -= 1
+        if self.waits >= 0:
+            raise SLOW
+
+    def look(self):
+        pass
+
+    def denied(self, **_):
+        return None
+
+
+@pytest.fixture
+def delivery(monkeypatch):
+    monkeypatch.setattr(exactly_once, "Outlet", SlowOutlet)
+    monkeypatch.setattr(exactly_once, "RETRY_SECONDS", 0.0)
+    SlowOutlet.made = 0
+    delivery = ExactlyOnce({}, group="group", transactional_id="id")
+    delivery._metadata = b"member"
+    return delivery
+
+
+def test_a_producer_that_begins_slowly_is_not_replaced_again(delivery):
+    commit = {TP("in", 0): 1}, {}
+    delivery.commit(*commit)
+    assert SlowOutlet.made == 1
+    delivery._outlet.doubtful = True
+    delivery.commit(*commit)
+    delivery.commit(*commit)
+    assert SlowOutlet.made == 2
