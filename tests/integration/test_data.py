@@ -29,7 +29,8 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
     (tmp_path / "resonance.toml").write_text(said.err.partition("`resonance worker` reads them:\n")[2])
 
     with WorkerProcess({}, arguments=["--config", str(tmp_path / "resonance.toml")]) as worker:
-        worker.wait_for(lambda health: health["ready"] and seen(health) == 600)
+        # One model for all: each record is routed, then learned.
+        worker.wait_for(lambda health: health["ready"] and seen(health) == 1200)
         assert worker.terminate() == 0
 
     everything = ["watch", "--from", "earliest", "--until-end", "--json"]
