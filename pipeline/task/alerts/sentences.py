@@ -33,7 +33,8 @@ def setting_of(rule: AlertRule, engine: type[Engine]) -> str | None:
 def sentence(rule: AlertRule, opened: bool, about: str, evidence: Mapping[str, Any], setting: str | None) -> str:
     """Describe an alert in one sentence without a full stop; `about` is the stream, cluster or partition."""
     if not opened and evidence.get("ended"):
-        return f"{about}: the alert ended, because a new version of its model began or the rule was switched off"
+        began = "model or watch" if rule in ("drift_open", "share") else "model"
+        return f"{about}: the alert ended, because a new {began} began or the rule was switched off"
     return (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, **_shown(evidence))
 
 
