@@ -116,10 +116,8 @@ class ModelStore:
     def totals(self) -> Totals:
         """Return the sums over all models; any thread may call it."""
         with self._lock:
-            models, total = list(self._in_memory.values()), self._stored_totals
-        for model in models:
-            total = total.plus(Totals.of(model))
-        return total
+            models, stored = list(self._in_memory.values()), self._stored_totals
+        return Totals(*map(sum, zip(stored, *map(Totals.of, models), strict=True)))
 
     @property
     def stored_bytes(self) -> int:

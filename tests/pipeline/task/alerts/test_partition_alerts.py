@@ -164,13 +164,19 @@ def test_a_silence_that_is_in_no_snapshot_is_noticed_again_after_a_restart() -> 
     assert held.task.models.named("p0:d3").state() == whole.models.named("p0:d3").state()
 
 
-def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use() -> None:
+def switched_off() -> tuple[Held, int]:
+    """A task that goes on without the rule `unlike` while an alert of it is open, and where in the log that is."""
     cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
     held = Held(task(given()))
     held.task.process(LOG[:cut])
     held.read = cut
     held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
     held.restore(task(given(alerts__unlike=False)), LOG)
+    return held, cut
+
+
+def test_what_is_owed_comes_with_the_next_record_even_if_that_is_of_no_use() -> None:
+    held, cut = switched_off()
     spoiled = [record._replace(value=b"{") for record in LOG[cut : cut + 3]]
     cleared, *others = payloads(held.task.process(spoiled).alerts)
     assert (cleared["kind"], cleared["rule"], others) == ("cleared", "unlike", [])
@@ -270,12 +276,7 @@ def test_where_every_rule_is_switched_off_what_is_open_clears_and_the_numbers_go
 
 
 def test_a_rule_that_was_switched_off_clears_its_alert() -> None:
-    cut = next(i for i, record in enumerate(LOG) if record.timestamp == STAMP + 420_000)
-    held = Held(task(given()))
-    held.task.process(LOG[:cut])
-    held.read = cut
-    held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
-    held.restore(task(given(alerts__unlike=False)), LOG)
+    held, cut = switched_off()
     assert alerts_of(held.task.process(LOG[cut:])) == [("cleared", "unlike", "p0:d3")]
 
 
