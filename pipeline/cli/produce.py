@@ -109,6 +109,11 @@ def produce(
         batches = chain([first], batches)
         sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
         known = set() if found is None else {note.about for note in found.suggestion.findings}
+        if found is not None and (create_partitions or 1) > 1 and found.suggestion.stream == "topic":
+            say(
+                f"note: one model learns the records of {create_partitions} partitions in the order in which they are "
+                "read: days of a backlog mix; --create-partitions 1 keeps their order, --key gives each key a model"
+            )
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         with SigtermAsCtrlC(state) as stop:
             result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
@@ -117,11 +122,6 @@ def produce(
             if note.about not in known:
                 say(f"note: {note}")
         suggestion = _suggestion(found, settings, topic, file)
-    if found and (create_partitions or 1) > 1 and suggest.stream_of(found.seen, found.columns.key) == "topic":
-        say(
-            f"note: one model learns the records of {create_partitions} partitions in the order in which they are "
-            "read: days of a backlog mix; --create-partitions 1 keeps their order, --key gives each key a model"
-        )
     if as_json:
         print_json(
             {
@@ -219,8 +219,7 @@ def _suggestion(
     if found is None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
-    stream = suggest.stream_of(found.seen, found.columns.key)
-    text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap, stream=stream)
+    text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap)
     if options := found.columns.options:
         text = f"# For the records of: {shlex.join(['resonance', 'produce', str(file), *options])}\n{text}"
     if found.more:

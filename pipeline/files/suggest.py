@@ -46,6 +46,8 @@ class Suggestion:
     """Why a column of numbers is no feature, by path."""
     categories: dict[str, list[str]]
     """Columns with few texts or integers, by path; they could be features."""
+    stream: Literal["key", "topic"]
+    """Which records should share a model."""
     notes: list[Note]
     """What is worth knowing besides."""
 
@@ -93,7 +95,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     best = sorted(unique, key=lambda path: last(path).lower() != "id")
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
-    return Suggestion(features, sparse, next(iter(best), None), time, gaps, left_out, categories, notes)
+    stream = _stream_of(seen, columns.key)
+    return Suggestion(features, sparse, next(iter(best), None), time, gaps, left_out, categories, stream, notes)
 
 
 def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
@@ -113,7 +116,7 @@ def _has_few_texts(column: Column, records: int) -> bool:
     return 1 < len(column.words) <= FEW and records >= 4 * len(column.words)
 
 
-def stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
+def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
     """Return which records should share a model: those of a key, where keys come again, else all."""
     column = seen.columns.get(key or "")
     if column is None or not column.sample:
@@ -121,11 +124,9 @@ def stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
     return "key" if len(set(map(str, column.sample))) * COMES_AGAIN <= seen.records else "topic"
 
 
-def as_file(
-    found: Suggestion, topic: str, *, name: str, bootstrap: str, stream: Literal["key", "topic"] = "topic"
-) -> str:
+def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str) -> str:
     """Return a ``resonance.toml`` that reads the records, with what was found as comments."""
-    values: dict[str, Any] = {"name": name, "stream": stream, "broker": {"bootstrap": bootstrap}}
+    values: dict[str, Any] = {"name": name, "stream": found.stream, "broker": {"bootstrap": bootstrap}}
     values["input"] = {"topics": [topic], **({"features": found.features} if found.features else {})}
     if found.sparse is not None:
         values["input"]["sparse"] = found.sparse
@@ -136,7 +137,9 @@ def as_file(
         values["input"]["time_path"] = found.time_path
     if found.gaps:
         values["prepare"] = {"missing": "mean"}
-    text = as_toml(values).replace(f'stream = "{stream}"', f'stream = "{stream}"  # {STREAMS[stream]}', 1)
+    text = as_toml(values).replace(
+        f'stream = "{found.stream}"', f'stream = "{found.stream}"  # {STREAMS[found.stream]}', 1
+    )
     if found.gaps:
         most = max(found.gaps, key=lambda path: found.gaps[path])
         others = f", {len(found.gaps) - 1} more in fewer" if len(found.gaps) > 1 else ""

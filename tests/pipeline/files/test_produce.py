@@ -262,6 +262,15 @@ def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, ca
     assert tomllib.loads((tmp_path / "resonance.toml").read_text())["input"]["topics"] == ["my-orders"]
 
 
+def test_that_a_backlog_will_mix_is_noted_before_it_is_sent(monkeypatch, capsys, tmp_path, broker):
+    (tmp_path / "one.csv").write_text("host,x\n" + "a,1\n" * 500)
+    for more, noted in (((), True), (("--key", "host"), False)):
+        options = ("-t", f"mixed-{noted}", "--broker", broker.bootstrap, "--create-partitions", "4", *more)
+        assert run(monkeypatch, "one.csv", *options) == 0
+        before, _, _ = capsys.readouterr().err.partition("produced 500 records")
+        assert ("days of a backlog mix; --create-partitions 1 keeps their order" in before) == noted
+
+
 @pytest.fixture
 def _interruptible():
     # A shell that runs tests in the background lets them ignore it.

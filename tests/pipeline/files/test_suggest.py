@@ -4,7 +4,8 @@ import tomllib
 
 import pytest
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.files.suggest import as_file, stream_of, suggest
+from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.suggest import as_file, suggest
 from resonance.pipeline.files.survey import FEW, MAX_COLUMNS, SAMPLE, FileSurvey
 
 
@@ -48,9 +49,10 @@ def test_what_is_suggested_is_a_settings_file():
 @pytest.mark.parametrize(("keys", "stream"), [(4, "key"), (5, "topic"), (600, "topic")])
 def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
     seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(2_000)])
-    assert stream_of(seen, "host") == stream
-    assert stream_of(seen, None) == stream_of(seen, "other") == "topic"
-    text = as_file(suggest(seen), "flows", name="flows", bootstrap="kafka:9092", stream=stream)
+    found = suggest(seen, Columns(key="host"))
+    assert found.stream == stream
+    assert suggest(seen).stream == suggest(seen, Columns(key="other")).stream == "topic"
+    text = as_file(found, "flows", name="flows", bootstrap="kafka:9092")
     assert Settings.of(tomllib.loads(text)).stream == stream
 
 
