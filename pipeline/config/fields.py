@@ -60,19 +60,18 @@ class Fields(BaseSettings):
     )
 
     name: str = Field(default="resonance", pattern=TOPIC_PATTERN, min_length=1, max_length=200)
-    """Name of the deployment: consumer group, transactional ids and topics derive from it."""
+    """Name of the deployment; group, transactional ids and topics derive from it."""
     stream: str | None = None
-    """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``, a member of the record. The
-    last two add a stage over the routes topic. Required when the input has several partitions."""
+    """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``. Required when the input has
+    several partitions; see docs/rekeying.md."""
     hierarchy: Literal["local", "keyed"] = "local"
-    """Where the models below the root of ``hcaea`` learn: ``local``, beside the root; ``keyed``, on the worker owning
-    the subtree's routes partition, so that all workers share one stream (docs/keyed.md)."""
+    """Where the models below the root of ``hcaea`` learn: ``local``, beside it; ``keyed``, on all workers
+    (docs/keyed.md)."""
     start: Start = "earliest"
-    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970): the
-    first record whose Kafka timestamp is not before it. A group with offsets continues there."""
+    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) of
+    Kafka's timestamps."""
     emit_from: OptionalMoment = None
-    """Records of a partition before this time (their own) are learned without output. Then existing clusters are listed
-    and everything is emitted. No effect on partitions that have emitted something."""
+    """Records before this time (their own) are learned without output, until the partition's first output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
@@ -96,9 +95,9 @@ class Fields(BaseSettings):
     dlq: DlqSection = Field(default_factory=DlqSection)
     """When a partition pauses because most of its records are dead letters; `resonance dlq resume` resumes it."""
     alerts: AlertsSection = Field(default_factory=AlertsSection)
-    """When something needs a look."""
+    """When [something needs a look](alerts.md): a switch for each rule, and its thresholds."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
-    """Names of the topics if not ``<name>.<kind>``, and how they are created."""
+    """Names of the topics, by default ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)
     """The form of the outputs."""
 

@@ -1,5 +1,6 @@
 """The reference of the settings: complete, and in the documentation as it is in the program."""
 
+import re
 from pathlib import Path
 
 from resonance.engine import ENGINES
@@ -34,9 +35,11 @@ def test_choices_and_ranges_are_reported():
     meaning = {row.name: row.meaning for rows in reference().values() for row in rows}
     assert meaning["broker.security_protocol"].endswith("One of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.")
     assert meaning["broker.sasl_mechanism"].endswith("One of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")
-    assert meaning["delivery.commit_interval"].endswith("Above 0, at most 60.")
-    assert meaning["limits.dead_letter_bytes"].endswith("At least 2,000.")
+    assert meaning["delivery.commit_interval"].endswith(". Above 0 to 60.")
+    assert meaning["limits.dead_letter_bytes"].endswith(". From 2,000.")
     assert "One of" not in meaning["delivery.mode"], "its meaning names them"
+    assert meaning["engine.landmarks"].endswith(". 64 to 16,384.")
+    assert meaning["engine.low"].endswith("have."), "its bounds are only there against overflows"
 
 
 def test_the_parameters_of_every_engine_are_there():
@@ -44,6 +47,13 @@ def test_the_parameters_of_every_engine_are_there():
     for engine in ENGINES.values():
         rows = [*sections["engine"], *sections.get(f"engine: {engine.name}", [])]
         assert {f"engine.{parameter.name}" for parameter in engine.parameters} <= {row.name for row in rows}
+
+
+def test_the_page_has_a_table_once_for_engines_that_share_it():
+    page = as_markdown()
+    assert page.count("| `engine.vigilance` |") == page.count("| `engine.age_max` |") == 1
+    assert "### With the engine `mlca_i`\n\nAs with `mlca`.\n" in page
+    assert re.search(r"### With the engine `hcaea`\n\nAs with `caea`, and:\n\n(\|.*\n){2}\| `engine.max_depth`", page)
 
 
 def test_each_setting_is_one_row_of_a_table():
