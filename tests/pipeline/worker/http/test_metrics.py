@@ -9,6 +9,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from resonance.pipeline.worker.http.metrics import (
     BOUNDS,
     DESCRIPTIONS,
+    PARTITION,
     Durations,
     exposition,
     make_registry,
@@ -84,8 +85,14 @@ def test_a_query_may_ask_for_every_series_that_a_page_can_have():
 
 
 def test_the_documentation_lists_every_metric_as_it_is():
-    rows = re.findall(r"^\| `(resonance_\w+)` \| (\w+) \| ([\w, ]*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
-    assert rows == [(name, kind, ", ".join(labels), text) for name, kind, labels, text in DESCRIPTIONS]
+    rows = re.findall(r"^\| `(resonance_\w+)`(?: by ([\w, ]*))? \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    for (name, by, text), described in zip(rows, DESCRIPTIONS, strict=True):
+        assert name == described.name
+        assert text.startswith(described.help)
+        assert {*filter(None, by.split(", "))} == {*described.labels} - {*PARTITION}
+        kind = "counter" if name.endswith("_total") else "gauge"
+        assert described.kind in (kind, "histogram")
+    assert HISTOGRAMS == ["resonance_batch_seconds", "resonance_transaction_seconds"]
 
 
 def test_the_librarys_own_registry_is_left_alone():
