@@ -1,6 +1,5 @@
 """Describe the clusters of the streams for users: the newest snapshots, and what was learned since."""
 
-from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
@@ -8,7 +7,7 @@ from typing import Any, Final, NamedTuple, Self
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
-from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
+from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs, recent_shares
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
@@ -20,11 +19,8 @@ from resonance.pipeline.tasks import Task
 from resonance.pipeline.timestamps import TimeTexts
 from resonance.schemas import ClusterSnapshot, SalientFeature
 
-RECENT: Final = 1_000
-"""Last answers of a stream in which the shares of its clusters are counted."""
-
 RECENT_OFFSETS: Final = 20_000
-"""Offsets at the end of a partition of answers that are read for it."""
+"""Offsets at the end of a partition of answers that are read for the recent shares of a stream's clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +331,7 @@ def _recent(settings: Settings, outputs: StreamOutputs) -> dict[str, float] | No
     """Return the share of the last answers that name each cluster; None where answers are not in this partition."""
     if settings.is_routed:
         return None
-    # The last ones count: `RECENT` of this stream, among some more of the others in its partition.
-    last: deque[list[str]] = deque((value["clusters"] for value in outputs.answers(RECENT_OFFSETS)), maxlen=RECENT)
-    counts = Counter(cluster for clusters in last for cluster in clusters if cluster is not None)
-    return {cluster: count / len(last) for cluster, count in counts.items()} if last else None
+    return recent_shares(value["clusters"] for value in outputs.answers(RECENT_OFFSETS))
 
 
 def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:

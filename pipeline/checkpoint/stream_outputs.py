@@ -1,6 +1,7 @@
 """The stored outputs of one stream."""
 
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, takewhile
 from operator import itemgetter
 from typing import Any, Final
@@ -13,7 +14,20 @@ from resonance.pipeline.records import TopicPartition
 DRAWN: Final = 300_000
 """Offsets at the end of the answers that a picture shows, in all partitions that have some of the stream."""
 
+RECENT: Final = 1_000
+"""Last answers of a stream in which the recent shares of its clusters are counted."""
+
 _NEEDED: Final = ("stream", "source", "clusters", "time")
+
+
+def recent_shares(answers: Iterable[Sequence[str | None]]) -> dict[str, float] | None:
+    """Return the share of the last `RECENT` answers that name each cluster; None of no answer.
+
+    An answer is the clusters of its record by level.
+    """
+    last = deque(answers, maxlen=RECENT)
+    counts = Counter(cluster for clusters in last for cluster in clusters if cluster is not None)
+    return {cluster: count / len(last) for cluster, count in counts.items()} if last else None
 
 
 class StreamOutputs:

@@ -90,7 +90,8 @@ def _draw(
     answers = outputs.answers(stream_outputs.DRAWN)
     events, drifts = outputs.values("cluster_events"), outputs.values("drift_events")
     clusters = [{"stream": stream.stream, **cluster.snapshot} for cluster in stream.clusters]
-    drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters))
+    recent = {cluster.id: cluster.recent for cluster in stream.clusters if cluster.recent is not None}
+    drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters, recent))
     say(f"picture: {picture}")
 
 

@@ -2,13 +2,14 @@
 
 from array import array
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.pipeline.checkpoint.stream_outputs import RECENT, recent_shares
 from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, DriftEvent
 
@@ -53,6 +54,8 @@ class LifeLine:
     """Where it is drawn; NaN where that is unknown."""
     share: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     """Share of the records around each point that are assigned to it; NaN where no assignments are known."""
+    recent: float | None = None
+    """Share of the stream's last answers that name it; None where no assignments are known."""
 
     def measure(self, mine: NDArray[np.bool_], heights: NDArray[np.float64] | None = None) -> None:
         """Compute the points of the line; `mine` says of each record whether it is assigned to the cluster.
@@ -125,10 +128,12 @@ def stream_lives(
     events: Iterable[ClusterEvent],
     drifts: Iterable[DriftEvent],
     clusters: Iterable[Mapping[str, Any]],
+    recent: Mapping[str, float] | None = None,
 ) -> tuple[list[StreamLife], int]:
     """Return the lives of the largest streams, and how many streams were left out.
 
-    `assignments` are in the order of each stream; `clusters` are the present ones, each with its ``stream``.
+    `assignments` are in the order of each stream; `clusters` are the present ones, each with its ``stream``. Their
+    `recent` shares are counted where they are not given.
     """
     by_stream: defaultdict[str, _Outputs] = defaultdict(_Outputs)
     for event in events:
@@ -142,7 +147,7 @@ def stream_lives(
     for answer in assignments:
         by_stream[answer["stream"]].add(answer)
     largest = sorted(by_stream, key=lambda name: (-by_stream[name].count, name))
-    return [by_stream[name].life(name) for name in largest[:MOST_STREAMS]], max(len(largest) - MOST_STREAMS, 0)
+    return [by_stream[name].life(name, recent) for name in largest[:MOST_STREAMS]], max(len(largest) - MOST_STREAMS, 0)
 
 
 class _Outputs:
@@ -161,6 +166,7 @@ class _Outputs:
         self._within: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._times: list[tuple[int, str]] = []
         self._stride = 1
+        self._last: deque[list[str | None]] = deque(maxlen=RECENT)
 
     def add(self, answer: Assignment) -> None:
         """Add the next answer."""
@@ -180,8 +186,9 @@ class _Outputs:
             if len(self._times) > _TIMES:
                 self._times, self._stride = self._times[::2], self._stride * 2
         self.count += 1
+        self._last.append(named)
 
-    def life(self, stream: str) -> StreamLife:
+    def life(self, stream: str, recent: Mapping[str, float] | None = None) -> StreamLife:
         """Return what a picture shows of the stream."""
         counted = self.count > 0
         moments = sorted(event["time"] for event in (*self.events, *self.drifts))
@@ -204,6 +211,9 @@ class _Outputs:
             # Its event is no longer known.
             lives.setdefault(name, LifeLine(name, 0, records, name.rpartition("/")[2].count(".") + 1))
         sizes = self._measure(lives)
+        recent = recent or recent_shares(self._last)
+        for name, line in lives.items() if recent else ():
+            line.recent = recent.get(name, 0.0)
         kept = sorted(lives, key=lambda name: -sizes[name])[:MOST_LINES]
         described = {each["id"]: each for event in self.events for each in (*event["before"], *event["after"])}
         shown = times and not times[0].startswith(_UNKNOWN)

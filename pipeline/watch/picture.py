@@ -253,14 +253,14 @@ def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -
     ax.xaxis.tick_top()
     ax.set_xticks(
         np.arange(len(names) + 1) + 0.5,
-        ["share now" if life.counted else "", *map(_short, names)],
+        ["recent" if life.counted else "", *map(_short, names)],
         rotation=90,
         color=INK,
     )
     shades, in_words = _shades(life, names), _in_words(life)
     for row, line in enumerate(life.lines):
         present = line.ended >= life.records
-        share = f"{line.share[-1]:.0%}" if present and not np.isnan(line.share[-1]) else ""
+        share = f"{line.recent:.0%}" if present and line.recent is not None else ""
         ax.text(0.5, row, share, ha="center", va="center", fontsize=8, color=INK)
         ink = INK if present else FAINT
         if in_words:

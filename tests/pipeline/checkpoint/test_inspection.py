@@ -1,5 +1,7 @@
 """What an engine's state knows of its clusters, and what `resonance inspect` shows; without a broker."""
 
+import re
+
 import numpy as np
 import orjson
 import pytest
@@ -222,8 +224,12 @@ def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, caps
     assert "--picture draws one stream; name it with --stream: " in said
     assert all(name in said for name in present)
     assert run(monkeypatch, *OPTIONS, "--picture", "x.png", "--stream", stream) == 0
-    assert "picture: x.png" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "picture: x.png" in shown.err
     (life,) = drawn
+    if layout == "key":
+        listed = dict(re.findall(r"^ *(\S+) +[\d,]+ +(\d+%)", shown.out, re.MULTILINE))
+        assert {line.name: f"{line.recent:.0%}" for line in life.lines if line.name in listed} == listed != {}
     answers = [each for partition in deployment.partitions for each in deployment.recorded(partition=partition)]
     assert life.records == sum(orjson.loads(each.value)["stream"] == stream for each in answers)
     assert {line.name for line in life.lines if line.ended == life.records} == present[stream]

@@ -51,6 +51,15 @@ def test_a_line_lives_from_its_first_event_to_its_last_with_its_share_of_the_rec
     assert b.share[len(b.share) // 2] == pytest.approx(0.5, abs=0.1)
 
 
+def test_recent_is_the_share_of_the_last_thousand_answers_unless_it_is_given():
+    names = [("a",)] * 900 + [("b",)] * 100 + [("b",), (None,)] * 300 + [("a",)] * 300
+    events = [event("emerged", name, n) for n, name in enumerate("ab")]
+    a, b = sorted(one_life(names, events).lines, key=lambda line: line.name)
+    assert (a.recent, b.recent) == (0.3, 0.4)
+    ((life,), _) = stream_lives(answers(names), events, [], [], {"b": 0.7})
+    assert {line.name: line.recent for line in life.lines} == {"a": 0.0, "b": 0.7}
+
+
 def test_each_level_has_its_own_lines_below_the_cluster_that_they_divide():
     names = [("a", "a.1"), ("b",), ("a", "a.2")] * 1_000
     events = [event("emerged", name, n, level=name.count(".") + 1) for n, name in enumerate(("a", "b", "a.1", "a.2"))]

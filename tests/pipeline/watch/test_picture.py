@@ -20,6 +20,7 @@ def life(count, features=8, *, drifts=12, level=1, salient=False, counted=True):
         line.parent = f"sensors-of-the-plant/1/{number - 1}" if number % 5 == 1 else None
         line.x = np.linspace(line.born, line.ended, 20)
         line.share = random.random(20) / count if counted else np.full(20, np.nan)
+        line.recent = 1 / count if counted else None
         centre = {f"a feature with a long name {n}": random.normal() * 10.0 ** (n - 3) for n in range(features)}
         clusters[name] = {"id": name, "size": 9, "centre": centre, "spread": dict.fromkeys(centre, 0.1), "nodes": 1}
         if salient:
@@ -90,6 +91,12 @@ def test_the_rows_of_the_table_are_those_of_the_lines():
     lanes, table, *_ = figure.axes
     for row in (0, 5, 11):
         assert lanes.transData.transform((0, row))[1] == pytest.approx(table.transData.transform((0, row))[1], abs=0.5)
+
+
+def test_the_table_names_the_recent_share_as_inspect_does():
+    shown, unknown = (picture.figure_of([life(3, counted=counted)]).axes[1] for counted in (True, False))
+    assert [shown.get_xticklabels()[0].get_text(), unknown.get_xticklabels()[0].get_text()] == ["recent", ""]
+    assert "33%" in [text.get_text() for text in shown.texts]
 
 
 def test_cells_are_coloured_only_where_clusters_differ_by_more_than_their_records_do():
