@@ -3,9 +3,11 @@
 import contextlib
 import logging
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import orjson
 import typer
@@ -17,20 +19,37 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table with numbers aligned right; it is wrapped to the width of a terminal, and nowhere else."""
+    """Print a table with numbers aligned right; it is wrapped at words to a terminal's width, and nowhere else."""
     from rich.console import Console  # noqa: PLC0415 - not needed by --help
+    from rich.measure import Measurement  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     rows = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for position, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[position], int | float | None) for row in rows)
-        # Only text of many words may take a second line.
-        words = any(len(str(row[position]).split()) > 2 for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=not words)
+        texts = [cell(row[position]) for row in rows]
+        # Only text of many words may take a second line. What is broken, such as an id, could not be copied.
+        wraps = any(len(text.split()) > 2 for text in texts)
+        whole = [word for text in texts for word in text.split()] if wraps else texts
+        justify: Literal["right", "left"] = "right" if numeric else "left"
+        least = max(map(len, whole), default=0)
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=not wraps, min_width=least)
     for row in rows:
         table.add_row(*map(cell, row))
-    Console(width=None if sys.stdout.isatty() else 10_000, soft_wrap=not sys.stdout.isatty()).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 10_000, soft_wrap=not sys.stdout.isatty())
+    needed = Measurement.get(console, console.options.update_width(10_000), table).minimum
+    console.width = max(console.width, needed)
+    console.print(table)
+
+
+def fitted(line: str, indent: int) -> list[str]:
+    """Return a line in lines of a terminal's width, the later ones indented; whole where output is no terminal."""
+    if not sys.stdout.isatty():
+        return [line]
+    width = max(shutil.get_terminal_size().columns, 2 * indent)
+    margin = " " * indent
+    return textwrap.wrap(line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
 
 
 def cell(value: object) -> str:

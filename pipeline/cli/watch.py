@@ -12,12 +12,14 @@ import typer
 from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, Outputs
-from resonance.pipeline.cli.output import say
+from resonance.pipeline.cli.output import fitted, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.watch import output_reader
 from resonance.pipeline.watch import watch as watched
 
 PATIENCE = 10.0
+_MARGIN = 21
+"""Columns before the kind of an output: its time."""
 COLOURS = {
     "assignments": "cyan",
     "events": "green",
@@ -141,9 +143,10 @@ def _print(outputs: "Sequence[watched.WatchedOutput]", *, as_json: bool) -> None
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         lines = []
         for output in outputs:
-            kind = output.kind.ljust(width)
-            kind = typer.style(kind, fg=COLOURS[output.kind]) if coloured else kind
-            lines.append(f"{watched.time_of(output):19}  {kind}  {watched.as_line(output)}")
+            kind = output.kind
+            first, *more = fitted(f"{watched.time_of(output):19}  {kind:{width}}  {watched.as_line(output)}", _MARGIN)
+            styled = typer.style(kind, fg=COLOURS[kind]) if coloured else kind
+            lines += [first[:_MARGIN] + styled + first[_MARGIN + len(kind) :], *more]
     # One write for many lines, because there may be thousands a second.
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -1,6 +1,7 @@
 """Outputs are followed in sentences, each once, filtered by stream and kind."""
 
 import json
+import sys
 import time
 
 import orjson
@@ -100,6 +101,17 @@ def test_everything_is_emitted_once_and_in_sentences(monkeypatch, capsys, broker
         "2026-01-05 08:00:20  events        cluster p0/1/7 vanished after 1,204 records: latency_ms 80",
         "2026-01-05 08:00:20  events        cluster p0/1/7 was absorbed by p0/1/3 after 1,204 records: "
         "latency_ms 80 -> 100; 3,000 records together",
+    ]
+
+
+def test_lines_fit_a_terminal(monkeypatch, capsys, broker):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(monkeypatch, broker.bootstrap, *ALL, "--kind", "absorbed") == 0
+    kind = "\x1b[32mevents\x1b[0m"
+    assert capsys.readouterr().out.splitlines() == [
+        f"2026-01-05 08:00:20  {kind}        cluster p0/1/7 was absorbed by p0/1/3 after",
+        f"{'':21}1,204 records: latency_ms 80 -> 100; 3,000 records together",
     ]
 
 

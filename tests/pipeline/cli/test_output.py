@@ -1,0 +1,35 @@
+"""Results fit a terminal, and are whole lines elsewhere."""
+
+import re
+import sys
+
+import pytest
+from resonance.pipeline.cli.output import fitted, print_table
+
+ID = "p12:a-device-with-a-long-name-of-its-own/1/1234"
+TEXT = f"{ID} emerged 67 records ago and holds 10.4 % of the recent ones, more than any other cluster"
+ROW = ("2026-03-05 03:22:00", "info", "new_cluster", TEXT)
+COLUMNS = ["since", "severity", "rule", "what"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_lines_and_tables_are_wrapped_at_words_on_a_terminal(monkeypatch, capsys, width):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    first, *more = fitted(f"2026-03-05 03:22:00  alerts  {TEXT}", 21)
+    assert "".join([first, *(line.removeprefix(" " * 20) for line in more)]).endswith(TEXT)
+    assert all(line.startswith(" " * 21) and line[21] != " " for line in more)
+    assert max(map(len, (first, *more))) <= max(width, 21 + len(ID))
+    print_table(COLUMNS, [ROW])
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    # The columns before are 49 wide; a longer id takes the room that it needs.
+    assert max(map(len, lines)) <= max(width, 49 + len(ID))
+    for found in ([first, *more], lines):
+        assert any(ID in line for line in found)
+        assert len(found) > 2 or width == 200
+
+
+def test_a_pipe_gets_whole_lines(capsys):
+    print_table(COLUMNS, [ROW])
+    assert capsys.readouterr().out.splitlines()[1].split("  ")[-1] == TEXT
+    assert fitted(TEXT, 21) == [TEXT]
