@@ -23,6 +23,20 @@ _MEANING: Final = {
 }
 
 
+_DONE: Final = {
+    RESUME: "set the offsets of {} to where the snapshots end",
+    RESET: "forgot the models and offsets of {}",
+    NEW_VERSION: "began new models in {}",
+}
+
+
+def done(command: str, partitions: int) -> str:
+    """Return what a command has done, in so many partitions."""
+    if not partitions:
+        return f"{command} changed nothing, because nothing needs it"
+    return f"{command} {_DONE[command].format(f'{partitions:,} partition' + 's' * (partitions > 1))}"
+
+
 def _stop(problem: str, *commands: str, advice: str = "") -> MismatchError:
     """Return the error: the problem, other advice, then each command with its effect."""
     remedies = "; or ".join(f"`resonance worker {command}` ({_MEANING[command]})" for command in commands)

@@ -12,7 +12,7 @@ from typing import Any
 
 from faust.types import TP
 from resonance.engine.cache import kernel_folder
-from resonance.pipeline import logs
+from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
@@ -189,7 +189,7 @@ class Worker:
             self._recovery_began = True
             with contextlib.suppress(RestoreCancelledError):
                 changed = recover(self._recovery, settings, self._source, self._cancelled)
-                _log.info("%s changed %d partitions", self._recovery, changed)
+                _log.info("%s", mismatches.done(self._recovery, changed))
                 check_before_joining(settings, client, "")
         self._status.enter("joining")
         return deployment

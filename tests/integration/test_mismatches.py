@@ -55,7 +55,9 @@ def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
     assert "`resonance worker --reset`" in line
     work(deployment, "--resume-from-snapshot")
     assert sorted(deployment.answers()) == [(p, n) for p in (0, 1) for n in range(650)]
-    assert "--resume-from-snapshot changed 0 partitions" in work(deployment, "--resume-from-snapshot")
+    assert "--resume-from-snapshot changed nothing, because nothing needs it" in work(
+        deployment, "--resume-from-snapshot"
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,10 +122,10 @@ def test_several_workers_may_keep_a_command(deployment):
     options = {"arguments": ["--new-version"], "settings": {"engine.min_cluster_records": 6}}
     with deployment.worker(**options) as first:
         first.ready()
-        assert "--new-version changed 2 partitions" in first.log()
+        assert "--new-version began new models in 2 partitions" in first.log()
         with deployment.worker(**options) as second:
             assert len(second.ready(20)["partitions"]) == 1
-            assert "--new-version changed 0 partitions" in second.log()
+            assert "--new-version changed nothing, because nothing needs it" in second.log()
             assert second.terminate() == 0
         assert first.terminate() == 0
 

@@ -2,6 +2,7 @@
 
 import orjson
 import pytest
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
@@ -128,3 +129,12 @@ def test_a_reset_goes_beyond_every_version_that_stands_there(bus):
 def test_a_reset_of_nothing_begins_with_the_first_version(bus):
     recovery.reset(bus.source, bus.task)
     assert {payload["version"] for payload in payloads(bus.work(100, everything=True).assignments)} == {1}
+
+
+@pytest.mark.parametrize("command", [mismatches.RESUME, mismatches.NEW_VERSION])
+def test_a_command_says_what_it_did_and_that_nothing_needed_it(bus, command):
+    bus.work(600, everything=True)
+    assert recovery.recover(command, bus.given, bus.source) == 0
+    assert mismatches.done(command, 0) == f"{command} changed nothing, because nothing needs it"
+    assert mismatches.done(command, 1).endswith(" 1 partition" + " to where the snapshots end" * ("resume" in command))
+    assert "2 partitions" in mismatches.done(command, 2)
