@@ -91,7 +91,7 @@ def _draw(
     events, drifts = outputs.values("cluster_events"), outputs.values("drift_events")
     clusters = [{"stream": stream.stream, **cluster.snapshot} for cluster in stream.clusters]
     recent = {cluster.id: cluster.recent for cluster in stream.clusters if cluster.recent is not None}
-    drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters, recent))
+    drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters, recent=recent))
     say(f"picture: {picture}")
 
 

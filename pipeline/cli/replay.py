@@ -139,7 +139,15 @@ def replay(
             else:
                 inputs = (source,) if source else settings.logs
                 summary = replaying.replay_topics(
-                    settings, inputs, span, written, fresh=fresh, processes=processes, report=report
+                    settings,
+                    inputs,
+                    span,
+                    written,
+                    fresh=fresh,
+                    # The counts need no models that continue those of the deployment.
+                    or_fresh=rules_only,
+                    processes=processes,
+                    report=report,
                 )
         answered = summary.records > summary.dead_letters.total()
         if picture is not None and written.folder is not None and answered:
@@ -185,6 +193,7 @@ def _with_assignments(settings: "config.Settings", which: Literal["all", "none"]
 
 def show_rules(summary: "replaying.Summary") -> None:
     """Print how often each rule opened an alert, and how many are still open at the end."""
+    _say_starts(summary)
     opened, now = summary.alerts, summary.open_alerts
     rows = [(rule, opened[rule], now[rule]) for rule in get_args(AlertRule)]
     print_table(("rule", "opened", "open at the end"), rows)
@@ -225,10 +234,16 @@ def say_start(where: str, part: "replay_run.PartitionResult") -> None:
         say(f"{where}: {part.start}{learned}")
 
 
-def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_json: bool) -> None:
+def _say_starts(summary: "replaying.Summary") -> bool:
+    """Print where the models of each partition come from, and return whether they are of several topics."""
     several = len({part.topic for part in summary.parts}) > 1
     for part in summary.parts:
         say_start(f"{part.topic}[{part.partition}]" if several else f"partition {part.partition}", part)
+    return several
+
+
+def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_json: bool) -> None:
+    several = _say_starts(summary)
     if as_json:
         print_json(summary.as_json() | {"output": output.name or (str(output.folder) if output.folder else None)})
         return

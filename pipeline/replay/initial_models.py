@@ -43,10 +43,22 @@ def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int 
     empty and start where the deployment's models began, as long as the log still has that offset. Raises MismatchError
     where the models cannot be recovered; its remedies are a later offset and ``--fresh``.
     """
-    source, at, task = part.source, part.at, part.make_task()
+    task = part.make_task()
     if part.fresh:
         _begin_anywhere(task)
         return InitialModels(task, begin, f"empty models at offset {begin:,} (--fresh)", [])
+    try:
+        return _known(reader, part, begin, before)
+    except MismatchError:
+        if not part.or_fresh:
+            raise
+        _begin_anywhere(task)
+        return InitialModels(task, begin, f"empty models at offset {begin:,}, because those there are not known", [])
+
+
+def _known(reader: LogReader, part: PartitionRange, begin: int, before: int | None) -> InitialModels:
+    """Return the models of an archive, or empty ones where the deployment's models began."""
+    source, at, task = part.source, part.at, part.make_task()
     notes: list[str] = []
     archives, record = Archives.of(reader, source, at)
     first, _ = reader.bounds([at])[at]

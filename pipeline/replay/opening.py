@@ -31,6 +31,8 @@ class PartitionRange:
     """Offset after the last one of the range."""
     fresh: bool = False
     """Begin with empty models."""
+    or_fresh: bool = False
+    """Begin with empty models where those at the beginning are not known."""
 
     def open(self) -> LogReader:
         """Return a reader of the deployment's logs, to be closed."""
@@ -49,7 +51,7 @@ class PartitionRange:
 
 @contextmanager
 def open_ranges(
-    settings: Settings, inputs: Collection[str], span: Span, *, fresh: bool = False
+    settings: Settings, inputs: Collection[str], span: Span, *, fresh: bool = False, or_fresh: bool = False
 ) -> Iterator[tuple[LogReader, list[PartitionRange]]]:
     """Open a deployment and resolve a span in each partition of some of its input topics."""
     client = clients.librdkafka(settings)
@@ -59,4 +61,4 @@ def open_ranges(
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
         chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
         ranges = resolve(reader, span, chosen)
-        yield reader, [PartitionRange(settings, source, at, *found, fresh) for at, found in ranges.items()]
+        yield reader, [PartitionRange(settings, source, at, *found, fresh, or_fresh) for at, found in ranges.items()]

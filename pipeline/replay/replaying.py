@@ -87,6 +87,7 @@ def replay_topics(
     output: ReplayOutput = ReplayOutput(),
     *,
     fresh: bool = False,
+    or_fresh: bool = False,
     processes: int = 1,
     report: Report = lambda _: None,
 ) -> Summary:
@@ -98,6 +99,8 @@ def replay_topics(
         Input topics, or the topic of the routes.
     fresh : bool
         Begin with empty models at the start of the range.
+    or_fresh : bool
+        Do so only where the models at the start of the range cannot be recovered.
 
     Raises
     ------
@@ -108,7 +111,7 @@ def replay_topics(
     MismatchError
         The models at the start of the range cannot be recovered.
     """
-    with open_ranges(settings, inputs, span, fresh=fresh) as (_, ranges):
+    with open_ranges(settings, inputs, span, fresh=fresh, or_fresh=or_fresh) as (_, ranges):
         routes = ranges[0].source.deployment.routes
     if all(part.begin >= part.end for part in ranges):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"

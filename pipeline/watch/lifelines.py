@@ -128,6 +128,7 @@ def stream_lives(
     events: Iterable[ClusterEvent],
     drifts: Iterable[DriftEvent],
     clusters: Iterable[Mapping[str, Any]],
+    *,
     recent: Mapping[str, float] | None = None,
 ) -> tuple[list[StreamLife], int]:
     """Return the lives of the largest streams, and how many streams were left out.
@@ -166,7 +167,7 @@ class _Outputs:
         self._within: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._times: list[tuple[int, str]] = []
         self._stride = 1
-        self._last: deque[list[str | None]] = deque(maxlen=RECENT)
+        self._last: deque[Sequence[str | None]] = deque(maxlen=RECENT)
 
     def add(self, answer: Assignment) -> None:
         """Add the next answer."""
@@ -211,9 +212,9 @@ class _Outputs:
             # Its event is no longer known.
             lives.setdefault(name, LifeLine(name, 0, records, name.rpartition("/")[2].count(".") + 1))
         sizes = self._measure(lives)
-        recent = recent or recent_shares(self._last)
-        for name, line in lives.items() if recent else ():
-            line.recent = recent.get(name, 0.0)
+        if shares := recent or recent_shares(self._last):
+            for name, line in lives.items():
+                line.recent = shares.get(name, 0.0)
         kept = sorted(lives, key=lambda name: -sizes[name])[:MOST_LINES]
         described = {each["id"]: each for event in self.events for each in (*event["before"], *event["after"])}
         shown = times and not times[0].startswith(_UNKNOWN)

@@ -6,9 +6,11 @@ from typing import Any
 
 import orjson
 import pytest
+from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.records import Message, Record
+from resonance.pipeline.recovery import recovery
 from resonance.pipeline.replay.sinks import FILES
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 
@@ -101,6 +103,24 @@ def test_the_rules_alone_are_counted_and_nothing_is_written(
     assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
     assert "1 alerts opened in 600 records" in printed.err
     assert {at: len(log) for at, log in deployment.logs.items()} == before
+
+
+def test_the_rules_are_counted_after_a_new_version_too(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = deployment.given.model_dump()
+    deployment.take_settings(Settings.of({**given, "engine": {"name": "modal", "valley": 0.3}}))
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 1
+    deployment.work(600)
+    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
+    replay = partial(run, monkeypatch, "replay", "--processes", "1")
+    # The outputs of earlier models cannot be repeated, but the rules need none.
+    assert replay() == MismatchError.exit_code
+    assert "--fresh" in capsys.readouterr().err
+    assert replay("--rules-only") == 0
+    printed = capsys.readouterr()
+    assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
+    assert "partition 0: empty models at offset 0, because those there are not known" in printed.err
 
 
 def test_an_alert_that_opened_before_the_range_is_not_counted_twice(

@@ -56,7 +56,7 @@ def test_recent_is_the_share_of_the_last_thousand_answers_unless_it_is_given():
     events = [event("emerged", name, n) for n, name in enumerate("ab")]
     a, b = sorted(one_life(names, events).lines, key=lambda line: line.name)
     assert (a.recent, b.recent) == (0.3, 0.4)
-    ((life,), _) = stream_lives(answers(names), events, [], [], {"b": 0.7})
+    ((life,), _) = stream_lives(answers(names), events, [], [], recent={"b": 0.7})
     assert {line.name: line.recent for line in life.lines} == {"a": 0.0, "b": 0.7}
 
 
