@@ -89,10 +89,13 @@ def produce(
     topic = settings.input.topics[0]
     _check_new(save, settings)
     found = None
-    if not _described(settings):
+    described = settings if _described(settings) else None
+    # Of labels the settings of the records say nothing.
+    if described is None or topic != load({"input.topics": topic}).labels.topic:
         offer = None if dry_run or as_json or not _on_terminal() else _confirmed
         with says_when_stopped(UNCHANGED):
-            found = _examined(file, columns, skip_bad, limit, (lambda note: note.advised) if yes else offer)
+            taken = (lambda note: note.advised) if yes else offer
+            found = _examined(file, columns, skip_bad, limit, taken, described)
         columns = found.columns
     with record_file.RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
@@ -108,8 +111,8 @@ def produce(
             return
         batches = chain([first], batches)
         sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
-        known = set() if found is None else {note.about for note in found.suggestion.findings}
-        if found is not None and (create_partitions or 1) > 1 and found.suggestion.stream == "topic":
+        known = set() if found is None else {note.about for note in found.findings}
+        if found is not None and (create_partitions or 1) > 1 and (described or found.suggestion).stream == "topic":
             say(
                 f"note: one model learns the records of {create_partitions} partitions in the order in which they are "
                 "read: days of a backlog mix; --create-partitions 1 keeps their order, --key gives each key a model"
@@ -118,7 +121,7 @@ def produce(
         with SigtermAsCtrlC(state) as stop:
             result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
         skipped_rows = source.skipped
-        for note in found.suggestion.findings if found else ():
+        for note in found.findings if found else ():
             if note.about not in known:
                 say(f"note: {note}")
         suggestion = _suggestion(found, settings, topic, file)
@@ -195,13 +198,18 @@ def _confirmed(note: "notes.Note") -> bool:
 
 
 def _examined(
-    file: Path, columns: Columns, skip_bad: bool, limit: int | None, taken: "Callable[[notes.Note], bool] | None"
+    file: Path,
+    columns: Columns,
+    skip_bad: bool,
+    limit: int | None,
+    taken: "Callable[[notes.Note], bool] | None",
+    described: "config.Settings | None",
 ) -> "examination.Examination":
     """Look at the records, print what stands in their way, and look again with the options that are taken."""
     shown: set[str] = set()
     while True:
-        found = examination.examine(file, columns, skip_bad=skip_bad, limit=limit)
-        for note in found.suggestion.findings:
+        found = examination.examine(file, columns, skip_bad=skip_bad, limit=limit, described=described)
+        for note in found.findings:
             if note.about in shown:
                 continue
             shown.add(note.about)
@@ -216,7 +224,7 @@ def _suggestion(
     found: "examination.Examination | None", settings: "config.Settings", topic: str, file: Path
 ) -> str | None:
     """Return a settings file for the examined records; None where the settings already describe them."""
-    if found is None:
+    if found is None or found.described is not None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
     text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap)

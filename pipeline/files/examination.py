@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final
 
 import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.described import notes_on_settings
 from resonance.pipeline.files.notes import Note
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns, FileRecord
@@ -26,6 +28,15 @@ class Examination:
     more: bool
     """Whether the file has records that were not looked at."""
     seen: FileSurvey
+    described: Settings | None = None
+    """Settings that describe the records already."""
+
+    @property
+    def findings(self) -> list[Note]:
+        """What is worth knowing before the records are produced."""
+        if self.described is None:
+            return self.suggestion.findings
+        return notes_on_settings(self.seen, self.described, self.columns)
 
     @property
     def suggestion(self) -> Suggestion:
@@ -38,6 +49,10 @@ class Examination:
     def rest(self, batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:
         """Yield the batches of the file, `limit` records at most, and look at those that were not looked at before."""
         known = self.seen.records
+        if self.described is not None:
+            # Nothing is suggested, so the first ones are enough.
+            yield from limited(batches, limit)
+            return
         for batch in limited(batches, limit):
             if new := batch[known:]:
                 _add(self.seen, new)
@@ -46,8 +61,10 @@ class Examination:
         self.more = False
 
 
-def examine(path: Path, columns: Columns, *, skip_bad: bool, limit: int | None) -> Examination:
-    """Look at the first records of a file.
+def examine(
+    path: Path, columns: Columns, *, skip_bad: bool, limit: int | None, described: Settings | None = None
+) -> Examination:
+    """Look at the first records of a file, which settings may describe already.
 
     Raises what `RecordFile` raises.
     """
@@ -57,7 +74,7 @@ def examine(path: Path, columns: Columns, *, skip_bad: bool, limit: int | None) 
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):
             _add(seen, batch)
         more = seen.records != limit and next(batches, None) is not None
-        return Examination(columns, source.decimal, more, seen)
+        return Examination(columns, source.decimal, more, seen, described)
 
 
 def limited(batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:

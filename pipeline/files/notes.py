@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,15 +49,22 @@ class Note:
 
 def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns) -> list[Note]:
     """Return what is worth knowing of the columns before the records are produced."""
-    return [*_numbers(seen, kinds), *_times(seen, kinds, columns), *_names(seen, kinds, columns)]
+    others = {*kinds.ids, *kinds.clocks}
+    paths = [path for path in seen.columns if path not in others]
+    clock = clock_of(seen, kinds)
+    times = [] if clock is None else notes_on_times(seen, clock, columns)
+    return [*notes_on_numbers(seen, paths, kinds.numbers), *times, *_names(seen, kinds, columns)]
 
 
-def _numbers(seen: FileSurvey, kinds: Kinds) -> Iterator[Note]:
-    """Yield a note for each kind of text where a number is meant; columns with the same texts share one."""
+def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection[str]) -> Iterator[Note]:
+    """Yield a note for each kind of text where a number is meant; columns with the same texts share one.
+
+    Columns in `numbers` are meant to be numbers, whatever their texts are.
+    """
     groups: defaultdict[Note, list[str]] = defaultdict(list)
-    others, numbers = {*kinds.ids, *kinds.clocks}, {*kinds.numbers}
-    for path, column in seen.columns.items():
-        if column.kinds[str] and path not in others:
+    for path in paths:
+        column = seen.columns[path]
+        if column.kinds[str]:
             if (note := _as_text(column)) is not None:
                 groups[note].append(path)
             elif path in numbers:
@@ -65,12 +72,12 @@ def _numbers(seen: FileSurvey, kinds: Kinds) -> Iterator[Note]:
                 groups[_missing(column.words) if few else Note(path)].append(path)
         elif column.strange and path in numbers:
             groups[Note(path)].append(path)
-    for note, paths in groups.items():
-        most = max((seen.columns[path] for path in paths), key=lambda column: column.strange)
-        several = len(paths) > 1
+    for note, sharing in groups.items():
+        most = max((seen.columns[path] for path in sharing), key=lambda column: column.strange)
+        several = len(sharing) > 1
         count = f"{'up to ' * several}{most.strange:,} of {most.present:,} records, such as {_short(most.stranger)}"
-        what = f"{_listed(paths)} {'are no numbers' if several else 'is no number'} in {count}"
-        text = f"{what}{note.text}" if note.text not in paths else f"{what}: these would be dead letters"
+        what = f"{_listed(sharing)} {'are no numbers' if several else 'is no number'} in {count}"
+        text = f"{what}{note.text}" if note.text not in sharing else f"{what}: these would be dead letters"
         yield Note(text, note.remedy, note.change)
 
 
@@ -95,11 +102,14 @@ def _missing(texts: set[str]) -> Note:
     return Note(": these would be dead letters", "read as missing", Columns(nulls=tuple(sorted(texts))))
 
 
-def _times(seen: FileSurvey, kinds: Kinds, columns: Columns) -> Iterator[Note]:
+def hardly_varying(column: Column) -> str:
+    """Return which number nearly all records have."""
+    share = column.same / column.numbers
+    return f"{column.common:g} in " + ("all records" if share == 1 else f"{100 * share:.1f} % of them")
+
+
+def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[Note]:
     """Yield notes on the column of times, unless the records have their times from it already."""
-    path = clock_of(seen, kinds)
-    if path is None:
-        return
     column = seen.columns[path]
     if nothing := words(column):
         text = f"{path} is no time in some records, such as {_short(nothing[0])}"

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_rfc3339, last
-from resonance.pipeline.files.notes import NOTHING, Note, clock_of, notes_on
+from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.survey import FEW, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
@@ -105,8 +105,7 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
-            share = column.same / column.numbers
-            found[path] = f"{column.common:g} in " + ("all records" if share == 1 else f"{100 * share:.1f} % of them")
+            found[path] = hardly_varying(column)
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
     return found if len(found) < len(numbers) else {}

@@ -1,0 +1,57 @@
+"""What of a file does not fit the settings that describe its records already."""
+
+from collections.abc import Iterator, Sequence
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import nearest
+from resonance.pipeline.files.kinds import Kinds, is_constant, is_rfc3339
+from resonance.pipeline.files.notes import Note, clock_of, hardly_varying, notes_on_numbers, notes_on_times
+from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.survey import FileSurvey
+
+
+def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) -> list[Note]:
+    """Return what keeps the records from being used as the settings say."""
+    given = settings.input
+    listed = (given.features,) if isinstance(given.features, str) else given.features
+    named = {"input.features": listed} if given.sparse is None else {"input.sparse": (given.sparse,)}
+    for name in ("id_path", "time_path", "label_path"):
+        if (path := getattr(given, name)) is not None:
+            named[f"input.{name}"] = (path,)
+    notes = [note for setting, paths in named.items() for note in _absent(seen, setting, paths)]
+    features = [path for path in listed if path in seen.columns and path not in settings.prepare.categories]
+    if given.sparse is None and not isinstance(given.features, str):
+        notes += [*notes_on_numbers(seen, features, features), *_gaps(seen, features, settings)]
+        constant = [path for path in features if is_constant(seen.columns[path], seen.records)]
+        if constant:
+            reasons = ", ".join(f"{path} ({hardly_varying(seen.columns[path])})" for path in constant)
+            notes.append(Note(f"features that separate nothing: {reasons}"))
+    return [*notes, *_times(seen, given.time_path, columns)]
+
+
+def _absent(seen: FileSurvey, setting: str, paths: Sequence[str]) -> Iterator[Note]:
+    """Yield a note on the paths of a setting that lead nowhere, each with the nearest one."""
+    there = [path for path in paths if any(f"{known}.".startswith(f"{path}.") for known in seen.columns)]
+    if missing := [f"{path}{nearest(path, seen.columns)}" for path in paths if path not in there]:
+        yield Note(f"{setting} names what no record has: {', '.join(missing)}")
+
+
+def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iterator[Note]:
+    gaps = {path: seen.records - seen.columns[path].present for path in features}
+    most = max(gaps, key=lambda path: gaps[path], default=None)
+    if most is not None and gaps[most] and settings.prepare.missing == "reject":
+        yield Note(
+            f"{most} is missing in {gaps[most]:,} of {seen.records:,} records: these would be dead letters, unless "
+            "prepare.missing is mean or a number"
+        )
+
+
+def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterator[Note]:
+    path = clock_of(seen, Kinds(seen)) if time_path is None else time_path
+    if path not in seen.columns:
+        return
+    if not is_rfc3339(seen.columns[path]):
+        yield from notes_on_times(seen, path, columns)
+    elif time_path is None and columns.time is None:
+        text = f"{path} has times, but input.time_path is not set: outputs name the time of sending"
+        yield Note(text, "as Kafka timestamps", Columns(time=path), advised=False)
