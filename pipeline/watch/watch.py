@@ -13,6 +13,7 @@ from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
+from resonance.pipeline.watch.time_merge import TimeMerge
 from resonance.schemas import ClusterEventKind, ClusterSnapshot, ClusterTable, EventGapError
 
 OUTPUTS: Final[Mapping[str, str]] = {
@@ -142,10 +143,12 @@ class Watch:
     def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[WatchedOutput]]:
         """Yield the wanted outputs in batches as they arrive, without end or until the offsets `ends` are reached.
 
+        With `ends` they come by their times, as far as a `TimeMerge` has room.
         Raises `ConfigurationError` at the end, with the nearest names, where the wanted streams had no output, and
         `BrokerError` where a topic cannot be read.
         """
         moved = time.monotonic()
+        merge: TimeMerge[WatchedOutput] = TimeMerge()
         while ends is None or not self._reader.has_reached(ends):
             records = self._reader.poll(LOOK_SECONDS)
             if records:
@@ -161,6 +164,10 @@ class Watch:
                 if output is not None and self._wanted.wants(output):
                     found.append(output)
             self.matched += len(found)
+            if ends is not None:
+                for output in found:
+                    merge.add(output.record[:2], _time(output), output)
+                found = merge.take([at for at, end in ends.items() if self._reader.positions[at] < end])
             if found:
                 yield found
             elif not records and ends is None:
@@ -240,9 +247,11 @@ def as_line(output: WatchedOutput) -> str:
 
 def time_of(output: WatchedOutput) -> str:
     """Return the time of an output as people read it; empty where it has none."""
-    if isinstance(output.payload, dict):
-        return str(output.payload.get("time", "")).replace("T", " ").removesuffix("Z")[:19]
-    return ""
+    return _time(output).replace("T", " ").removesuffix("Z")[:19]
+
+
+def _time(output: WatchedOutput) -> str:
+    return str(output.payload.get("time", "")) if isinstance(output.payload, dict) else ""
 
 
 def as_json(output: WatchedOutput) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""Outputs of several partitions come by their times, with a bounded number that wait."""
+
+import orjson
+from resonance.pipeline.records import Record
+from resonance.pipeline.watch.time_merge import TimeMerge
+from resonance.pipeline.watch.watch import Filter, Watch
+
+
+def test_partitions_are_merged_as_soon_as_none_can_have_an_earlier_output():
+    merge = TimeMerge()
+    for time in "bdf":
+        merge.add("x", time, f"x{time}")
+    assert merge.take(["x", "y"]) == []
+    for time in "ac":
+        merge.add("y", time, f"y{time}")
+    assert merge.take(["x", "y"]) == ["ya", "xb", "yc"]
+    assert merge.take(["x"]) == ["xd", "xf"]
+    merge.add("y", "e", "ye")
+    assert merge.take([]) == ["ye"]
+
+
+def test_a_partition_keeps_its_order_and_one_without_times_too():
+    merge = TimeMerge()
+    for at, time in (("x", "b"), ("x", ""), ("x", "a"), ("x", "d"), ("y", "c"), ("z", "")):
+        merge.add(at, time, at + time)
+    assert merge.take([]) == ["z", "xb", "x", "xa", "yc", "xd"]
+
+
+def test_no_more_than_the_bound_wait():
+    merge = TimeMerge(most=3)
+    for number in range(5):
+        merge.add("x", str(number), number)
+    assert merge.take(["x", "y"]) == [0, 1]
+    assert merge.take(["x"]) == [2, 3, 4]
+
+
+class OneTopicAfterTheOther:
+    """A reader that brings whole partitions."""
+
+    trouble = ""
+
+    def __init__(self, parts):
+        self.parts, self.positions = list(parts.items()), dict.fromkeys(parts, 0)
+
+    def poll(self, timeout):
+        at, times = self.parts.pop(0)
+        self.positions[at] = len(times)
+        return [
+            Record(*at, n, 0, None, orjson.dumps({"stream": "s", "kind": "drift", "time": time}), ())
+            for n, time in enumerate(times)
+        ]
+
+    def has_reached(self, ends):
+        return not self.parts
+
+
+def test_a_watch_with_an_end_shows_its_topics_by_time_and_another_as_they_come():
+    parts = {("a", 0): ["1", "4"], ("b", 0): ["2", "5"], ("b", 1): ["3"]}
+    for ends, shown in (({at: len(times) for at, times in parts.items()}, "12345"), (None, "142")):
+        watch = Watch(OneTopicAfterTheOther(parts), "x", {"a": "drift", "b": "alerts"}, Filter())
+        found = []
+        for batch in watch.batches(ends):
+            found += [output.payload["time"] for output in batch]
+            if ends is None and len(found) >= 3:
+                break
+        assert "".join(found)[: len(shown)] == shown
