@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo broker test kernels lint types bench kill chaos simulate lock sbom image-test clean .venv
+.PHONY: demo broker test kernels lint types bench kill chaos soak simulate lock sbom image-test clean .venv
 
 .venv: $(STAMP)
 
@@ -62,6 +62,10 @@ kill: .venv
 # 200 faults of processes, lines and the broker, half an hour; KAFKA_VERSION names another Kafka, from 3.9 on.
 chaos: kernels
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+# Ten minutes near the highest rate, then an hour with 10,000 keys; on a quiet machine.
+soak: kernels
+	$(BIN)/python -m bench.soak $(SOAK_ARGS)
 
 # 10,000 seeds of the simulated broker, network and clock; the tests run 500.
 simulate: kernels
