@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
@@ -24,7 +25,9 @@ def disturb(lab: Lab, count: int, rng: random.Random, progress: Progress) -> dic
     """Let faults happen; return the seconds from the end of each to the next commit, by kind."""
     recovered: dict[str, list[float]] = defaultdict(list)
     for fault in progress.track(plan(count, rng), description="faults"):
+        lab.note(fault.__name__)
         fault(lab, rng)
+        lab.note(f"{fault.__name__} is over")
         recovered[fault.__name__].append(lab.wait_for_commit())
         time.sleep(rng.choice((0.0, rng.uniform(0.0, 3.0))))
     return recovered
@@ -37,6 +40,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="decides kinds, order and lengths")
     parser.add_argument("--rate", type=float, default=400.0, help="records a second")
     parser.add_argument("--engine", default="caea", help="the engine")
+    parser.add_argument("--keep", type=Path, help="folder for the broker's data and the logs, should it fail")
     given = parser.parse_args()
     console, began = Console(stderr=True), time.monotonic()
     settings = {"engine.name": given.engine}

@@ -1,12 +1,15 @@
 """Workers behind a line that can break, a broker that can die, a supervisor that starts again what has ended."""
 
 import contextlib
+import datetime
 import itertools
+import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -44,6 +47,8 @@ class Lab:
         How often workers ended with which exit code.
     logs : list of str
         What ended workers said.
+    story : list of str
+        What happened when.
     """
 
     def __init__(self, broker: Jvm, line: Proxy, *, rate: float, workers: int, settings: dict[str, Any]) -> None:
@@ -51,13 +56,14 @@ class Lab:
         self.deployment = Deployment(broker.bootstrap, settings={**SETTINGS, **settings})
         self.exits: Counter[int] = Counter()
         self.logs: list[str] = []
+        self.story: list[str] = []
         self._through = {"broker.bootstrap": f"127.0.0.1:{line.port}"}
         self._workers: dict[int, WorkerProcess] = {}
         self._errors: list[str] = []
         self._rate = rate
         self._over, self._stopping = threading.Event(), threading.Event()
         self._settings = self.deployment.settings
-        self._threads = [threading.Thread(target=self._load), threading.Thread(target=self._supervise)]
+        self._threads = [threading.Thread(target=each) for each in (self._load, self._supervise, self._watch)]
         for number in range(workers):
             self.start(number)
 
@@ -67,6 +73,11 @@ class Lab:
             worker.ready(300)
         for thread in self._threads:
             thread.start()
+
+    def note(self, what: str) -> None:
+        """Add something that happens now to the story."""
+        now = datetime.datetime.now(datetime.UTC)
+        self.story.append(f"{now:%H:%M:%S.%f} {what}")
 
     # Workers
 
@@ -103,6 +114,7 @@ class Lab:
         log, code = worker.log(), worker.process.returncode
         assert code is not None
         self.exits[code] += 1
+        self.note(f"a worker ended with {code}")
         self.logs.append(log)
         # A process that is still being loaded has no handler for SIGTERM, and nothing to close.
         early = code == -15 and "assigned" not in log
@@ -138,6 +150,17 @@ class Lab:
         except KafkaException:
             return -1
 
+    def _watch(self) -> None:
+        """Note when an offset of the group goes back: nobody may set it."""
+        highest: dict[int, int] = {}
+        while not self._stopping.wait(0.5):
+            with contextlib.suppress(KafkaException):
+                for partition, offset in self.deployment.committed().items():
+                    before = highest.get(partition, 0)
+                    if 0 <= offset < before:
+                        self._errors.append(f"partition {partition}: from {before} back to {offset}")
+                    highest[partition] = max(offset, before)
+
     def wait_for_commit(self) -> float:
         """Wait until the group's offsets have moved on; return the seconds."""
         began, here = time.monotonic(), self.position()
@@ -163,6 +186,14 @@ class Lab:
         self.close()
         assert not self._errors, self._errors[0]
 
+    def keep(self, folder: Path) -> None:
+        """Copy what the broker has on disk and what the workers said, for whoever looks for the reason."""
+        self.broker.kill()
+        shutil.copytree(self.broker.folder, folder / "broker", dirs_exist_ok=True)
+        (folder / "story.txt").write_text("\n".join(self.story))
+        for number, log in enumerate([*self.logs, *(worker.log() for worker in self._workers.values())]):
+            (folder / f"worker-{number}.log").write_text(log)
+
     def close(self) -> None:
         """Stop everything."""
         self._over.set()
@@ -175,12 +206,16 @@ class Lab:
 
 
 @contextmanager
-def lab(*, rate: float = 400.0, workers: int = 2, **settings: Any) -> Iterator[Lab]:
-    """Yield a deployment at work on a broker of its own; everything of it is gone afterwards."""
+def lab(*, rate: float = 400.0, workers: int = 2, keep: Path | None = None, **settings: Any) -> Iterator[Lab]:
+    """Yield a deployment at work on a broker of its own; only what `keep` has of a failure is left of it."""
     with proxied_jvm() as (broker, line):
         made = Lab(broker, line, rate=rate, workers=workers, settings=settings)
         try:
             made.run()
             yield made
+        except AssertionError:
+            if keep is not None:
+                made.keep(keep)
+            raise
         finally:
             made.close()

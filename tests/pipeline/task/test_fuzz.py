@@ -114,18 +114,23 @@ def test_each_broken_value_has_one_end_and_a_rejected_one_changes_nothing(form):
     rng = random.Random(form.__name__)
     given, valid = form(alerts__silent=False)
     every, accepted = task(given), task(given)
-    rejected = 0
+    rejected, keys = 0, set()
     for batch in _batches(log(valid, BROKEN // len(FORMS), rng)):
         outputs = every.process(batch)
         letters = [place(message) for message in outputs.dead_letters]
         answers = [payload["source"]["offset"] for payload in payloads(outputs.assignments)]
         assert sorted(answers + letters) == [record.offset for record in batch]
         refused = set(letters)
-        alone = accepted.process([record for record in batch if record.offset not in refused])
+        good = [record for record in batch if record.offset not in refused]
+        alone = accepted.process(good)
+        keys |= {record.key for record in good}
         assert (alone.assignments, alone.cluster_events) == (outputs.assignments, outputs.cluster_events)
         assert not alone.dead_letters
         rejected += len(letters)
     assert 0.1 * BROKEN / len(FORMS) < rejected < 0.6 * BROKEN / len(FORMS)
+    # A state names the place behind the last record that its stream was given.
+    last = [valid[0]._replace(key=key, offset=BROKEN + i) for i, key in enumerate(sorted(keys))]
+    assert len(accepted.process(last).assignments) == len(every.process(last).assignments) == len(keys)
     assert states(every) == states(accepted)
 
 
