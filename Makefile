@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo broker test kernels lint types bench kill simulate lock sbom image-test clean .venv
+.PHONY: demo broker test kernels lint types bench kill fuzz chaos soak simulate lock sbom image-test clean .venv
 
 .venv: $(STAMP)
 
@@ -58,6 +58,18 @@ bench: .venv
 kill: .venv
 	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py \
 	  tests/integration/test_late_requests.py tests/engine/test_bits.py -rP --timeout 3600
+
+# 1,000,000 broken values among valid records; the tests break 12,000.
+fuzz: kernels
+	RESONANCE_FUZZ=long $(BIN)/python -m pytest tests/pipeline/task/test_fuzz.py --numprocesses 2 --timeout 3600
+
+# 200 faults of processes, lines and the broker, half an hour; KAFKA_VERSION names another Kafka, from 3.9 on.
+chaos: kernels
+	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+# Ten minutes near the highest rate, then an hour with 10,000 keys; on a quiet machine.
+soak: kernels
+	$(BIN)/python -m bench.soak $(SOAK_ARGS)
 
 # 10,000 seeds of the simulated broker, network and clock; the tests run 500.
 simulate: kernels

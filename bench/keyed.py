@@ -203,7 +203,7 @@ class KeyedBench(Bench):
     def waits(self, hierarchy: str, count: int, rate: float, seconds: float) -> list[float]:
         """Feed so many workers at a steady rate and return the milliseconds that their assignments took."""
         with self.topic("paced", message_timestamp_type="LogAppendTime") as source, self.topic("answers") as target:
-            command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, "1", str(rate)]
+            command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, "1", str(rate), "1"]
             with (
                 self.workers(source, target, hierarchy, count),
                 subprocess.Popen(command, stdin=subprocess.PIPE) as feed,

@@ -20,7 +20,7 @@ CATCH_UP_SECONDS = 300.0
 """How long a worker may take to start and to work off what has come meanwhile."""
 
 
-def feed(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
+def feed(bootstrap: str, topic: str, partitions: int, rate: float, keys: int) -> None:
     """Produce records at a steady rate until the process is ended; the records come as JSON lines on stdin."""
     lines = [line.rstrip(b"\n") for line in sys.stdin.buffer]
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
@@ -30,7 +30,8 @@ def feed(bootstrap: str, topic: str, partitions: int, rate: float) -> None:
         while (now := time.monotonic()) < due:
             producer.poll(0)
             time.sleep(max(STEP_SECONDS, due - now))
-        producer.produce(topic, lines[number % len(lines)], key=b"k", partition=number % partitions)
+        key = b"k%d" % (number % keys)
+        producer.produce(topic, lines[number % len(lines)], key=key, partition=number % partitions)
 
 
 class SteadyState:
@@ -93,4 +94,4 @@ def _appended(assignment: bytes) -> float:
 
 
 if __name__ == "__main__":
-    feed(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+    feed(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))

@@ -90,9 +90,10 @@ class Bench:
         mode: str = "exactly_once",
         envelope: str = "cloudevents",
         stream: str = "partition",
+        name: str = "",
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run the worker on a topic."""
-        name = f"bench-{uuid.uuid4().hex[:8]}"
+        name = name or f"bench-{uuid.uuid4().hex[:8]}"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -128,21 +129,29 @@ class Bench:
             with contestant as process:
                 return pace(process, answers.count, watched)
 
+    @contextmanager
+    def feed(self, source: str, rate: float, keys: int = PARTITIONS) -> Iterator[None]:
+        """Produce records at a steady rate meanwhile, with so many keys in turn: a multiple of the partitions."""
+        command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, str(PARTITIONS), str(rate), str(keys)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as feed:
+            try:
+                assert feed.stdin is not None
+                # Each key has all of them in time.
+                feed.stdin.write(b"\n".join(records(49_999)))
+                feed.stdin.close()
+                yield
+            finally:
+                feed.kill()
+
     def latency(self, mode: str, rate: float, stream: str = "partition") -> list[float]:
         """Feed a worker at a steady rate and return the milliseconds that its assignments took."""
-        with self.topic("paced", message_timestamp_type="LogAppendTime") as source, self.topic(mode) as target:
-            command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, str(PARTITIONS), str(rate)]
-            with (
-                self.worker(source, target, mode, stream=stream),
-                subprocess.Popen(command, stdin=subprocess.PIPE) as feed,
-            ):
-                try:
-                    assert feed.stdin is not None
-                    feed.stdin.write(b"\n".join(records(50_000)))
-                    feed.stdin.close()
-                    return latencies(self.bootstrap, target, PARTITIONS, SETTLE_SECONDS, LATENCY_SECONDS)
-                finally:
-                    feed.kill()
+        with (
+            self.topic("paced", message_timestamp_type="LogAppendTime") as source,
+            self.topic(mode) as target,
+            self.worker(source, target, mode, stream=stream),
+            self.feed(source, rate),
+        ):
+            return latencies(self.bootstrap, target, PARTITIONS, SETTLE_SECONDS, LATENCY_SECONDS)
 
 
 def median(paces: list[Pace]) -> Pace:

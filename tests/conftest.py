@@ -21,26 +21,26 @@ def run_folder(tmp_path_factory, request):
 @pytest.fixture(scope="session")
 def broker(run_folder):
     """Bootstrap servers of a real Apache Kafka; started by the first test that asks, stopped at the end of the run."""
-    with _or_skipped(shared(run_folder, "broker", running_broker)) as bootstrap:
+    with or_skipped(shared(run_folder, "broker", running_broker)) as bootstrap:
         yield bootstrap
 
 
 @pytest.fixture(scope="session")
 def secured(run_folder):
     """Return a broker with TLS, log-ins and ACLs; started by the first test that asks."""
-    with _or_skipped(shared(run_folder, "secured", running_secured)) as text:
+    with or_skipped(shared(run_folder, "secured", running_secured)) as text:
         yield Secured.parse(text)
 
 
 @pytest.fixture(scope="session")
 def proxied():
     """Return the address of a broker and a proxy in front of it that loses requests, for this process alone."""
-    with _or_skipped(proxied_broker()) as both:
+    with or_skipped(proxied_broker()) as both:
         yield both
 
 
 @contextmanager
-def _or_skipped(started):
+def or_skipped(started):
     """Skip the tests that want a broker where there is none, unless that is a failure."""
     try:
         with started as given:

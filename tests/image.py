@@ -24,7 +24,6 @@ SERVICES = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
 PREFIX = "resonance-image-test"
 BASE = next(line.split()[1] for line in (DOCKER / "Dockerfile").read_text().splitlines() if line.startswith("FROM "))
 KAFKA = "localhost/resonance-test-kafka"
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,openjdk-17-jre-headless"
 OF_THIS_MACHINE = ("/etc/pip.conf", "/etc/ssl/certs")
 """How this machine reaches the package index, where it has a way of its own."""
@@ -49,14 +48,12 @@ def base_image():
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root"
         release = BASE.rpartition("-")[2]
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, str(root), MIRROR], check=True
-        )
+        subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, str(root)], check=True)
         for marker in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
             marker.unlink()
         (root / "usr/bin/python").symlink_to("python3")
         with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as packed:
-            podman("import", "-", f"docker.io/library/{BASE}", stdin=packed.stdout)
+            podman("import", "-", f"localhost/{BASE}", stdin=packed.stdout)
 
 
 def build():

@@ -43,7 +43,9 @@ def start(port=0):
     # The image formats its folder for a fixed set of voters.
     del settings["controller.quorum.bootstrap.servers"]
     settings["controller.quorum.voters"] = "1@127.0.0.1:9093"
-    box = DockerContainer(IMAGE).with_bind_ports(f"{port}/tcp", ("127.0.0.1", port))
+    box = DockerContainer(IMAGE)
+    # `with_bind_ports` takes no address, and would listen on every interface.
+    box.ports[f"{port}/tcp"] = ("127.0.0.1", port)
     for name, value in settings.items():
         box = box.with_env("KAFKA_" + name.replace(".", "_").upper(), value)
     try:

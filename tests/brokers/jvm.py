@@ -18,16 +18,23 @@ from pathlib import Path
 from tests.brokers.errors import NoBrokerError
 from tests.brokers.topics import answers
 
-VERSION = "4.3.0"
+VERSION = os.environ.get("KAFKA_VERSION", "4.3.0")
+"""3.9, and everything since."""
+
 PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>resonance</groupId><artifactId>test-broker</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
     <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
   </dependencies>
 </project>
 """
+TOOLS = f"kafka-tools-{VERSION}.jar"
+"""Kafka's command line programs, without what only Kafka Connect needs of theirs."""
+
 FETCH_SECONDS = 600
 START_SECONDS = 60
 
@@ -39,8 +46,20 @@ class Jvm:
     bootstrap: str
     process: subprocess.Popen[bytes]
     folder: Path
+    client: dict[str, str]
+
+    def kill(self):
+        """End it as a power failure does; its data stay."""
+        self.process.kill()
+        self.process.wait()
+
+    def launch(self):
+        """Let it begin again where it was killed."""
+        self.process = _launch(self.folder)
+        _wait(self)
 
     def stop(self):
+        self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
         try:
             self.process.wait(20)
@@ -64,14 +83,12 @@ def start(port=0, layout=plain):
     """Start a broker on the loopback interface, on a free port if none is given; seconds once the jars are there."""
     if port:
         layout = partial(layout, port=port)
-    java = shutil.which("java")
-    if java is None:
+    if shutil.which("java") is None:
         raise NoBrokerError("local Java: there is no java on PATH (17 or newer)")
-    classpath = str(jars() / "*")
     for _ in range(3):
         folder = Path(tempfile.mkdtemp(prefix="resonance-kafka-"))
         try:
-            return _start(java, classpath, folder, layout)
+            return _start(folder, layout)
         except _PortTakenError:
             shutil.rmtree(folder, ignore_errors=True)
         except BaseException:
@@ -84,32 +101,31 @@ class _PortTakenError(Exception):
     """Another program took the port between its choice and its use."""
 
 
-def _start(java, classpath, folder, layout):
-    file = folder / "server.properties"
+def _start(folder, layout):
     settings, client = layout(folder)
+    file = folder / "server.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    storage = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath, "kafka.tools.StorageTool"]
-    made = subprocess.run(
-        [*storage, "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(file)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    tool = "kafka.tools.StorageTool"
+    made = java(tool, "format", "--standalone", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(file), timeout=60)
     if made.returncode:
         raise NoBrokerError(f"local Java: cannot format the broker's folder: {made.stderr.strip()[-600:]}")
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
+    started = Jvm(client["bootstrap.servers"], _launch(folder), folder, client)
+    _wait(started)
+    return started
+
+
+def _launch(folder):
+    with (folder / "server.log").open("ab") as output:
+        return subprocess.Popen(
             [
-                java,
+                "java",
                 "-Xms256m",
                 "-Xmx512m",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp",
-                classpath,
+                str(jars() / "*"),
                 "kafka.Kafka",
-                str(file),
+                str(folder / "server.properties"),
             ],
             stdout=output,
             stderr=output,
@@ -117,16 +133,24 @@ def _start(java, classpath, folder, layout):
             start_new_session=True,  # Ctrl-C ends the tests first, and they end the broker
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - one system call, before any of our threads matter
         )
-    started = Jvm(client["bootstrap.servers"], process, folder)
+
+
+def _wait(started):
     end = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        if answers(started.bootstrap, timeout=0.5, **client):
-            return started
-    text = log.read_text(errors="replace")
+    while started.process.poll() is None and time.monotonic() < end:
+        if answers(started.bootstrap, timeout=0.5, **started.client):
+            return
+    text = (started.folder / "server.log").read_text(errors="replace")
     started.stop()
     if "Address already in use" in text:
         raise _PortTakenError
     raise NoBrokerError(f"local Java: Kafka {VERSION} does not answer; the end of its log: {text.strip()[-1500:]}")
+
+
+def java(program, *arguments, timeout):
+    """Run one of Kafka's own programs to its end."""
+    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(jars() / "*"), program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def properties(port, controller, data, host="127.0.0.1"):
@@ -221,7 +245,7 @@ def _whole(folder):
     """Whether every jar that was fetched is there in its full length."""
     try:
         sizes = json.loads((folder / "content.json").read_text())
-        return bool(sizes) and all((folder / name).stat().st_size == size for name, size in sizes.items())
+        return TOOLS in sizes and all((folder / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, ValueError):
         return False
 

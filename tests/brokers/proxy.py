@@ -1,9 +1,10 @@
-"""A TCP proxy between the clients and a broker of its own, which loses single requests and delivers them late."""
+"""A TCP proxy between the clients and a broker of its own: it loses single requests, and does what lines do."""
 
 import contextlib
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ class Proxy:
         Port of the broker behind it.
     late : list of bytes
         Requests that their clients believe lost, until `deliver`.
+    delay : float
+        Seconds that whatever passes takes, in each direction.
     """
 
     def __init__(self) -> None:
@@ -32,6 +35,9 @@ class Proxy:
         self.port: int = self._server.getsockname()[1]
         self.broker = 0
         self.late: list[bytes] = []
+        self.delay = 0.0
+        self._passes = threading.Event()
+        self._passes.set()
         self._lose: dict[int, bool] = {}
         self._instead: dict[int, list[bytes]] = {}
         self._before: dict[int, Callable[[], object]] = {}
@@ -58,11 +64,25 @@ class Proxy:
         requests, self.late = self.late, []
         return [self._ask(request) for request in requests]
 
+    def cut(self) -> None:
+        """Reset every connection."""
+        for one in list(self._open):
+            _reset(one)
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Let nothing through meanwhile; connections stay open, and new ones are accepted."""
+        self._passes.clear()
+        try:
+            yield
+        finally:
+            self._passes.set()
+
     def close(self) -> None:
         """End it."""
         self._server.close()
-        for one in list(self._open):
-            _reset(one)
+        self._passes.set()
+        self.cut()
 
     def _ask(self, request: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", self.broker), 10) as connection:
@@ -75,7 +95,13 @@ class Proxy:
                 client, _ = self._server.accept()
                 threading.Thread(target=self._join, args=(client,), daemon=True).start()
 
+    def _pass(self, data: bytes, to: socket.socket) -> None:
+        self._passes.wait()
+        time.sleep(self.delay)
+        to.sendall(data)
+
     def _join(self, client: socket.socket) -> None:
+        self._passes.wait()
         try:
             broker = socket.create_connection(("127.0.0.1", self.broker), 10)
         except OSError:
@@ -111,14 +137,14 @@ class Proxy:
                     return
                 if answered:
                     lost.set()
-                broker.sendall(request)
+                self._pass(request, broker)
 
     def _answers(self, broker: socket.socket, client: socket.socket, lost: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := broker.recv(65536):
                 if lost.is_set():
                     break
-                client.sendall(data)
+                self._pass(data, client)
         self._end(client, broker)
 
     def _end(self, *pair: socket.socket) -> None:
@@ -147,8 +173,8 @@ def _reset(connection: socket.socket) -> None:
 
 
 @contextmanager
-def proxied_broker() -> Iterator[tuple[str, Proxy]]:
-    """Yield a broker's direct address, and a proxy in front of another of its listeners."""
+def proxied_jvm() -> Iterator[tuple[jvm.Jvm, Proxy]]:
+    """Yield a broker, and a proxy in front of another of its listeners."""
     proxy = Proxy()
 
     def layout(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -162,7 +188,14 @@ def proxied_broker() -> Iterator[tuple[str, Proxy]]:
 
     started = jvm.start(layout=layout)
     try:
-        yield started.bootstrap, proxy
+        yield started, proxy
     finally:
         proxy.close()
         started.stop()
+
+
+@contextmanager
+def proxied_broker() -> Iterator[tuple[str, Proxy]]:
+    """Yield a broker's direct address, and a proxy in front of another of its listeners."""
+    with proxied_jvm() as (started, proxy):
+        yield started.bootstrap, proxy

@@ -1,5 +1,6 @@
 """The broker of the tests: it answers, keeps what is written, and its cache heals itself."""
 
+import json
 import shutil
 import socket
 
@@ -51,9 +52,9 @@ def test_a_named_broker_that_does_not_answer_is_said(monkeypatch):
 
 
 def fetch_two(maven, folder):
-    (folder / "one.jar").write_bytes(b"1")
+    (folder / jvm.TOOLS).write_bytes(b"1")
     (folder / "two.jar").write_bytes(b"22")
-    (folder / "content.json").write_text('{"one.jar": 1, "two.jar": 2}')
+    (folder / "content.json").write_text(json.dumps({jvm.TOOLS: 1, "two.jar": 2}))
 
 
 @pytest.mark.parametrize("damage", ["nothing there", "no list", "shorter", "lost", "whole"])
@@ -69,9 +70,9 @@ def test_a_damaged_cache_is_fetched_again(tmp_path, monkeypatch, damage):
     if damage == "shorter":
         (target / "two.jar").write_bytes(b"2")
     if damage == "lost":
-        (target / "one.jar").unlink()
+        (target / jvm.TOOLS).unlink()
     assert jvm.jars(target) == target
-    assert sorted(file.name for file in target.glob("*.jar")) == ["one.jar", "two.jar"]
+    assert sorted(file.name for file in target.glob("*.jar")) == [jvm.TOOLS, "two.jar"]
     assert len(fetched) == (damage != "whole")
     assert [folder.name for folder in target.parent.iterdir()] == ["4"]
 

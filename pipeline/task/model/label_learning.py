@@ -64,8 +64,8 @@ class _Work:
     def hold(self, position: int, row: FloatArray) -> None:
         """Hold a row back; the last row that the warm-up needs ends it."""
         own, _, late = self._row_labels[position]
-        self._memory.seen += 1
         if late is not None:
+            self._memory.seen += 1
             self._late(position)
         elif problems := self._preparation.check(row):
             self._result.faults.append((position, out_of_range(problems[0])))
@@ -75,6 +75,7 @@ class _Work:
             except FaultError as error:
                 self._result.dead_letters.append((position, error, None))
             else:
+                self._memory.seen += 1
                 self._preparation.hold(row)
                 self._warming.append(position)
                 if self._drift is not None and self._result.marks is not None:
@@ -113,10 +114,10 @@ class _Work:
         answered: list[int] = []
         for position in range(start, stop):
             own, labels, late = self._row_labels[position]
-            memory.seen += 1
             if position in problems:
                 result.faults.append((position, out_of_range(problems[position])))
             elif late is not None:
+                memory.seen += 1
                 if (found := self._late(position)) is not None:
                     features.append(found)
                     sets.append(labels)
@@ -128,6 +129,7 @@ class _Work:
                 except FaultError as error:
                     result.dead_letters.append((position, error, None))
                 else:
+                    memory.seen += 1
                     memory.keep(own, row if labels is None else None)
                     answered.append(len(places))
                     features.append(row)

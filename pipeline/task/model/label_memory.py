@@ -60,7 +60,7 @@ class LabelMemory:
         # The prepared features by id; None for a record that has its labels.
         self._kept: OrderedDict[bytes, FloatArray | None] = OrderedDict()
         self.seen = self.learned = self.unlabelled = 0
-        """Records and messages of labels so far; records learned with labels; records whose features are kept."""
+        """Records taken and messages of labels so far; records learned with labels; records whose features are kept."""
         self.held: list[tuple[bytes | None, Labels | None]] = []
         """Id and labels of each record that the warm-up holds back; the labels of an entry can be set later."""
         # Position in `held` of the newest record of each id.

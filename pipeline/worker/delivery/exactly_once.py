@@ -250,7 +250,7 @@ class ExactlyOnce:
                 raise denied
         # No other call is possible on this producer; its thread closes it should it ever return.
         self._hung = True
-        ended.add_done_callback(lambda _: outlet.producer.close())
+        ended.add_done_callback(lambda _: _close(outlet))
         raise KafkaException(
             KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds:.0f} s", txn_requires_abort=True)
         )
@@ -298,7 +298,7 @@ class ExactlyOnce:
         _log.debug("transactional id %s: a new producer fences what may still be on its way", self._id)
         if not self._hung:
             # In a thread of its own: where a transaction is open, it waits for brokers without end.
-            threading.Thread(target=self._outlet.producer.close, name="close", daemon=True).start()
+            threading.Thread(target=_close, args=(self._outlet,), name="close", daemon=True).start()
         self._hung = False
         self._outlet = Outlet(self._settings, self._timeout, reports=False)
         self._repeat("init_transactions", self._outlet.producer.init_transactions)
@@ -388,3 +388,11 @@ class ExactlyOnce:
             f"transactional id {self._id}, {what} of the transaction: {problem.str()}; nothing of it counts, and a "
             "restart goes on at the last commit"
         )
+
+
+def _close(outlet: Outlet) -> None:
+    """Close a producer that is used no more; its transaction is fenced, whether it can be aborted or not."""
+    try:
+        outlet.producer.close()
+    except KafkaException as error:
+        _log.debug("not closed: %s", reason_of(error))

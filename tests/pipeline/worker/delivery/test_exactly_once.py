@@ -1,5 +1,6 @@
 """When a producer is replaced: once for a doubt, however slowly the new one begins."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -53,3 +54,21 @@ def test_a_producer_that_begins_slowly_is_not_replaced_again(delivery):
     delivery.commit(*commit)
     delivery.commit(*commit)
     assert SlowOutlet.made == 2
+
+
+def test_a_producer_that_cannot_be_closed_is_no_error(delivery, monkeypatch, caplog):
+    monkeypatch.setattr(exactly_once, "OFFSETS_SECONDS", 0.0)
+    delivery.commit({TP("in", 0): 1}, {})
+    old = delivery._outlet.producer
+    returned, closed = threading.Event(), threading.Event()
+
+    def close():
+        closed.set()
+        raise SLOW
+
+    old.send_offsets_to_transaction, old.close = lambda *_: returned.wait(10), close
+    delivery.commit({TP("in", 0): 2}, {})
+    assert (SlowOutlet.made, closed.is_set()) == (2, False)
+    returned.set()
+    assert closed.wait(10)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -1,0 +1,90 @@
+"""What may happen to processes, lines and the broker; each fault is over when its function returns."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+
+from tests.chaos.lab import Lab
+
+
+def kill(lab: Lab, rng: random.Random) -> None:
+    """A worker is killed."""
+    lab.worker(rng.choice(lab.numbers)).process.send_signal(signal.SIGKILL)
+
+
+def stop(lab: Lab, rng: random.Random) -> None:
+    """A worker is stopped, and started again by its supervisor."""
+    lab.worker(rng.choice(lab.numbers)).process.send_signal(signal.SIGTERM)
+
+
+def freeze(lab: Lab, rng: random.Random) -> None:
+    """A worker stands still, for less or longer than its session."""
+    process = lab.worker(rng.choice(lab.numbers)).process
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(rng.choice((0.5, 2.0, 9.0)))
+    process.send_signal(signal.SIGCONT)
+
+
+def join(lab: Lab, rng: random.Random) -> None:
+    """A worker joins, and leaves again before or behind its first record."""
+    number = max(lab.numbers) + 1
+    lab.start(number)
+    time.sleep(rng.uniform(0.0, 6.0))
+    lab.leave(number)
+
+
+def cut(lab: Lab, rng: random.Random) -> None:
+    """All connections of the workers are reset, once or some times in a row."""
+    for _ in range(rng.choice((1, 1, 5, 12))):
+        lab.line.cut()
+        time.sleep(rng.uniform(0.05, 0.7))
+
+
+def silence(lab: Lab, rng: random.Random) -> None:
+    """Nothing passes the line; the connections stay, or break at the end."""
+    with lab.line.silence():
+        time.sleep(rng.choice((1.0, 4.0, 12.0)))
+        if rng.random() < 0.5:
+            lab.line.cut()
+
+
+def delay(lab: Lab, rng: random.Random) -> None:
+    """Each request and each answer takes longer."""
+    lab.line.delay = rng.uniform(0.05, 0.5)
+    time.sleep(rng.uniform(2.0, 6.0))
+    lab.line.delay = 0.0
+
+
+def broker_kill(lab: Lab, rng: random.Random) -> None:
+    """The broker is killed, and begins again with what it has on disk."""
+    lab.broker.kill()
+    time.sleep(rng.uniform(0.0, 3.0))
+    lab.broker.launch()
+
+
+def broker_freeze(lab: Lab, rng: random.Random) -> None:
+    """The broker stands still, for less or longer than a session."""
+    lab.broker.process.send_signal(signal.SIGSTOP)
+    time.sleep(rng.choice((1.0, 5.0, 15.0)))
+    lab.broker.process.send_signal(signal.SIGCONT)
+
+
+FAULTS: tuple[Callable[[Lab, random.Random], None], ...] = (
+    kill,
+    stop,
+    freeze,
+    join,
+    cut,
+    silence,
+    delay,
+    broker_kill,
+    broker_freeze,
+)
+
+
+def plan(count: int, rng: random.Random) -> list[Callable[[Lab, random.Random], None]]:
+    """Return so many faults in random order, each kind as often as the others."""
+    chosen = [FAULTS[number % len(FAULTS)] for number in range(count)]
+    rng.shuffle(chosen)
+    return chosen
