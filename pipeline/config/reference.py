@@ -24,7 +24,8 @@ INTRODUCTION = """\
 | environment | `RESONANCE_INPUT__TOPICS=a,b` |
 | file (`resonance.toml`, or `--config FILE`) | `topics = ["a", "b"]` under `[input]` |
 
-On the command line and in the environment lists are `a,b` or JSON, tables are JSON, and `none` unsets a value.
+On the command line and in the environment lists are `a,b` or JSON, tables are JSON, and `none` unsets a value. Each
+setting stands here with its default.
 """
 
 
@@ -71,9 +72,7 @@ def as_markdown() -> str:
         else:
             lines += ["## Outside the sections", ""]
         if own:
-            lines += ["| setting | default | meaning |", "|---|---|---|"]
-            lines += [f"| `{row.name}` | {_code(row.default)} | {row.meaning} |" for row in own]
-            lines.append("")
+            lines += [*map(_item, own), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -155,8 +154,11 @@ def _number(value: Any) -> str:
     return f"{value:,.10g}" if isinstance(value, float) else f"{value:,}"
 
 
-def _code(default: str) -> str:
-    return default if default in ("required", "none") else f"`{default}`"
+def _item(row: SettingReference) -> str:
+    """Return a setting as a line of a list; one with a default as a file has it."""
+    if row.default in ("required", "none"):
+        return f"- `{row.name}`{' (required)' * (row.default == 'required')}: {row.meaning}"
+    return f"- `{row.name} = {row.default}`: {row.meaning}"
 
 
 def _written(default: Any) -> str:

@@ -51,11 +51,15 @@ def test_the_parameters_of_every_engine_are_there():
 
 def test_the_page_has_a_table_once_for_engines_that_share_it():
     page = as_markdown()
-    assert page.count("| `engine.vigilance` |") == page.count("| `engine.age_max` |") == 1
+    assert page.count("`engine.vigilance = ") == page.count("`engine.age_max = ") == 1
     assert "### With the engine `mlca_i`\n\nAs with `mlca`.\n" in page
-    assert re.search(r"### With the engine `hcaea`\n\nAs with `caea`, and:\n\n(\|.*\n){2}\| `engine.max_depth`", page)
+    assert re.search(r"### With the engine `hcaea`\n\nAs with `caea`, and:\n\n- `engine.max_depth = 3`", page)
 
 
-def test_each_setting_is_one_row_of_a_table():
-    rows = [line for line in as_markdown().splitlines() if line.startswith("| `")]
-    assert all(line.endswith(" |") and line.count(" | ") >= 2 for line in rows)
+def test_each_setting_is_one_line_with_its_default():
+    page = as_markdown()
+    items = [line for line in page.splitlines() if line.startswith("- ")]
+    assert all(re.match(r"- `[a-z_.0-9]+( = .+)?`( \(required\))?: \S", line) for line in items)
+    assert "- `input.topics` (required): Topics" in page
+    assert '- `worker.web_host = "127.0.0.1"`: ' in page
+    assert "- `input.id_path`: " in page
