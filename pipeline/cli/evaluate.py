@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import MISSED, ConfigurationError
 from resonance.pipeline.evaluate import candidates as grid
 from resonance.pipeline.evaluate import evaluation, source, summary, tables
+from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.watch import picture
 
@@ -60,6 +62,11 @@ FailUnder = Annotated[
 FailOver = Annotated[
     list[str] | None, typer.Option("--fail-over", metavar="FIGURE=N", help="Exit code 4 where the best has more.")
 ]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--output", "--report", "-o", metavar="FOLDER", help="Write report.html and report.json there."),
+]
+
 app = CommandApp()
 
 
@@ -76,6 +83,7 @@ def evaluate(
     shuffle: Shuffle = 0,
     fail_under: FailUnder = None,
     fail_over: FailOver = None,
+    folder: Folder = None,
     span: ChosenSpan,
     partitions: Partitions = 1,
     columns: ChosenColumns,
@@ -100,6 +108,8 @@ def evaluate(
     found = grid.candidates(loaded, engines or (), grid.sweep_of(sweep or ()))
     settings = found[0].settings
     truth = truth or settings.input.label_path
+    if folder is not None:
+        reports.make_folder(folder)
     with says_when_stopped(UNCHANGED), records_bar("evaluate") as progress:
         collect_rarely()
         records: source.Recording
@@ -123,6 +133,8 @@ def evaluate(
         )
         content = summary.document(result, source_name, _command())
         missed = summary.missed(content, under, over)
+        if folder is not None:
+            reports.write(folder, result, content)
     if as_json:
         print_json(content)
     else:
@@ -131,6 +143,8 @@ def evaluate(
             typer.echo()
     for note in result.notes:
         say(note)
+    if folder is not None:
+        say(f"report: {folder / reports.PAGE}")
     say(summary.best_sentence(content))
     if missed:
         say("; ".join(missed))

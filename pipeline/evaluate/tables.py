@@ -89,4 +89,4 @@ def shown(name: str, value: float | None) -> Cell:
     """Return a figure as tables have it: three decimals, or one where it is no share."""
     if value is None or isinstance(value, int):
         return value
-    return round(value, 1 if name in ("events", "microseconds", "delay") else 3)
+    return round(value, {"events": 2, "microseconds": 1, "delay": 1}.get(name, 3))
