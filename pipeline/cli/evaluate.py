@@ -138,9 +138,12 @@ def evaluate(
     if as_json:
         print_json(content)
     else:
+        shown = tables.short_names(content)
         for table in tables.tables(content):
-            print_table(table.columns, table.rows)
+            print_table(table.columns, [(shown.get(str(name), name), *row) for name, *row in table.rows])
             typer.echo()
+        for name, short in shown.items():
+            typer.echo(f"{short.partition(':')[0]}: {name}")
     for note in result.notes:
         say(note)
     if folder is not None:

@@ -11,7 +11,7 @@ from resonance.pipeline.evaluate import changes
 from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
-from resonance.pipeline.evaluate.figures import LOWER, MOST_STREAMS, NAMES, Figures, Yardstick, spread
+from resonance.pipeline.evaluate.figures import MOST_STREAMS, NAMES, Figures, Yardstick, spread
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run
 from resonance.pipeline.evaluate.source import Recording
 from resonance.pipeline.replay.jobs import Report, run_jobs
@@ -44,18 +44,18 @@ class Evaluation:
     candidates: list[Measured]
     baselines: list[Measured]
     criterion: str
-    """The figure by which candidates are ranked."""
+    """The figure by which candidates are ranked; more is better."""
     notes: list[str]
 
     @property
     def ranked(self) -> list[Measured]:
         """The candidates, the best first."""
 
-        def rank(one: Measured) -> float:
-            value = one.whole.get(self.criterion)
-            return -np.inf if value is None else -value if self.criterion in LOWER else value
+        def value(one: Measured) -> float:
+            found = one.whole.get(self.criterion)
+            return -np.inf if found is None else found
 
-        return sorted(self.candidates, key=rank, reverse=True)
+        return sorted(self.candidates, key=value, reverse=True)
 
 
 def evaluate(
@@ -87,7 +87,7 @@ def evaluate(
     found = []
     for number, candidate in enumerate(candidates):
         recorded, *others = runs[number * len(orders) : (number + 1) * len(orders)]
-        _check_answers(candidate, recorded)
+        _check_answers(candidate, recorded, source.remedy)
         one = Measured(candidate.name, recorded, yardstick.whole(recorded), yardstick.by_window(recorded))
         one.settings = candidate.changes
         if data.marks:
@@ -120,12 +120,11 @@ def _classes_or_clusters(data: Dataset, found: Sequence[Measured]) -> int:
     return round(float(np.median([one.whole["clusters"] for one in found])))
 
 
-def _check_answers(candidate: Candidate, run: Run) -> None:
+def _check_answers(candidate: Candidate, run: Run, remedy: str) -> None:
     if not (run.cluster != NO_ANSWER).any():
         why = ", ".join(f"{kind} {count:,}" for kind, count in run.dead_letters.most_common())
         raise ConfigurationError(
-            f"{candidate.name}: none of the {len(run.cluster):,} records could be used ({why}); compare input.features "
-            "with a record; resonance produce FILE --dry-run suggests settings for a file"
+            f"{candidate.name}: none of the {len(run.cluster):,} records could be used ({why}); {remedy}"
         )
 
 
@@ -146,6 +145,6 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
     if streams > 1:
         shown = f"the {MOST_STREAMS} of {streams:,} streams with the most records" if streams > MOST_STREAMS else ""
         notes.append(f"figures are means over {shown or f'{streams} streams'}, weighted by their records")
-    if dead := sum(found[0].run.dead_letters.values()):
+    if dead := int((found[0].run.cluster == NO_ANSWER).sum()):
         notes.append(f"{dead:,} of {len(data):,} records could not be used")
     return notes

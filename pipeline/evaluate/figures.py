@@ -23,8 +23,6 @@ MOST_STREAMS: Final = 50
 
 AGREEMENT: Final = ("ari", "ami", "homogeneity", "completeness")
 LABELS: Final = ("f1_micro", "f1_macro", "hamming", "exact")
-LOWER: Final = frozenset({"hamming", "largest", "novelty", "unanswered", "events", "microseconds", "bytes"})
-"""Figures of which less is better."""
 
 NAMES: Final = (
     *(*AGREEMENT, *LABELS, "silhouette", "largest", "novelty", "unanswered"),

@@ -34,6 +34,9 @@ TITLES: Final = {
 }
 """Figures that are drawn over the records."""
 
+MOST_CURVES: Final = 8
+"""Candidates that have a curve: the best ones."""
+
 MOST_STREAMS: Final = 3
 """Streams whose life-lines are drawn."""
 
@@ -55,14 +58,15 @@ _STYLE: Final = {"svg.fonttype": "none", "text.parse_math": False, "font.size": 
 
 def curves(document: dict[str, Any]) -> str:
     """Draw some figures over the records, a line for each candidate and baseline."""
-    first = document["candidates"][0]["windows"]
-    names = [name for name in TITLES if name in first[0] and (name != "ari" or document["best"]["by"] == name)]
+    first, by = document["candidates"][0]["windows"], document["best"]["by"]
+    names = [name for name in TITLES if name in first[0] and (name != "ari" or by == name)]
     middles = np.convolve(document["windows"], [0.5, 0.5], "valid")
+    best = sorted(document["candidates"], key=lambda one: one["figures"].get(by) or -np.inf, reverse=True)[:MOST_CURVES]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(len(names), 1, sharex=True)
         for ax, name in zip(np.atleast_1d(axes), names, strict=True):
-            for number, one in enumerate(document["candidates"][:8]):
+            for number, one in enumerate(best):
                 values = [np.nan if window.get(name) is None else window[name] for window in one["windows"]]
                 colour = picture.PALETTE[number % len(picture.PALETTE)]
                 ax.plot(middles, values, color=colour, lw=1.8, marker="o", ms=3, label=one["name"])

@@ -38,13 +38,11 @@ pre{background:var(--card);padding:12px;overflow-x:auto;font-size:.85rem}ul{marg
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder of a report; raise `ConfigurationError` where it cannot be written."""
+    """Create the folder of a report; raise `ConfigurationError` where it cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (PAGE, DATA):
-            (folder / name).touch()
     except OSError as error:
-        raise ConfigurationError(f"--output {folder}: cannot be written ({error.strerror}); name another") from error
+        raise ConfigurationError(f"--output {folder}: cannot be made ({error.strerror}); name another") from error
 
 
 def write(folder: Path, found: Evaluation, document: Mapping[str, Any]) -> None:

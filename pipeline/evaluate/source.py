@@ -1,5 +1,6 @@
 """The recorded data of an evaluation, which each candidate reads again."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -31,6 +32,10 @@ class Recording(Protocol):
     def logs(self) -> list[TopicPartition]:
         """Partitions that the records are of."""
 
+    @property
+    def remedy(self) -> str:
+        """What helps where the settings fit none of the records."""
+
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records that have a value."""
 
@@ -51,6 +56,12 @@ class FileSource:
         """Partitions of the topic that the file stands for."""
         return [(self.topic, number) for number in range(self.partitions)]
 
+    @property
+    def remedy(self) -> str:
+        """The command that suggests settings."""
+        command = f"resonance produce {shlex.quote(str(self.path))} --dry-run"
+        return f"settings that fit a file: {command} --save-settings resonance.toml"
+
     def batches(self) -> Iterator[list[Record]]:
         """Yield the rows in the order of the file."""
         yield from read_rows(self.path, self.columns, self.topic, self.partitions, skip_bad=self.skip_bad)
@@ -62,6 +73,7 @@ class TopicSource:
 
     ranges: tuple[PartitionRange, ...]
     in_order: bool = False
+    remedy: str = "compare input.features with a record"
 
     @property
     def logs(self) -> list[TopicPartition]:

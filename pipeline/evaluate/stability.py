@@ -50,7 +50,7 @@ class Checkpoints:
         *,
         whole: bool,
     ) -> None:
-        self._tasks, self._rows, self._events, self._streams = tasks, data.rows, events, streams
+        self._tasks, self._data, self._events, self._streams = tasks, data, events, streams
         self._numbers = {at: 0 if whole else number for number, at in enumerate(data.logs)}
         self._parts: list[list[NDArray[np.int64]]] = []
         for number in sorted(set(self._numbers.values())):
@@ -105,16 +105,16 @@ class Checkpoints:
         for task in self._tasks:
             for stream in by_stream.keys() & set(task.models.names):
                 places, model = by_stream[stream], task.models.named(stream)
-                for place, cluster in zip(places, _clusters(model, self._rows[sample[places]]), strict=True):
+                for place, cluster in zip(places, _clusters(model, self._data, sample[places]), strict=True):
                     names[place] = f"{model.stream}/{model.version}/{cluster}" if cluster >= 0 else None
         return names
 
 
-def _clusters(model: StreamModel, rows: NDArray[np.float64]) -> list[int]:
-    """Return the cluster of the first level in which a model sees each row; -1 where it sees none."""
-    found = np.full(len(rows), NONE)
+def _clusters(model: StreamModel, data: Dataset, places: NDArray[np.int64]) -> list[int]:
+    """Return the cluster of the first level in which a model sees each record; -1 where it sees none."""
+    rows, found = data.rows[places], np.full(len(places), NONE)
     preparation = model.preparation
-    if not isinstance(preparation, Preparation) or not preparation.ready or rows.shape[1] != len(preparation.features):
+    if not isinstance(preparation, Preparation) or not preparation.ready or preparation.features != data.features:
         return found.tolist()
     bad = preparation.check(rows)
     usable = np.array([place for place in range(len(rows)) if place not in bad], dtype=np.int64)

@@ -29,8 +29,8 @@ LIFE: Final[Mapping[str, str]] = {
 }
 """Figures of the second table."""
 
-NAME_WIDTH: Final = 26
-"""Most characters of a candidate's name in a table; longer ones go on in the next line."""
+NAME_WIDTH: Final = 18
+"""Most characters of a candidate's name in a table of 80 columns."""
 
 
 class Table(NamedTuple):
@@ -55,6 +55,14 @@ def tables(document: Mapping[str, Any]) -> list[Table]:
         columns = ("candidate", "change", "true", "reported", "found", "precision", "recall", "delay")
         found.append(Table("changes", columns, changes))
     return found
+
+
+def short_names(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return a short name for each candidate, with its number, where names are too long for a table; else nothing."""
+    names = [one["name"] for one in document["candidates"]]
+    if max(map(len, names)) <= NAME_WIDTH:
+        return {}
+    return {name: f"{number}: {name.split()[0]}" for number, name in enumerate(names, start=1)}
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> Table:

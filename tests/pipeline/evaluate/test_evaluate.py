@@ -234,3 +234,12 @@ def test_nested_columns_of_parquet_are_members_and_others_end_in_a_sentence(eval
     parquet.write_table(pyarrow.table(columns | {"odd": [b"\xff"] * len(rows)}), tmp_path / "odd.parquet")
     assert run(monkeypatch, "evaluate", "odd.parquet", *own) == 2
     assert "column odd is of type binary, which JSON has no like of" in capsys.readouterr().err
+
+
+def test_long_names_of_a_grid_are_numbered_below_the_tables(file, monkeypatch, capsys):
+    options = ("-e", "caea", "--sweep", "engine.lambda=20,40", "--sweep", "engine.min_cluster_records=5,20")
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", "--truth", "kind", *options) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.splitlines()[-1] == "4: caea lambda=40 min_cluster_records=20"
+    assert "\n4: caea  " in out

@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_and_a_missing_library_end_in_a_sentence
     monkeypatch.chdir(tmp_path)
     file = str(write(tmp_path / "machines.jsonl"))
     assert run(monkeypatch, "evaluate", file, *GIVEN, "-o", str(tmp_path / "machines.jsonl" / "x")) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot be made" in capsys.readouterr().err
     monkeypatch.setattr("resonance.pipeline.cli.evaluate.find_spec", lambda name: None)
     assert run(monkeypatch, "evaluate", file, *GIVEN) == 2
     assert "evaluate needs scikit-learn, which is not installed" in capsys.readouterr().err
