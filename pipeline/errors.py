@@ -22,6 +22,10 @@ DIFFERS: Final = 3
 """Exit code of a comparing command that found a difference, which is a result and not an error."""
 
 
+MISSED: Final = 4
+"""Exit code of `evaluate` where the best candidate does not keep a bound."""
+
+
 class ResonanceError(Exception):
     """Base of every error that is written for the user: what is wrong, where, and what to do."""
 

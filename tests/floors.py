@@ -13,7 +13,8 @@ FLOORS = (
     ("crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"),
     ("config", "disk_map", "kernels", "mismatches"),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
-    *(("topics",), ("dead_letters", "recovery"), ("watch", "worker"), ("demo", "replay"), ("verify",), ("cli",)),
+    *(("topics",), ("dead_letters", "recovery"), ("watch", "worker"), ("demo", "replay"), ("evaluate", "verify")),
+    ("cli",),
 )
 """Rooms of the pipeline, from the ground up: each imports only from the floors below it."""
 

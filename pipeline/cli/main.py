@@ -26,6 +26,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "alerts": "List what needs a look: the open alerts.",
     "replay": "Answer recorded records again, bit for bit.",
     "verify": "Compare what was recorded with a replay.",
+    "evaluate": "Compare engines and settings on recorded data.",
     "inspect": "Show the clusters of a stream.",
     "snapshots": "The models as they are stored: list, export, import, compare.",
     "dlq": "Records that could not be used: list, replay, go on.",

@@ -23,7 +23,7 @@ from resonance.pipeline.replay.opening import UNBOUNDED
 from resonance.pipeline.replay.run import Answering, Replayed
 from resonance.pipeline.replay.sinks import Sink
 from resonance.pipeline.task.stream_task import TaskContext
-from resonance.pipeline.tasks import make_task
+from resonance.pipeline.tasks import Task, make_task
 
 TOGETHER: Final = 1_000
 """Least number of records sent to a process at once."""
@@ -182,6 +182,11 @@ class FileReplay:
     def take(self, records: Sequence[Record]) -> Outputs:
         """Learn the next records of a partition; write and return their outputs."""
         return self._partitions[records[0].topic, records[0].partition].take(records)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks of the partitions."""
+        return [one.task for one in self._partitions.values()]
 
     def close(self) -> list[Replayed]:
         """Ensure that all outputs are stored and return the results."""

@@ -20,7 +20,7 @@ from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
-from resonance.pipeline.replay.two_stage_file import read_rows, replay_two_stages
+from resonance.pipeline.replay.two_stage_file import Routes, read_rows, replay_two_stages
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -151,9 +151,10 @@ def replay_file(
         The file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
-    routes = (settings.topics.routes_partitions or partitions) if settings.is_routed else 0
-    with _sinks(settings, output, [*range(partitions), *range(routes)], count=max(partitions, routes)) as sinks:
-        if routes:
+    routes = Routes(settings, partitions)
+    second = range(len(routes.logs))
+    with _sinks(settings, output, [*range(partitions), *second], count=max(partitions, len(second))) as sinks:
+        if second:
             # Streams that are re-keyed learn in the order of the rows.
             settings.compile_engine()
             began = time.perf_counter()

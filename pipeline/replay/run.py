@@ -68,25 +68,25 @@ class Answering:
     """
 
     def __init__(self, found: Replayed, task: Task, sink: Sink) -> None:
-        self._found, self._task, self._sink = found, task, sink
+        self._found, self.task, self._sink = found, task, sink
         self._before: Counter[str] = task.counts.dead_letters
         self._dead_letters: Counter[str] = Counter()
 
     def go_on(self, task: Task) -> None:
         """Process the next records with other models."""
-        self._dead_letters += self._task.counts.dead_letters - self._before
-        self._task, self._before = task, task.counts.dead_letters
+        self._dead_letters += self.task.counts.dead_letters - self._before
+        self.task, self._before = task, task.counts.dead_letters
 
     def take(self, batch: Sequence[Record]) -> Outputs:
         """Learn the next records; write and return the outputs of those in the range."""
         found, outputs = self._found, Outputs()
         silent, records = cut(batch, found.begin)
         if silent:
-            self._task.catch_up(silent)
+            self.task.catch_up(silent)
             found.silent += len(silent)
-            self._before = self._task.counts.dead_letters
+            self._before = self.task.counts.dead_letters
         if records:
-            outputs = self._task.process(records)
+            outputs = self.task.process(records)
             found.records += len(records)
             found.routed += len(outputs.routes)
             found.assignments += len(outputs.assignments)
@@ -100,10 +100,10 @@ class Answering:
 
     def close(self) -> Replayed:
         """Ensure that the outputs are stored and return the result."""
-        self._sink.close(self._task.models)
+        self._sink.close(self.task.models)
         # Some may have opened before the range.
-        self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self._task.open_alerts))
-        self._found.dead_letters = dict(self._dead_letters + (self._task.counts.dead_letters - self._before))
+        self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self.task.open_alerts))
+        self._found.dead_letters = dict(self._dead_letters + (self.task.counts.dead_letters - self._before))
         return self._found
 
 

@@ -10,7 +10,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Record
+from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.run import Replayed
@@ -35,34 +35,51 @@ def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip
             yield rows
 
 
+class Routes:
+    """The routes topic in memory; it has no partition where the settings need no routes.
+
+    `partitions` is how many it has unless the settings say so.
+    """
+
+    def __init__(self, settings: Settings, partitions: int) -> None:
+        count = (settings.topics.routes_partitions or partitions) if settings.is_routed else 0
+        self.logs = list(product([settings.topic("routes")], range(count)))
+        self._lengths = [0] * count
+
+    def records(self, messages: Sequence[Message]) -> list[list[Record]]:
+        """Append messages, and return the new records of each partition."""
+        waiting: dict[int, list[Record]] = defaultdict(list)
+        for message in messages:
+            topic, to = self.logs[message.partition or 0]
+            content = message.key, message.value, message.headers
+            waiting[to].append(Record(topic, to, self._lengths[to], -1, *content))
+            self._lengths[to] += 1
+        return list(waiting.values())
+
+
 def replay_two_stages(
     settings: Settings,
     batches: Iterator[list[Record]],
     partitions: int,
-    routes: int,
+    routes: Routes,
     sinks: Sequence[Callable[[], Sink]],
     report: Report,
 ) -> list[Replayed]:
     """Replay the records of one input topic through both stages, in one process so that the routes keep their order.
 
-    `partitions` and `routes` are the partition counts of the topic and of the routes. `sinks` makes the sink of each
-    input partition, then of each routes partition.
+    `partitions` is the partition count of the topic. `sinks` makes the sink of each input partition, then of each
+    routes partition.
     """
-    topic, own = settings.input.topics[0], settings.topic("routes")
-    replay = FileReplay(settings, routes)
-    logs = [*product([topic], range(partitions)), *product([own], range(routes))]
+    replay = FileReplay(settings, len(routes.logs))
+    logs = [*product(settings.input.topics[:1], range(partitions)), *routes.logs]
     for at, make_sink in zip(logs, sinks, strict=True):
         replay.add(at, make_sink)
-    lengths = [0] * routes
     try:
         for batch in batches:
-            waiting: dict[int, list[Record]] = defaultdict(list)
+            messages: list[Message] = []
             for _, rows in groupby(batch, attrgetter("topic", "partition")):
-                for message in replay.take(list(rows)).routes:
-                    to = message.partition or 0
-                    waiting[to].append(Record(own, to, lengths[to], -1, message.key, message.value, message.headers))
-                    lengths[to] += 1
-            for records in waiting.values():
+                messages += replay.take(list(rows)).routes
+            for records in routes.records(messages):
                 replay.take(records)
             report(len(batch))
     finally:

@@ -162,7 +162,7 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[_LINES, _CELL * columns])
     for place, (life, names, texts) in enumerate(zip(lives, features, notes, strict=True)):
         left = figure.add_subplot(grid[2 * place, 0])
-        _draw_rows(left, life)
+        draw_stream(left, life)
         _draw_table(figure.add_subplot(grid[2 * place, 1]), life, names, columns)
         below = figure.add_subplot(grid[2 * place + 1, :])
         below.axis("off")
@@ -173,12 +173,16 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
     return figure
 
 
-def _draw_rows(ax: Any, life: StreamLife) -> None:
+def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = None) -> None:
+    """Draw the life-lines of a stream, one below the other, with its drift events.
+
+    `colours` has those of some clusters by id; the others have colours in turn.
+    """
     for row, line in enumerate(life.lines):
         line.height = np.full(len(line.x), float(row))
         ax.axhline(row, color=GRID, lw=0.8, zorder=0)
     most = max((float(np.nanmax(line.share)) for line in life.lines if life.counted), default=1.0)
-    draw_lines(ax, life.lines, _colours(life), life.records, min(0.4 / max(most, 1e-9), 4.0))
+    draw_lines(ax, life.lines, _colours(life) | {**(colours or {})}, life.records, min(0.4 / max(most, 1e-9), 4.0))
     row_of = {line.name: row for row, line in enumerate(life.lines)}
     foot = max(len(life.lines), 1) - 0.4
     for index, (at, event) in enumerate(_marked(life), start=1):

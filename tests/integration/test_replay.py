@@ -15,6 +15,7 @@ from resonance.pipeline.verify.verify import verify
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records
+from tests.pipeline.commands import run
 
 pytestmark = pytest.mark.broker
 
@@ -117,6 +118,24 @@ def test_a_replay_says_what_was_recorded_in_files_and_on_topics(recorded, tmp_pa
         for value in values(read_topic(recorded.broker, f"{recorded.name}.assignments"))
         if value["source"]["offset"] >= 2000
     ]
+
+
+def test_an_evaluation_measures_what_was_recorded(recorded, tmp_path, monkeypatch, capsys):
+    settings = (word for name, value in recorded.settings.items() for word in ("--set", f"{name}={value}"))
+    command = ("evaluate", recorded.input, *settings, "--engine", "modal", "--engine", "evq", "-o", str(tmp_path))
+    assert run(monkeypatch, *command, "--processes", "2", "--json") == 0
+    document = orjson.loads(capsys.readouterr().out)
+    modal, evq = document["candidates"]
+    answers = values(read_topic(recorded.broker, f"{recorded.name}.assignments"))
+    events = values(read_topic(recorded.broker, f"{recorded.name}.cluster-events"))
+    assert document["records"] == len(answers) == 5_500
+    assert modal["figures"]["events"] == pytest.approx(1_000 * len(events) / 5_500)
+    assert modal["figures"]["unanswered"] == sum(answer["cluster"] is None for answer in answers) / 5_500
+    assert modal["figures"]["novelty"] == sum(answer["novel"] for answer in answers) / 5_500
+    assert modal["figures"]["clusters"] == len({answer["cluster"] for answer in answers} - {None})
+    assert evq["figures"] != modal["figures"]
+    report = orjson.loads((tmp_path / "report.json").read_bytes())
+    assert {name: report[name] for name in document} == document
 
 
 def test_the_last_range_is_identical_once_the_beginning_is_deleted(recorded):

@@ -20,7 +20,7 @@ from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.keyed import operation_sizes
 from resonance.pipeline.repartition.keyed.operation_records import Reader
 from resonance.pipeline.replay.sinks import Nowhere
-from resonance.pipeline.replay.two_stage_file import replay_two_stages
+from resonance.pipeline.replay.two_stage_file import Routes, replay_two_stages
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable, load_schema
 
@@ -364,7 +364,12 @@ def test_inspecting_a_stream_shows_it_with_its_subtrees(logs):
 def test_a_file_is_replayed_through_both_hops(logs, expected):
     batches = iter([log[at : at + 100] for at in range(0, 900, 100) for log in logs])
     found = replay_two_stages(
-        given("keyed"), batches, 2, KEYED_ROUTES, [Nowhere] * (2 + KEYED_ROUTES), lambda count: None
+        given("keyed"),
+        batches,
+        2,
+        Routes(given("keyed"), KEYED_ROUTES),
+        [Nowhere] * (2 + KEYED_ROUTES),
+        lambda count: None,
     )
     assert sum(part.assignments for part in found) == len(expected.assignments)
     assert sum(part.events for part in found) == len(expected.cluster_events)

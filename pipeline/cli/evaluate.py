@@ -1,0 +1,168 @@
+"""``resonance evaluate``."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.main import as_options
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.config import messages
+from resonance.pipeline.config import settings as config
+from resonance.pipeline.errors import MISSED, ConfigurationError
+from resonance.pipeline.evaluate import candidates as grid
+from resonance.pipeline.evaluate import evaluation, source, summary, tables
+from resonance.pipeline.evaluate import report as reports
+from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.watch import picture
+
+TEXT = f"""Compare engines and settings on recorded records.
+
+SOURCE is an input topic or a file: JSONL, CSV, Parquet. Every candidate begins with empty models at the first record;
+each record is assigned first and learned then. The tables have two baselines: all records in one cluster, and k-means
+that is given the number of clusters. Nothing of the deployment is changed.
+
+{SETTINGS_HELP}"""
+
+SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="Topic or file.")]
+Engines = Annotated[
+    list[str] | None, typer.Option("--engine", "-e", metavar="NAME", help="An engine to compare; repeatable.")
+]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option("--sweep", metavar="KEY=VALUE,...", help="Values of a setting to compare; repeatable, as a grid."),
+]
+Truth = Annotated[
+    str | None,
+    typer.Option("--truth", metavar="PATH", help="Member or column with the true class or labels, or labels.topic."),
+]
+Marks = Annotated[
+    str | None,
+    typer.Option("--marks", metavar="PATH", help="Member with true changes: birth, death, split, merge, drift."),
+]
+Within = Annotated[
+    int, typer.Option("--within", min=0, metavar="N", help="Records after a change in which an event reports it.")
+]
+Shuffle = Annotated[
+    int, typer.Option("--shuffle", min=0, metavar="N", help="Evaluate N random orders, too: mean and spread.")
+]
+FailUnder = Annotated[
+    list[str] | None, typer.Option("--fail-under", metavar="FIGURE=N", help="Exit code 4 where the best has less.")
+]
+FailOver = Annotated[
+    list[str] | None, typer.Option("--fail-over", metavar="FIGURE=N", help="Exit code 4 where the best has more.")
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--output", "--report", "-o", metavar="FOLDER", help="Write report.html and report.json there."),
+]
+
+app = CommandApp()
+
+
+@app.command(help=TEXT)
+@injected
+def evaluate(
+    source_name: SourceName,
+    *,
+    engines: Engines = None,
+    sweep: Sweep = None,
+    truth: Truth = None,
+    marks: Marks = None,
+    within: Within = 2_000,
+    shuffle: Shuffle = 0,
+    fail_under: FailUnder = None,
+    fail_over: FailOver = None,
+    folder: Folder = None,
+    span: ChosenSpan,
+    partitions: Partitions = 1,
+    columns: ChosenColumns,
+    skip_bad: SkipBad = False,
+    processes: Processes,
+    load: Loader,
+    as_json: Json = False,
+) -> None:
+    """Evaluate candidates on a topic or a file."""
+    for module in ("sklearn", "matplotlib"):
+        if find_spec(module) is None:
+            name = {"sklearn": "scikit-learn"}.get(module, module)
+            raise picture.missing_extra("evaluate", name, "evaluate")
+    under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
+    file = as_file(source_name)
+    topic, otherwise = (None, topic_from(file)) if file else (source_name, None)
+
+    def loaded(changes: Mapping[str, Any]) -> "config.Settings":
+        named = {name.replace(".", "__"): value for name, value in changes.items()}
+        return _all_assignments(load_for(topic, partial(load, **named), otherwise=otherwise))
+
+    found = grid.candidates(loaded, engines or (), grid.sweep_of(sweep or ()))
+    settings = found[0].settings
+    truth = truth or settings.input.label_path
+    if folder is not None:
+        reports.make_folder(folder)
+    with says_when_stopped(UNCHANGED), records_bar("evaluate") as progress:
+        collect_rarely()
+        records: source.Recording
+        if file is not None:
+            if not span.whole:
+                raise ConfigurationError("--from, --to, --last and --partition are for topics; leave them out")
+            settings.check_stream(partitions)
+            chosen = source.with_members(columns, [path for path in (truth, marks) if path])
+            records = source.FileSource(file, chosen, settings.input.topics[0], partitions, skip_bad)
+        else:
+            records = source.open_topic(settings, source_name, span, settings.labels.topic)
+        result = evaluation.evaluate(
+            found,
+            records,
+            truth=truth,
+            marks=marks,
+            shuffles=shuffle,
+            within=within,
+            processes=processes,
+            report=progress,
+        )
+        content = summary.document(result, source_name, _command())
+        missed = summary.missed(content, under, over)
+        if folder is not None:
+            reports.write(folder, result, content)
+    if as_json:
+        print_json(content)
+    else:
+        shown = tables.short_names(content)
+        for table in tables.tables(content):
+            print_table(table.columns, [(shown.get(str(name), name), *row) for name, *row in table.rows])
+            typer.echo()
+        for name, short in shown.items():
+            typer.echo(f"{short.partition(':')[0]}: {name}")
+    for note in result.notes:
+        say(note)
+    if folder is not None:
+        say(f"report: {folder / reports.PAGE}")
+    say(summary.best_sentence(content))
+    if missed:
+        say("; ".join(missed))
+        raise typer.Exit(MISSED)
+
+
+def _all_assignments(settings: "config.Settings") -> "config.Settings":
+    values = settings.model_dump()
+    return config.Settings.of({**values, "output": {**values["output"], "assignments": "all"}})
+
+
+def _command() -> str:
+    """Return the command line, secrets masked."""
+    words = ["resonance"]
+    for word in as_options(sys.argv[1:]):
+        name, separator, _ = word.partition("=")
+        words.append(f"{name}={messages.MASK}" if separator and name.strip() in messages.SECRETS else word)
+    return shlex.join(words)

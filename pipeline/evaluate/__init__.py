@@ -1,0 +1,1 @@
+"""How good engines and settings are on recorded data: figures, their comparison and a report, for `evaluate`."""

@@ -1,0 +1,255 @@
+"""What is known of the records beside the models: their places, features, true classes and change marks."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.evaluate.source import Recording, merged, shuffled
+from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
+from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.task.decode.dense import Layout, feature_shape
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+
+UNKNOWN: Final = -1
+"""Class of a record whose truth is not known."""
+
+MARKS: Final = ("birth", "death", "split", "merge", "drift")
+"""Kinds of changes that a mark names."""
+
+JOINED: Final = "+"
+"""Between the labels of a record that has several, in the name of its class."""
+
+
+class Mark(NamedTuple):
+    """A true change."""
+
+    at: int
+    """Record from which on it holds."""
+    kind: str
+
+
+@dataclass(slots=True)
+class Dataset:
+    """The records in the order of the evaluation."""
+
+    logs: list[TopicPartition]
+    log: NDArray[np.int32]
+    """Number of each record's partition among `logs`."""
+    offset: NDArray[np.int64]
+    features: tuple[str, ...]
+    """Names of the features; none where records are sparse."""
+    rows: NDArray[np.float64]
+    """Features of each record, in the units of the input; NaN where a record is not usable."""
+    truth: NDArray[np.int32]
+    """Number of each record's class, `UNKNOWN` without one."""
+    classes: list[str]
+    labels: list[tuple[str, ...]]
+    """True labels of each class where records have any number of them; empty otherwise."""
+    marks: list[Mark] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def has_truth(self) -> bool:
+        """Whether the class of any record is known."""
+        return bool(self.classes)
+
+    def rearranged(self, seed: int) -> tuple["Dataset", NDArray[np.int64]]:
+        """Return the records in a random order of each partition, without marks, and which one takes each place."""
+        order = shuffled(self.log, seed)
+        return replace(self, rows=self.rows[order], truth=self.truth[order], marks=[]), order
+
+
+def read(settings: Settings, source: Recording, truth: str | None, marks: str | None) -> Dataset:
+    """Read the records once.
+
+    `truth` is the path of a member with the class, or the labels, of a record, or the topic of the labels. `marks` is
+    the path of a member with the changes that begin at a record. Raises `ConfigurationError` where no record has them,
+    or the truth is a feature.
+    """
+    late = settings.labels.topic
+    for option, path in (("--truth", truth), ("--marks", marks)):
+        _check_path(settings, option, path)
+    reader = _Reader(settings, None if truth is None or truth == late else parse_path(truth), marks, late)
+    for batch in source.batches():
+        reader.add(batch)
+    return reader.dataset(source, truth, marks)
+
+
+def _check_path(settings: Settings, option: str, path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        parts = parse_path(path)
+    except ValueError as error:
+        raise ConfigurationError(f"{option} {path}: {error}") from None
+    given = settings.input.features
+    places = [parse_path(place) for place in ([given] if isinstance(given, str) else given)] if given else []
+    if settings.input.sparse is not None:
+        places = [parse_path(settings.input.sparse)]
+    if any(parts[: len(place)] == place for place in places):
+        raise ConfigurationError(
+            f"{option} {path} is a feature that the models learn, which says nothing of how good they are; leave it "
+            "out of input.features"
+        )
+
+
+class _Reader:
+    def __init__(self, settings: Settings, truth: Path | None, marks: str | None, late: str | None) -> None:
+        self._settings, self._truth, self._late = settings, truth, late
+        self._marks = None if marks is None else parse_path(marks)
+        self._named: dict[tuple[str, ...] | str, int] = {}
+        self._truths: list[int] = []
+        self._marked: list[tuple[int, str]] = []
+        self._places: list[tuple[TopicPartition, int, int]] = []
+        self._rows: list[NDArray[np.float64]] = []
+        self._mapping = InputMapping(settings)
+        self._members: set[str] = set()
+        # Of the topic of labels: the labels by record id, and the newest record with each id.
+        self._id = parse_path(settings.input.id_path) if settings.input.id_path else None
+        self._said: dict[bytes, tuple[str, ...]] = {}
+        self._by_id: dict[bytes, int] = {}
+
+    def add(self, batch: Sequence[Record]) -> None:
+        own = []
+        for record in batch:
+            content = _parsed(record.value)
+            if record.topic == self._late:
+                self._said[orjson.dumps(content.get("id"))] = _texts(content.get("labels")) or ()
+                continue
+            number = len(self._places)
+            own.append(record)
+            self._places.append(((record.topic, record.partition), record.offset, record.timestamp))
+            if len(self._members) < 50:
+                self._members.update(content)
+            self._truths.append(UNKNOWN if self._truth is None else self._class_of(find(content, self._truth)))
+            if self._id is not None and self._late is not None:
+                self._by_id[orjson.dumps(find(content, self._id), default=str)] = number
+            if self._marks is not None:
+                self._marked += [(number, kind) for kind in _kinds(find(content, self._marks), record)]
+        if own and self._settings.input.sparse is None:
+            self._rows.append(self._rows_of(own))
+
+    def _class_of(self, value: Any) -> int:
+        if isinstance(value, list):
+            name: tuple[str, ...] | str | None = tuple(sorted(_texts(value) or ()))
+        else:
+            name = _text(value)
+        return UNKNOWN if name is None else self._named.setdefault(name, len(self._named))
+
+    def _rows_of(self, records: Sequence[Record]) -> NDArray[np.float64]:
+        if self._mapping.layout is None:
+            self._discover(records)
+        if not isinstance(self._mapping.layout, Layout):
+            return np.empty((len(records), 0))
+        decoded: RecordBatch = self._mapping.decode(records)
+        rows = np.full((len(records), self._mapping.layout.dimension), np.nan)
+        rows[decoded.index] = decoded.rows
+        return rows
+
+    def _discover(self, records: Sequence[Record]) -> None:
+        for record in records:
+            try:
+                shape = feature_shape(self._mapping.parsed(record.value or b""), self._settings)
+            except FaultError:
+                continue
+            self._mapping.layout = Layout(self._settings, shape)
+            return
+
+    def dataset(self, source: Recording, truth: str | None, marks: str | None) -> Dataset:
+        for own, labels in self._said.items():
+            if truth == self._late and own in self._by_id:
+                self._truths[self._by_id[own]] = self._class_of(list(labels))
+        if truth is not None and not self._named:
+            raise self._missing("--truth", truth, "says what a record truly is")
+        if marks is not None and not self._marked:
+            raise self._missing("--marks", marks, "marks a change")
+        logs = [at for at in source.logs if at[0] != self._late]
+        numbers = {at: number for number, at in enumerate(logs)}
+        log = np.array([numbers[at] for at, _, _ in self._places], dtype=np.int32)
+        times = np.array([time for _, _, time in self._places], dtype=np.int64)
+        order = np.arange(len(log)) if source.in_order else merged(times, log)
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return Dataset(
+            logs,
+            log[order],
+            np.array([offset for _, offset, _ in self._places], dtype=np.int64)[order],
+            *self._features(order),
+            np.array(self._truths, dtype=np.int32)[order],
+            [JOINED.join(name) if isinstance(name, tuple) else name for name in self._named],
+            self._labels(),
+            sorted(Mark(int(place[number]), kind) for number, kind in self._marked),
+        )
+
+    def _features(self, order: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        layout = self._mapping.layout
+        if self._settings.input.sparse is not None or not isinstance(layout, Layout):
+            return (), np.empty((len(order), 0))
+        # Batches before the features were known have no columns.
+        parts = [part if part.shape[1] else np.full((len(part), layout.dimension), np.nan) for part in self._rows]
+        return layout.features, np.concatenate(parts)[order]
+
+    def _labels(self) -> list[tuple[str, ...]]:
+        if not any(isinstance(name, tuple) for name in self._named) and not self._settings.takes_labels:
+            return []
+        return [name if isinstance(name, tuple) else (name,) for name in self._named]
+
+    def _missing(self, option: str, path: str, what: str) -> ConfigurationError:
+        listed = ", ".join(sorted(self._members)[:20])
+        return ConfigurationError(
+            f"{option} {path}: no record has a member there that {what}{nearest(path, self._members)}; records have "
+            f"{listed}"
+        )
+
+
+def _parsed(value: bytes | None) -> dict[str, Any]:
+    """Return a record as an object, an empty one where it is none: it becomes a dead letter."""
+    try:
+        content = orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    """Return a class as text; None where there is none."""
+    if value is ABSENT or value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return orjson.dumps(value).decode()
+
+
+def _texts(value: Any) -> tuple[str, ...] | None:
+    found = [_text(each) for each in value] if isinstance(value, list) else [_text(value)]
+    return tuple(text for text in found if text is not None)
+
+
+def _kinds(value: Any, record: Record) -> list[str]:
+    """Return the kinds of the changes at a record: a text, several with a comma between, or a list of them."""
+    texts = _texts(value) or ()
+    kinds = [kind.strip().lower() for text in texts for kind in text.split(",") if kind.strip()]
+    if odd := [kind for kind in kinds if kind not in MARKS]:
+        raise ConfigurationError(
+            f"--marks: {record.topic}[{record.partition}]@{record.offset} has {odd[0]!r}{nearest(odd[0], MARKS)}; a "
+            f"change is one of {', '.join(MARKS)}, and empty or null where nothing changes"
+        )
+    return kinds
+
+
+def class_counts(data: Dataset) -> dict[str, int]:
+    """Return the number of records of each class, the most frequent first."""
+    counted = Counter(data.truth[data.truth != UNKNOWN].tolist())
+    return {data.classes[number]: count for number, count in counted.most_common()}

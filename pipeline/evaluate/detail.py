@@ -1,0 +1,144 @@
+"""What the report has of the best candidate alone: shares, profiles, confusion, drifts and a tree of its clusters."""
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
+from resonance.pipeline.evaluate.evaluation import Evaluation
+from resonance.pipeline.evaluate.run import Run
+from resonance.pipeline.watch.drift_sentences import drift_sentence
+
+MOST_CLUSTERS: Final = 12
+"""Most clusters with a share, a profile and a row of the confusion of their own; the others are added up."""
+
+MOST_FEATURES: Final = 8
+"""Most features of a profile: those that differ most between the clusters."""
+
+MOST_CLASSES: Final = 12
+MOST_DRIFTS: Final = 30
+MOST_BRANCHES: Final = 40
+
+OTHERS, NONE = "others", "none"
+
+
+def detail(found: Evaluation) -> dict[str, Any]:
+    """Return the numbers behind the report of the best candidate."""
+    data, run = found.data, found.ranked[0].run
+    counts = np.bincount(run.cluster[run.cluster >= 0], minlength=len(run.names))
+    largest = [int(number) for number in np.argsort(-counts, kind="stable")[:MOST_CLUSTERS] if counts[number]]
+    content: dict[str, Any] = {
+        "clusters": [{"cluster": run.names[number], "records": int(counts[number])} for number in largest],
+        "shares": _shares(run, largest, found.yardstick.bounds),
+        "profile": _profile(data, run, largest),
+        "drifts": _drifts(run),
+        "tree": _tree(run),
+    }
+    if data.has_truth:
+        content["confusion"] = _confusion(data, run, largest)
+    return content
+
+
+def _shares(run: Run, largest: list[int], bounds: NDArray[np.int64]) -> dict[str, list[float]]:
+    """Return the share of each cluster in each window; the shares of a window add up to 1."""
+    found: dict[str, list[float]] = {run.names[number]: [] for number in largest}
+    found |= {OTHERS: [], NONE: []}
+    for first, end in pairwise(bounds.tolist()):
+        cluster = run.cluster[first:end]
+        for number in largest:
+            found[run.names[number]].append(float((cluster == number).mean()))
+        found[NONE].append(float((cluster < 0).mean()))
+        found[OTHERS].append(float(((cluster >= 0) & ~np.isin(cluster, largest)).mean()))
+    return found
+
+
+def _profile(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
+    """Return the mean of each feature in each cluster, in all other records, and their distance in spreads."""
+    rows = data.rows
+    usable = ~np.isnan(rows).all(axis=1) if rows.shape[1] else np.zeros(len(data), dtype=bool)
+    if not usable.any():
+        return {"features": [], "clusters": {}}
+    spreads = np.nanstd(rows[usable], axis=0)
+    means, rests = [], []
+    for number in largest:
+        mine = usable & (run.cluster == number)
+        means.append(_mean(rows[mine]))
+        rests.append(_mean(rows[usable & ~mine]))
+    distance = (np.array(means) - np.array(rests)) / np.where(spreads > 0, spreads, np.inf)
+    telling = np.argsort(-np.nanmax(np.abs(np.nan_to_num(distance)), axis=0), kind="stable")[:MOST_FEATURES]
+    chosen = sorted(telling.tolist())
+    return {
+        "features": [data.features[column] for column in chosen],
+        "clusters": {
+            run.names[number]: [
+                {
+                    "mean": _number(means[place][column]),
+                    "rest": _number(rests[place][column]),
+                    "spreads": _number(distance[place][column]),
+                }
+                for column in chosen
+            ]
+            for place, number in enumerate(largest)
+        },
+    }
+
+
+def _mean(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    known = ~np.isnan(rows)
+    found: NDArray[np.float64] = np.where(known, rows, 0.0).sum(axis=0) / np.where(
+        known.any(axis=0), known.sum(axis=0), np.nan
+    )
+    return found
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _confusion(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
+    """Return how many records of each class are in each cluster."""
+    known = data.truth != UNKNOWN
+    sizes = np.bincount(data.truth[known], minlength=len(data.classes))
+    frequent = np.argsort(-sizes, kind="stable")[:MOST_CLASSES].tolist()
+    rows: dict[str, list[int]] = {}
+    groups = {run.names[number]: run.cluster == number for number in largest}
+    groups |= {OTHERS: (run.cluster >= 0) & ~np.isin(run.cluster, largest), NONE: run.cluster < 0}
+    for name, mine in groups.items():
+        counts = np.bincount(data.truth[known & mine], minlength=len(data.classes))
+        rows[name] = [*(int(counts[number]) for number in frequent), int(counts.sum() - counts[frequent].sum())]
+    return {"classes": [*(data.classes[number] for number in frequent), OTHERS], "clusters": rows}
+
+
+def _drifts(run: Run) -> list[dict[str, Any]]:
+    """Return each drift with the features that changed, before and since."""
+    found: list[dict[str, Any]] = []
+    for at, event in run.drifts:
+        if event["kind"] == "drift" and len(found) < MOST_DRIFTS:
+            features = [
+                {"cluster": unit["cluster"], **{name: each[name] for name in ("feature", "before", "after", "spread")}}
+                for unit in event.get("units", ())
+                for each in unit["features"]
+            ]
+            found.append({"at": at, "text": drift_sentence(event), "features": features})  # type: ignore[arg-type]
+    return found
+
+
+def _tree(run: Run) -> list[dict[str, Any]]:
+    """Return the clusters of hierarchies with their records, each below the one that it divides; else nothing."""
+    counted: Counter[tuple[str, ...]] = Counter()
+    for number, count in zip(*np.unique(run.path[run.path >= 0], return_counts=True), strict=True):
+        path = run.paths[number]
+        for depth in range(1, len(path) + 1):
+            counted[path[:depth]] += int(count)
+    if all(len(path) == 1 for path in counted):
+        return []
+    kept = {path for path, _ in counted.most_common(MOST_BRANCHES)}
+
+    def below(parent: tuple[str, ...]) -> list[dict[str, Any]]:
+        children = [path for path in kept if path[:-1] == parent]
+        children.sort(key=lambda path: (-counted[path], path))
+        return [{"cluster": path[-1], "records": counted[path], "below": below(path)} for path in children]
+
+    return below(())

@@ -1,0 +1,150 @@
+"""A whole evaluation: reads the records, runs every candidate, and measures all of them alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.evaluate import changes
+from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
+from resonance.pipeline.evaluate.candidates import Candidate, evaluated
+from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
+from resonance.pipeline.evaluate.figures import MOST_STREAMS, NAMES, Figures, Yardstick, spread
+from resonance.pipeline.evaluate.run import NO_ANSWER, Run
+from resonance.pipeline.evaluate.source import Recording
+from resonance.pipeline.replay.jobs import Report, run_jobs
+
+SHUFFLED: Final = frozenset(NAMES) - {"microseconds", "bytes"}
+"""Figures that are given of shuffled orders."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """A candidate or a baseline with its figures."""
+
+    name: str
+    run: Run
+    whole: Figures
+    windows: list[Figures]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    shuffled: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Mean and spread of each figure over shuffled orders."""
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Events against marked changes, by kind."""
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Everything that was measured."""
+
+    data: Dataset
+    yardstick: Yardstick
+    candidates: list[Measured]
+    baselines: list[Measured]
+    criterion: str
+    """The figure by which candidates are ranked; more is better."""
+    notes: list[str]
+
+    @property
+    def ranked(self) -> list[Measured]:
+        """The candidates, the best first."""
+
+        def value(one: Measured) -> float:
+            found = one.whole.get(self.criterion)
+            return -np.inf if found is None else found
+
+        return sorted(self.candidates, key=value, reverse=True)
+
+
+def evaluate(
+    candidates: Sequence[Candidate],
+    source: Recording,
+    *,
+    truth: str | None = None,
+    marks: str | None = None,
+    shuffles: int = 0,
+    within: int = changes.WITHIN,
+    processes: int = 1,
+    report: Report = lambda _: None,
+) -> Evaluation:
+    """Run the candidates over the records of a source and measure them.
+
+    Raises
+    ------
+    ConfigurationError
+        Settings that do not fit the records, or a truth that no record has.
+    """
+    first = candidates[0].settings
+    data = read(first, source, truth, marks)
+    if shuffles and first.labels.topic is not None:
+        raise ConfigurationError("--shuffle: labels that come later than their records have an order; leave it out")
+    orders: list[int | None] = [None, *range(shuffles)]
+    jobs = [partial(evaluated, candidate, source, data, order) for candidate in candidates for order in orders]
+    runs, _ = run_jobs(first, jobs, processes, report)
+    yardstick = Yardstick(data, first)
+    found = []
+    for number, candidate in enumerate(candidates):
+        recorded, *others = runs[number * len(orders) : (number + 1) * len(orders)]
+        _check_answers(candidate, recorded, source.remedy)
+        one = Measured(candidate.name, recorded, yardstick.whole(recorded), yardstick.by_window(recorded))
+        one.settings = candidate.changes
+        if data.marks:
+            one.changes = changes.compare(data.marks, recorded, within)
+        if others:
+            shuffled = [Yardstick(data.rearranged(seed)[0], first).whole(run) for seed, run in enumerate(others)]
+            one.shuffled = {name: value for name, value in spread(shuffled).items() if name in SHUFFLED}
+        found.append(one)
+    k = _classes_or_clusters(data, found)
+    based = baselines(yardstick.prepared, k, found[0].run)
+    measured = [Measured(name, run, yardstick.whole(run), yardstick.by_window(run)) for name, run in based.items()]
+    for one in measured:
+        # A baseline has no models and no costs.
+        one.whole = {name: value for name, value in one.whole.items() if name in COMPARED}
+    criterion = "f1_micro" if data.labels else "ari" if data.has_truth else "silhouette"
+    return Evaluation(data, yardstick, found, measured, criterion, _notes(data, found, k))
+
+
+COMPARED: Final = frozenset(NAMES) - {
+    *("f1_micro", "f1_macro", "hamming", "exact", "novelty", "unanswered"),
+    *("events", "stability", "microseconds", "bytes"),
+}
+"""Figures of a baseline."""
+
+
+def _classes_or_clusters(data: Dataset, found: Sequence[Measured]) -> int:
+    """Return how many clusters k-means is to find: the classes, without truth what the candidates found in the mean."""
+    if data.has_truth:
+        return len(np.unique(data.truth[data.truth != UNKNOWN]))
+    return round(float(np.median([one.whole["clusters"] for one in found])))
+
+
+def _check_answers(candidate: Candidate, run: Run, remedy: str) -> None:
+    if not (run.cluster != NO_ANSWER).any():
+        why = ", ".join(f"{kind} {count:,}" for kind, count in run.dead_letters.most_common())
+        raise ConfigurationError(
+            f"{candidate.name}: none of the {len(run.cluster):,} records could be used ({why}); {remedy}"
+        )
+
+
+def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
+    notes = []
+    if data.has_truth and len(np.unique(data.truth[data.truth != UNKNOWN])) == 1:
+        notes.append(
+            "the truth has one class: agreement with it is 1 where everything is in one cluster, and else it says "
+            "nothing"
+        )
+    if (unknown := int((data.truth == UNKNOWN).sum())) and data.has_truth:
+        notes.append(f"{unknown:,} records have no truth; agreement is of the others")
+    if not data.features:
+        notes.append("sparse records: without silhouette, stability, k-means and the map, which need dense features")
+    if k > MOST_CLUSTERS:
+        notes.append(f"k-means would have {k:,} clusters, {MOST_CLUSTERS} are computed at most: left out")
+    streams = len(found[0].run.streams)
+    if streams > 1:
+        shown = f"the {MOST_STREAMS} of {streams:,} streams with the most records" if streams > MOST_STREAMS else ""
+        notes.append(f"figures are means over {shown or f'{streams} streams'}, weighted by their records")
+    if dead := int((found[0].run.cluster == NO_ANSWER).sum()):
+        notes.append(f"{dead:,} of {len(data):,} records could not be used")
+    return notes

@@ -1,0 +1,245 @@
+"""The command: its figures are those of an independent computation, and bad input ends in a sentence."""
+
+import csv
+
+import numpy as np
+import orjson
+import pyarrow
+import pytest
+from pyarrow import parquet
+from resonance.pipeline.errors import MISSED
+from sklearn import metrics
+from sklearn.cluster import KMeans
+
+from tests.pipeline.commands import run
+from tests.pipeline.evaluate.generated import GIVEN, SMALL, lines, write
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return str(write(tmp_path / "machines.jsonl"))
+
+
+@pytest.fixture
+def evaluated(file, monkeypatch, capsys):
+    """Run the command with `--json` and return its document."""
+
+    def evaluate(*options, expected=0):
+        assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", "--json", *options) == expected
+        return orjson.loads(capsys.readouterr().out)
+
+    return evaluate
+
+
+def replayed(monkeypatch, file, folder, *options):
+    """The assignments and events of `resonance replay`."""
+    assert run(monkeypatch, "replay", file, *GIVEN, *SMALL, *options, "-o", str(folder)) == 0
+    kinds = ("assignments", "cluster-events")
+    return [[orjson.loads(line)["value"] for line in (folder / f"{kind}.jsonl").open()] for kind in kinds]
+
+
+@pytest.mark.parametrize("engine", ["modal", "evq"])
+def test_every_figure_equals_an_independent_computation_from_the_files_of_replay(
+    engine, evaluated, file, tmp_path, monkeypatch
+):
+    (candidate,) = evaluated("--truth", "kind", "--engine", engine)["candidates"]
+    answers, events = replayed(monkeypatch, file, tmp_path / "out", "--set", f"engine.name={engine}")
+    truth = [line["kind"] for line in lines()]
+    cluster = [answer["cluster"] or "none" for answer in answers]
+
+    def figures(begin, end):
+        true, found = truth[begin:end], cluster[begin:end]
+        sizes = [found.count(name) for name in set(found) - {"none"}]
+        causes = [event["cause"]["source"]["offset"] for event in events]
+        return {
+            "ari": metrics.adjusted_rand_score(true, found),
+            "ami": metrics.adjusted_mutual_info_score(true, found),
+            "homogeneity": metrics.homogeneity_score(true, found),
+            "completeness": metrics.completeness_score(true, found),
+            "largest": max(sizes, default=0) / (end - begin),
+            "novelty": np.mean([answer["novel"] for answer in answers[begin:end]]),
+            "unanswered": found.count("none") / (end - begin),
+            "events": 1_000 * sum(begin <= at < end for at in causes) / (end - begin),
+        }
+
+    whole = candidate["figures"]
+    assert {name: whole[name] for name in figures(0, 1)} == pytest.approx(figures(0, len(truth)))
+    assert whole["clusters"] == len(set(cluster) - {"none"})
+    assert whole["ari"] > 0.5
+    for number, window in enumerate(candidate["windows"]):
+        assert window == pytest.approx(figures(60 * number, 60 * number + 60)), number
+
+
+def test_without_truth_the_silhouette_of_windows_is_the_mean_that_is_shown(evaluated, file, tmp_path, monkeypatch):
+    own = ["--set", "prepare.scale=none"]
+    (candidate,) = evaluated("--engine", "evq", *own)["candidates"]
+    answers, _ = replayed(monkeypatch, file, tmp_path / "out", "--set", "engine.name=evq", *own)
+    rows = np.array([[line["cpu"], line["latency_ms"], line["net"]["in"]] for line in lines()])
+    found = []
+    for begin in range(0, 1_200, 60):
+        names = np.array([answer["cluster"] or "" for answer in answers[begin : begin + 60]])
+        inside = names != ""
+        score = 0.0
+        if 2 <= len(set(names[inside])) < inside.sum():
+            score = metrics.silhouette_score(rows[begin : begin + 60][inside], names[inside]) * inside.mean()
+        found.append(score)
+    assert [window["silhouette"] for window in candidate["windows"]] == pytest.approx(found)
+    assert candidate["figures"]["silhouette"] == pytest.approx(np.mean(found))
+
+
+def test_the_baselines_are_one_cluster_and_k_means_of_the_first_half(evaluated):
+    one, k_means = evaluated("--truth", "kind", "--set", "prepare.scale=none")["baselines"]
+    truth = np.array([line["kind"] for line in lines()])
+    rows = np.array([[line["cpu"], line["latency_ms"], line["net"]["in"]] for line in lines()])
+    model = KMeans(3, n_init=3, random_state=0).fit(rows[:600])
+    assert k_means["name"] == "k-means, k = 3"
+    assert k_means["figures"]["ari"] == pytest.approx(metrics.adjusted_rand_score(truth, model.predict(rows)))
+    assert (one["figures"]["ari"], one["figures"]["largest"], one["figures"]["clusters"]) == (0.0, 1.0, 1)
+
+
+def test_shuffled_orders_have_a_mean_and_a_spread_and_no_marks(evaluated):
+    document = evaluated("--truth", "kind", "--shuffle", "2", "--engine", "evq")
+    (candidate,) = document["candidates"]
+    assert set(candidate["shuffled"]) >= {"ari", "events", "stability"}
+    assert "microseconds" not in candidate["shuffled"]
+    assert candidate["shuffled"]["ari"]["spread"] >= 0
+    # All three kinds come from the first records on.
+    assert candidate["shuffled"]["ari"]["mean"] != candidate["figures"]["ari"]
+
+
+def test_partitions_of_a_file_are_streams_of_their_own(evaluated, file, tmp_path, monkeypatch):
+    own = ["--partitions", "2", "--stream", "partition"]
+    document = evaluated("--truth", "kind", *own)
+    answers, _ = replayed(monkeypatch, file, tmp_path / "out", *own)
+    truth = [line["kind"] for line in lines()]
+    each = []
+    for partition in (0, 1):
+        mine = [answer for answer in answers if answer["source"]["partition"] == partition]
+        # Rows without a key take turns.
+        names = [answer["cluster"] or "" for answer in mine]
+        each.append(metrics.adjusted_rand_score(truth[partition::2], names))
+    assert document["candidates"][0]["streams"] == 2
+    assert document["candidates"][0]["figures"]["ari"] == pytest.approx(np.mean(each))
+    assert "figures are means over 2 streams, weighted by their records" in document["notes"]
+
+
+def test_a_swept_setting_is_a_grid_with_the_engines_that_have_it(evaluated):
+    document = evaluated("--truth", "kind", "-e", "caea", "-e", "evq", "--sweep", "engine.lambda=20,40")
+    assert [one["name"] for one in document["candidates"]] == ["caea lambda=20", "caea lambda=40", "evq"]
+    assert document["candidates"][0]["settings"] == {"engine.name": "caea", "engine.lambda": "20"}
+    best = document["best"]
+    ranked = sorted((one["figures"]["ari"] for one in document["candidates"]), reverse=True)
+    assert (best["by"], best["value"], best["next_value"]) == ("ari", *ranked[:2])
+
+
+def test_candidates_in_processes_give_the_same_figures(evaluated, file, monkeypatch, capsys):
+    options = ("--truth", "kind", "-e", "caea", "-e", "evq")
+    one = evaluated(*options)
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "2", "--json", *options) == 0
+    two = orjson.loads(capsys.readouterr().out)
+    for document in (one, two):
+        for candidate in document["candidates"]:
+            candidate["figures"].pop("microseconds")
+    assert one["candidates"] == two["candidates"]
+
+
+def test_the_tables_fit_80_columns_and_the_last_line_names_the_best(file, monkeypatch, capsys):
+    options = ("--truth", "kind", "--marks", "change", "-e", "caea", "-e", "evq", "--shuffle", "1")
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == 0
+    shown = capsys.readouterr()
+    assert max(map(len, shown.out.splitlines())) <= 80
+    for word in ("ARI", "one cluster", "k-means, k = 3", "events/1,000", "birth", "shuffled, mean"):
+        assert word in shown.out
+    last = shown.err.splitlines()[-1]
+    assert last.startswith("best of 2 by ari: ")
+    assert "; next is " in last
+
+
+def test_a_bound_that_is_missed_has_an_exit_code_of_its_own(evaluated, file, monkeypatch, capsys):
+    evaluated("--truth", "kind", "--fail-under", "ari=.5", "--fail-over", "events=50")
+    evaluated("--truth", "kind", "--fail-under", "ari=.999", expected=MISSED)
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--truth", "kind", "--fail-over", "events=0.1") == MISSED
+    assert "is over 0.1" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_column_of_csv_is_the_truth_without_being_learned(evaluated, tmp_path, monkeypatch, capsys):
+    with (tmp_path / "rows.csv").open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "b", "c", "kind"])
+        for line in lines():
+            writer.writerow([line["cpu"], line["latency_ms"], line["net"]["in"], line["kind"]])
+    own = ["--map", "a", "--map", "b", "--map", "c", "--set", 'input.features=["a","b","c"]', *SMALL]
+    assert run(monkeypatch, "evaluate", "rows.csv", *own, "--truth", "kind", "--json", "--processes", "1") == 0
+    found = orjson.loads(capsys.readouterr().out)["candidates"][0]["figures"]
+    expected = evaluated("--truth", "kind")["candidates"][0]["figures"]
+    for name in ("ari", "events", "novelty", "stability"):
+        assert found[name] == expected[name]
+
+
+def test_secrets_are_masked_in_the_command_that_is_shown(evaluated):
+    document = evaluated("--truth", "kind", "--set", "broker.sasl_password=hunter2")
+    assert "hunter2" not in orjson.dumps(document).decode()
+    assert "broker.sasl_password=***" in document["command"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["--truth", "knd"], 2, "no record has a member there that says what a record truly is (did you mean kind?)"),
+        (["--truth", "cpu"], 2, "is a feature that the models learn"),
+        (["--marks", "kind"], 2, "a change is one of birth, death, split, merge, drift"),
+        (["--sweep", "engine.valy=1"], 2, "must be one of the parameters"),
+        (["--sweep", "engine.valley"], 2, "write it as KEY=VALUE,VALUE"),
+        (["--engine", "nope"], 2, "engine.name = 'nope'"),
+        (["--fail-under", "arix=.7"], 2, "arix is no figure (did you mean ari?)"),
+        (["--fail-under", "ari=high"], 2, "write it as ari=NUMBER"),
+        (["--fail-under", "ari=.7"], 2, "has no such figure"),
+        (["--last", "10m"], 2, "are for topics"),
+        (["--set", "limits.record_bytes=1000", "--set", "input.time_path=kind"], 2, "could be used (bad_time 1,200)"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_evaluated_ends_in_a_sentence(options, code, text, file, monkeypatch, capsys):
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == code
+    (last,) = capsys.readouterr().err.splitlines()[-1:]
+    assert last.startswith("error: ")
+    assert text in last
+
+
+def test_one_class_is_evaluated_with_a_remark(tmp_path, monkeypatch, capsys):
+    rows = [{**line, "kind": "same"} for line in lines(400)]
+    (tmp_path / "one.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "evaluate", "one.jsonl", *GIVEN, *SMALL, "--truth", "kind", "--processes", "1") == 0
+    assert "the truth has one class" in capsys.readouterr().err
+
+
+def test_a_missing_file_and_a_missing_broker_end_in_a_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "evaluate", "gone.jsonl", *GIVEN) == 66
+    away = ("--broker", "127.0.0.1:1", "--set", "broker.answer_timeout=1")
+    assert run(monkeypatch, "evaluate", "machines", *GIVEN, *away) == 69
+    assert "no Kafka broker answers" in capsys.readouterr().err
+
+
+def test_nested_columns_of_parquet_are_members_and_others_end_in_a_sentence(evaluated, tmp_path, monkeypatch, capsys):
+    rows = list(lines())
+    columns = {name: [row[name] for row in rows] for name in ("cpu", "latency_ms", "net", "kind")}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "nested.parquet")
+    own = (*GIVEN, *SMALL, "--truth", "kind", "--processes", "1")
+    assert run(monkeypatch, "evaluate", "nested.parquet", *own, "--json") == 0
+    found = orjson.loads(capsys.readouterr().out)["candidates"][0]["figures"]
+    assert found["ari"] == evaluated("--truth", "kind")["candidates"][0]["figures"]["ari"]
+    parquet.write_table(pyarrow.table(columns | {"odd": [b"\xff"] * len(rows)}), tmp_path / "odd.parquet")
+    assert run(monkeypatch, "evaluate", "odd.parquet", *own) == 2
+    assert "column odd is of type binary, which JSON has no like of" in capsys.readouterr().err
+
+
+def test_long_names_of_a_grid_are_numbered_below_the_tables(file, monkeypatch, capsys):
+    options = ("-e", "caea", "--sweep", "engine.lambda=20,40", "--sweep", "engine.min_cluster_records=5,20")
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", "--truth", "kind", *options) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.splitlines()[-1] == "4: caea lambda=40 min_cluster_records=20"
+    assert "\n4: caea  " in out
