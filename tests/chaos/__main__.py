@@ -17,14 +17,16 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tests.chaos import judges
-from tests.chaos.faults import plan
+from tests.chaos.faults import FAULTS, plan
 from tests.chaos.lab import Lab, lab
 
+KINDS = {fault.__name__: fault for fault in FAULTS}
 
-def disturb(lab: Lab, count: int, rng: random.Random, progress: Progress) -> dict[str, list[float]]:
+
+def disturb(lab: Lab, kinds: list[str], count: int, rng: random.Random, progress: Progress) -> dict[str, list[float]]:
     """Let faults happen; return the seconds from the end of each to the next commit, by kind."""
     recovered: dict[str, list[float]] = defaultdict(list)
-    for fault in progress.track(plan(count, rng), description="faults"):
+    for fault in progress.track(plan([KINDS[kind] for kind in kinds], count, rng), description="faults"):
         lab.note(fault.__name__)
         fault(lab, rng)
         lab.note(f"{fault.__name__} is over")
@@ -37,6 +39,7 @@ def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--faults", type=int, default=200, help="how many (default 200: about half an hour)")
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--seed", type=int, default=1, help="decides kinds, order and lengths")
     parser.add_argument("--rate", type=float, default=400.0, help="records a second")
     parser.add_argument("--engine", default="caea", help="the engine")
@@ -45,10 +48,10 @@ def main() -> int:
     console, began = Console(stderr=True), time.monotonic()
     settings = {"engine.name": given.engine}
     with (
-        lab(rate=given.rate, **settings) as made,
+        lab(rate=given.rate, keep=given.keep, **settings) as made,
         Progress(console=console, disable=not console.is_terminal) as progress,
     ):
-        recovered = disturb(made, given.faults, random.Random(given.seed), progress)
+        recovered = disturb(made, given.kinds, given.faults, random.Random(given.seed), progress)
         made.finish()
         records = judges.books(made.deployment)
         judges.verify(made.deployment)

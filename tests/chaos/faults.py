@@ -3,7 +3,7 @@
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.chaos.lab import Lab
 
@@ -70,7 +70,8 @@ def broker_freeze(lab: Lab, rng: random.Random) -> None:
     lab.broker.process.send_signal(signal.SIGCONT)
 
 
-FAULTS: tuple[Callable[[Lab, random.Random], None], ...] = (
+Fault = Callable[[Lab, random.Random], None]
+FAULTS: tuple[Fault, ...] = (
     kill,
     stop,
     freeze,
@@ -83,8 +84,8 @@ FAULTS: tuple[Callable[[Lab, random.Random], None], ...] = (
 )
 
 
-def plan(count: int, rng: random.Random) -> list[Callable[[Lab, random.Random], None]]:
+def plan(kinds: Sequence[Fault], count: int, rng: random.Random) -> list[Fault]:
     """Return so many faults in random order, each kind as often as the others."""
-    chosen = [FAULTS[number % len(FAULTS)] for number in range(count)]
+    chosen = [kinds[number % len(kinds)] for number in range(count)]
     rng.shuffle(chosen)
     return chosen

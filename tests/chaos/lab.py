@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import itertools
+import json
 import shutil
 import threading
 import time
@@ -190,6 +191,8 @@ class Lab:
         """Copy what the broker has on disk and what the workers said, for whoever looks for the reason."""
         self.broker.kill()
         shutil.copytree(self.broker.folder, folder / "broker", dirs_exist_ok=True)
+        for number, worker in self._workers.items():
+            (folder / f"health-w{number}.json").write_text(json.dumps(worker.health(), indent=1))
         (folder / "story.txt").write_text("\n".join(self.story))
         for number, log in enumerate([*self.logs, *(worker.log() for worker in self._workers.values())]):
             (folder / f"worker-{number}.log").write_text(log)

@@ -37,6 +37,6 @@ def test_faults_cost_no_answer_and_a_wrong_one_is_seen():
 
 
 def test_every_kind_of_fault_comes_as_often_as_the_others():
-    chosen = plan(3 * len(FAULTS), random.Random(5))
+    chosen = plan(FAULTS, 3 * len(FAULTS), random.Random(5))
     assert sorted(fault.__name__ for fault in chosen) == sorted(fault.__name__ for fault in FAULTS * 3)
-    assert chosen == plan(3 * len(FAULTS), random.Random(5)) != plan(3 * len(FAULTS), random.Random(6))
+    assert chosen == plan(FAULTS, 3 * len(FAULTS), random.Random(5)) != plan(FAULTS, 3 * len(FAULTS), random.Random(6))
