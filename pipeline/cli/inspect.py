@@ -8,7 +8,7 @@ import typer
 from resonance.pipeline.checkpoint import inspection, listing, stream_outputs
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
-from resonance.pipeline.cli.output import cell, print_json, print_table, say
+from resonance.pipeline.cli.output import cell, fitted, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -100,27 +100,31 @@ def place(centre: float, spread: float) -> str:
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
+def _echo(text: str) -> None:
+    typer.echo("\n".join(fitted(text, 2)))
+
+
 def _show(stream: "inspection.InspectedStream", *, wide: bool) -> None:
     """Print a stream and its clusters."""
     count = len(stream.clusters)
-    typer.echo(
+    _echo(
         f"{stream.stream}, version {stream.version} ({stream.engine}): {count:,} cluster{'s' if count != 1 else ''} "
         f"after {stream.records:,} records"
     )
     when = f" ({stream.time})" if stream.time else ""
-    typer.echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
+    _echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:
         first = ", ".join(labels.known[:SHOWN]) + (", ..." if len(labels.known) > SHOWN else "")
-        typer.echo(
+        _echo(
             f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
             f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"
         )
     if stream.open_drift is not None:
-        typer.echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
+        _echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
     if stream.taken_back:
         fewer = FEWER_SPLITS.get(stream.engine)
         hint = f"; {fewer} gives fewer splits" if fewer else ""
-        typer.echo(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
+        _echo(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
     if not stream.clusters:
         return
     typer.echo("")

@@ -1,6 +1,7 @@
 """What an engine's state knows of its clusters, and what `resonance inspect` shows; without a broker."""
 
 import re
+import sys
 
 import numpy as np
 import orjson
@@ -155,6 +156,17 @@ def test_the_recent_share_is_that_of_the_last_answers(monkeypatch):
     last = answers[-1_000:]
     for cluster in found.clusters:
         assert cluster.recent == sum(each["cluster"] == cluster.id for each in last) / len(last)
+
+
+def test_what_is_shown_fits_a_terminal(monkeypatch, capsys):
+    MemoryDeployment(monkeypatch).work(600, everything=True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    assert lines[1].startswith("as of features[0]@")
+    assert "snapshot written" in " ".join(lines[1:3])
+    assert max(map(len, lines)) <= 80
 
 
 def test_splits_that_were_taken_back_are_counted_with_what_gives_fewer(monkeypatch, capsys):
