@@ -17,6 +17,7 @@ from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.recovery import entry
 from resonance.pipeline.watch import lifelines, sentences
 from resonance.pipeline.watch import picture as drawing
+from resonance.schemas import ClusterEvent
 
 TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. Nothing is written, and workers may be at work.
@@ -63,10 +64,12 @@ def inspect(
         only = stream or (names[0] if len(names) == 1 else None)
         if picture is not None and only is None and names:
             raise ConfigurationError(f"--picture draws one stream; name it with --stream: {', '.join(names[:SHOWN])}")
+        events: list[ClusterEvent] = []
+        keep = events.append if picture is not None else lambda _: None
         with records_bar("learning what came since the snapshot") as learned:
-            found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned)
+            found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
         if picture is not None and found:
-            _draw(picture, settings, reader, found[0])
+            _draw(picture, settings, reader, found[0], events)
     if as_json:
         print_json(found[0].as_json() if only else inspection.overview(found))
     elif only:
@@ -82,13 +85,17 @@ def inspect(
 
 
 def _draw(
-    picture: Path, settings: "config.Settings", reader: "log_reader.LogReader", stream: "inspection.InspectedStream"
+    picture: Path,
+    settings: "config.Settings",
+    reader: "log_reader.LogReader",
+    stream: "inspection.InspectedStream",
+    events: list[ClusterEvent],
 ) -> None:
     """Draw the life-lines of a stream from its stored outputs, and its clusters."""
     at = (stream.topic, stream.partition)
     outputs = stream_outputs.StreamOutputs(settings, reader, at, stream.stream, stream.next)
     answers = outputs.answers(stream_outputs.DRAWN)
-    events, drifts = outputs.values("cluster_events"), outputs.values("drift_events")
+    drifts = outputs.values("drift_events")
     clusters = [{"stream": stream.stream, **cluster.snapshot} for cluster in stream.clusters]
     recent = {cluster.id: cluster.recent for cluster in stream.clusters if cluster.recent is not None}
     drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters, recent=recent))

@@ -10,6 +10,7 @@ from resonance.engine import make_engine
 from resonance.engine.facts import parent_of
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.cli.inspect import place
 from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
@@ -230,6 +231,8 @@ def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, caps
     stream = next(iter(present))
     drawn = []
     monkeypatch.setattr(picture, "draw", lambda _, lives, left_out: drawn.extend(lives))
+    kinds, values = [], StreamOutputs.values
+    monkeypatch.setattr(StreamOutputs, "values", lambda *given: kinds.append(given[1]) or values(*given))
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, *OPTIONS, "--picture", "x.png") == 2
     said = capsys.readouterr().err
@@ -238,6 +241,7 @@ def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, caps
     assert run(monkeypatch, *OPTIONS, "--picture", "x.png", "--stream", stream) == 0
     shown = capsys.readouterr()
     assert "picture: x.png" in shown.err
+    assert kinds.count("cluster_events") == 1
     (life,) = drawn
     if layout == "key":
         listed = dict(re.findall(r"^ *(\S+) +[\d,]+ +(\d+%)", shown.out, re.MULTILINE))
