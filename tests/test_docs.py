@@ -107,7 +107,7 @@ def shown_commands(text):
             found = re.search(r"(?:^|[\$;] |\bdo |exec \S+ )(?:\w+=\S+ )*resonance (.*)", line)
             if found and line[0] in "$dr":
                 words = shlex.split(re.split(r" [|>;] ?|; done", found[1])[0], comments=True)
-                yield [word.replace("$e", "caea") for word in words]
+                yield words
 
 
 def parse(arguments):

@@ -17,7 +17,7 @@ from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
 from resonance.pipeline.timestamps import TimeTexts
-from resonance.schemas import ClusterSnapshot, SalientFeature
+from resonance.schemas import ClusterEvent, ClusterSnapshot, SalientFeature
 
 RECENT_OFFSETS: Final = 20_000
 """Offsets at the end of a partition of answers that are read for the recent shares of a stream's clusters."""
@@ -156,12 +156,13 @@ def inspect(
     *,
     stored: bool = False,
     learned: Callable[[int], None] = lambda _: None,
+    read: Callable[[ClusterEvent], None] = lambda _: None,
 ) -> list[InspectedStream]:
     """Return one stream, with its times and how its clusters began, or all streams without these.
 
     One stream learns what the group has processed since its snapshot, without output, unless `stored`; `learned` is
-    called with numbers of records. Snapshots that were made under other settings are read under those. Raises
-    MismatchError or ConfigurationError where this release cannot read one.
+    called with numbers of records, and `read` with each stored event of the stream. Snapshots that were made under
+    other settings are read under those. Raises MismatchError or ConfigurationError where this release cannot read one.
     """
     roots: list[tuple[StoredPartition, StreamSnapshot, StreamModel]] = []
     below: dict[str, list[StreamModel]] = {}
@@ -172,7 +173,7 @@ def inspect(
         known = _Known()
         if stream is not None:
             outputs = StreamOutputs(settings, reader, state.at, model.name, model.next)
-            known = _Known(_time(reader, state.at, model.next), *_history(outputs), _recent(settings, outputs))
+            known = _Known(_time(reader, state.at, model.next), *_history(outputs, read), _recent(settings, outputs))
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
@@ -309,12 +310,15 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     return None
 
 
-def _history(outputs: StreamOutputs) -> tuple[dict[str, Emergence], int, int]:
+def _history(
+    outputs: StreamOutputs, read: Callable[[ClusterEvent], None] = lambda _: None
+) -> tuple[dict[str, Emergence], int, int]:
     """Return how the clusters of a stream began, its splits, and how many were taken back, from the stored events."""
     found: dict[str, Emergence] = {}
     splits: set[frozenset[str]] = set()
     back: set[frozenset[str]] = set()
     for event in outputs.values("cluster_events"):
+        read(event)
         kind, pair = event["kind"], frozenset((event["cluster"], event.get("other")))
         if kind in ("emerged", "split"):
             # The first one counts: delivered at least once, it can come again.

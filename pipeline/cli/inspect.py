@@ -8,7 +8,7 @@ import typer
 from resonance.pipeline.checkpoint import inspection, listing, stream_outputs
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
-from resonance.pipeline.cli.output import cell, print_json, print_table, say
+from resonance.pipeline.cli.output import cell, fitted, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -17,6 +17,7 @@ from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.recovery import entry
 from resonance.pipeline.watch import lifelines, sentences
 from resonance.pipeline.watch import picture as drawing
+from resonance.schemas import ClusterEvent
 
 TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. Nothing is written, and workers may be at work.
@@ -63,10 +64,12 @@ def inspect(
         only = stream or (names[0] if len(names) == 1 else None)
         if picture is not None and only is None and names:
             raise ConfigurationError(f"--picture draws one stream; name it with --stream: {', '.join(names[:SHOWN])}")
+        events: list[ClusterEvent] = []
+        keep = events.append if picture is not None else lambda _: None
         with records_bar("learning what came since the snapshot") as learned:
-            found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned)
+            found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
         if picture is not None and found:
-            _draw(picture, settings, reader, found[0])
+            _draw(picture, settings, reader, found[0], events)
     if as_json:
         print_json(found[0].as_json() if only else inspection.overview(found))
     elif only:
@@ -82,13 +85,17 @@ def inspect(
 
 
 def _draw(
-    picture: Path, settings: "config.Settings", reader: "log_reader.LogReader", stream: "inspection.InspectedStream"
+    picture: Path,
+    settings: "config.Settings",
+    reader: "log_reader.LogReader",
+    stream: "inspection.InspectedStream",
+    events: list[ClusterEvent],
 ) -> None:
     """Draw the life-lines of a stream from its stored outputs, and its clusters."""
     at = (stream.topic, stream.partition)
     outputs = stream_outputs.StreamOutputs(settings, reader, at, stream.stream, stream.next)
     answers = outputs.answers(stream_outputs.DRAWN)
-    events, drifts = outputs.values("cluster_events"), outputs.values("drift_events")
+    drifts = outputs.values("drift_events")
     clusters = [{"stream": stream.stream, **cluster.snapshot} for cluster in stream.clusters]
     recent = {cluster.id: cluster.recent for cluster in stream.clusters if cluster.recent is not None}
     drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters, recent=recent))
@@ -100,27 +107,31 @@ def place(centre: float, spread: float) -> str:
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
+def _echo(text: str) -> None:
+    typer.echo("\n".join(fitted(text, 2)))
+
+
 def _show(stream: "inspection.InspectedStream", *, wide: bool) -> None:
     """Print a stream and its clusters."""
     count = len(stream.clusters)
-    typer.echo(
+    _echo(
         f"{stream.stream}, version {stream.version} ({stream.engine}): {count:,} cluster{'s' if count != 1 else ''} "
         f"after {stream.records:,} records"
     )
     when = f" ({stream.time})" if stream.time else ""
-    typer.echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
+    _echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:
         first = ", ".join(labels.known[:SHOWN]) + (", ..." if len(labels.known) > SHOWN else "")
-        typer.echo(
+        _echo(
             f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
             f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"
         )
     if stream.open_drift is not None:
-        typer.echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
+        _echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
     if stream.taken_back:
         fewer = FEWER_SPLITS.get(stream.engine)
         hint = f"; {fewer} gives fewer splits" if fewer else ""
-        typer.echo(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
+        _echo(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
     if not stream.clusters:
         return
     typer.echo("")

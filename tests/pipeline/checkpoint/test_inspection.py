@@ -1,6 +1,7 @@
 """What an engine's state knows of its clusters, and what `resonance inspect` shows; without a broker."""
 
 import re
+import sys
 
 import numpy as np
 import orjson
@@ -9,6 +10,7 @@ from resonance.engine import make_engine
 from resonance.engine.facts import parent_of
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.cli.inspect import place
 from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
@@ -157,6 +159,17 @@ def test_the_recent_share_is_that_of_the_last_answers(monkeypatch):
         assert cluster.recent == sum(each["cluster"] == cluster.id for each in last) / len(last)
 
 
+def test_what_is_shown_fits_a_terminal(monkeypatch, capsys):
+    MemoryDeployment(monkeypatch).work(600, everything=True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:a") == 0
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    assert lines[1].startswith("as of features[0]@")
+    assert "snapshot written" in " ".join(lines[1:3])
+    assert max(map(len, lines)) <= 80
+
+
 def test_splits_that_were_taken_back_are_counted_with_what_gives_fewer(monkeypatch, capsys):
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(600, everything=True)
@@ -218,6 +231,8 @@ def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, caps
     stream = next(iter(present))
     drawn = []
     monkeypatch.setattr(picture, "draw", lambda _, lives, left_out: drawn.extend(lives))
+    kinds, values = [], StreamOutputs.values
+    monkeypatch.setattr(StreamOutputs, "values", lambda *given: kinds.append(given[1]) or values(*given))
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, *OPTIONS, "--picture", "x.png") == 2
     said = capsys.readouterr().err
@@ -226,6 +241,7 @@ def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, caps
     assert run(monkeypatch, *OPTIONS, "--picture", "x.png", "--stream", stream) == 0
     shown = capsys.readouterr()
     assert "picture: x.png" in shown.err
+    assert kinds.count("cluster_events") == 1
     (life,) = drawn
     if layout == "key":
         listed = dict(re.findall(r"^ *(\S+) +[\d,]+ +(\d+%)", shown.out, re.MULTILINE))
