@@ -98,6 +98,20 @@ def test_the_baselines_are_one_cluster_and_k_means_of_the_first_half(evaluated):
     assert (one["figures"]["ari"], one["figures"]["largest"], one["figures"]["clusters"]) == (0.0, 1.0, 1)
 
 
+@pytest.mark.parametrize("engine", ["caea", "evq"])
+def test_precision_recall_and_delay_are_those_of_the_events_of_replay(engine, evaluated, file, tmp_path, monkeypatch):
+    (candidate,) = evaluated("--marks", "change", "--engine", engine, "--within", "300")["candidates"]
+    _, events = replayed(monkeypatch, file, tmp_path / "out", "--set", f"engine.name={engine}")
+    born = [event["cause"]["source"]["offset"] for event in events if event["kind"] == "emerged"]
+    # The third kind comes with row 600, and nothing else is marked.
+    found = [offset - 600 for offset in born if 600 <= offset <= 900][:1]
+    assert candidate["changes"]["birth"] == {
+        **{"true": 1, "reported": len(born), "found": len(found), "precision": len(found) / len(born)},
+        **{"recall": len(found) / 1, "delay": {"median": found[0], "most": found[0]} if found else None},
+    }
+    assert found
+
+
 def test_shuffled_orders_have_a_mean_and_a_spread_and_no_marks(evaluated):
     document = evaluated("--truth", "kind", "--shuffle", "2", "--engine", "evq")
     (candidate,) = document["candidates"]
