@@ -102,8 +102,9 @@ def evaluate(
     for one in measured:
         # A baseline has no models and no costs.
         one.whole = {name: value for name, value in one.whole.items() if name in COMPARED}
+    notes = list(dict.fromkeys(candidate.note for candidate in candidates if candidate.note))
     criterion = "f1_micro" if data.labels else "ari" if data.has_truth else "silhouette"
-    return Evaluation(data, yardstick, found, measured, criterion, _notes(data, found, k))
+    return Evaluation(data, yardstick, found, measured, criterion, notes + _notes(data, found, k))
 
 
 COMPARED: Final = frozenset(NAMES) - {

@@ -142,9 +142,17 @@ def test_a_swept_setting_is_a_grid_with_the_engines_that_have_it(evaluated):
     document = evaluated("--truth", "kind", "-e", "caea", "-e", "evq", "--sweep", "engine.lambda=20,40")
     assert [one["name"] for one in document["candidates"]] == ["caea lambda=20", "caea lambda=40", "evq"]
     assert document["candidates"][0]["settings"] == {"engine.name": "caea", "engine.lambda": "20"}
+    assert document["notes"] == []
     best = document["best"]
     ranked = sorted((one["figures"]["ari"] for one in document["candidates"]), reverse=True)
     assert (best["by"], best["value"], best["next_value"]) == ("ari", *ranked[:2])
+
+
+def test_an_engine_without_the_parameters_of_the_settings_begins_with_its_defaults_and_says_so(evaluated):
+    document = evaluated("--truth", "kind", "-e", "modal", "-e", "evq", "--set", "engine.valley=0.4")
+    plain = evaluated("--truth", "kind", "-e", "evq")["candidates"][0]["figures"]
+    assert document["candidates"][1]["figures"]["ari"] == plain["ari"]
+    assert document["notes"] == ["evq begins with its own defaults, without the settings engine.valley"]
 
 
 def test_candidates_in_processes_give_the_same_figures(evaluated, file, monkeypatch, capsys):
