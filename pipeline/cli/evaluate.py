@@ -15,7 +15,7 @@ from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
-from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for
+from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for, with_assignments
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import messages
 from resonance.pipeline.config import settings as config
@@ -93,9 +93,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate candidates on a topic or a file."""
-    for module in ("sklearn", "matplotlib"):
+    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
         if find_spec(module) is None:
-            name = {"sklearn": "scikit-learn"}.get(module, module)
             raise picture.missing_extra("evaluate", name, "evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
@@ -103,7 +102,7 @@ def evaluate(
 
     def loaded(changes: Mapping[str, Any]) -> "config.Settings":
         named = {name.replace(".", "__"): value for name, value in changes.items()}
-        return _all_assignments(load_for(topic, partial(load, **named), otherwise=otherwise))
+        return with_assignments(load_for(topic, partial(load, **named), otherwise=otherwise), "all")
 
     found = grid.candidates(loaded, engines or (), grid.sweep_of(sweep or ()))
     settings = found[0].settings
@@ -152,11 +151,6 @@ def evaluate(
     if missed:
         say("; ".join(missed))
         raise typer.Exit(MISSED)
-
-
-def _all_assignments(settings: "config.Settings") -> "config.Settings":
-    values = settings.model_dump()
-    return config.Settings.of({**values, "output": {**values["output"], "assignments": "all"}})
 
 
 def _command() -> str:

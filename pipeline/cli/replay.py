@@ -118,7 +118,7 @@ def replay(
         written = output
         if picture is not None and folder is None:
             written = replaying.ReplayOutput(Path(stack.enter_context(TemporaryDirectory())))
-            settings = _with_assignments(settings, "all")
+            settings = with_assignments(settings, "all")
         with records_bar("replay") as report:
             collect_rarely()
             if file is not None:
@@ -183,10 +183,11 @@ def rules_alone(settings: "config.Settings") -> "config.Settings":
     """
     if not settings.raises_alerts:
         raise ConfigurationError("--rules-only: every rule is off (alerts.*); switch one on")
-    return _with_assignments(settings, "none")
+    return with_assignments(settings, "none")
 
 
-def _with_assignments(settings: "config.Settings", which: Literal["all", "none"]) -> "config.Settings":
+def with_assignments(settings: "config.Settings", which: Literal["all", "none"]) -> "config.Settings":
+    """Return the settings with other assignments."""
     values = settings.model_dump()
     return config.Settings.of({**values, "output": {**values["output"], "assignments": which}})
 

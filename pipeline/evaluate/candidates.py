@@ -28,6 +28,8 @@ class Candidate:
     settings: Settings
     changes: Mapping[str, str]
     """What differs from the settings of the command."""
+    note: str = ""
+    """What was left out of them."""
 
 
 def sweep_of(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -59,7 +61,7 @@ def candidates(load: Load, engines: Sequence[str], sweep: Mapping[str, Sequence[
     names = list(dict.fromkeys(engines)) or [load({}).engine.name]
     for engine in names:
         own = {} if not engines else {"engine.name": engine}
-        load_own = _of_engine(load, engine) if engines else load
+        load_own, note = _of_engine(load, engine) if engines else (load, "")
         keys = []
         for key, values in sweep.items():
             try:
@@ -76,7 +78,7 @@ def candidates(load: Load, engines: Sequence[str], sweep: Mapping[str, Sequence[
             # Only the last part of a name, as long as it says which one it is.
             texts = [f"{key.rpartition('.')[2]}={value}" for key, value in zip(keys, values, strict=True)]
             name = " ".join([engine, *texts])
-            found[name] = Candidate(name, load_own(changes), changes)
+            found[name] = Candidate(name, load_own(changes), changes, note)
     for key in sweep:
         if key not in applied:
             raise errors[key]
@@ -85,8 +87,8 @@ def candidates(load: Load, engines: Sequence[str], sweep: Mapping[str, Sequence[
     return list(found.values())
 
 
-def _of_engine(load: Load, engine: str) -> Load:
-    """Return what loads the settings of an engine; without the parameters of another one that the settings have."""
+def _of_engine(load: Load, engine: str) -> tuple[Load, str]:
+    """Return what loads the settings of an engine, and what is left out of them: parameters that only others have."""
     try:
         load({"engine.name": engine})
     except ConfigurationError as error:
@@ -107,8 +109,9 @@ def _of_engine(load: Load, engine: str) -> Load:
             return Settings.of(alone)
 
         load_alone({})
-        return load_alone
-    return load
+        left_out = ", ".join(f"engine.{name}" for name in base.engine.given)
+        return load_alone, f"{engine} begins with its own defaults, without the settings {left_out}"
+    return load, ""
 
 
 def evaluated(candidate: Candidate, source: Recording, data: Dataset, seed: int | None, report: Report) -> Run:

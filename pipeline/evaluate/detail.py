@@ -58,7 +58,7 @@ def _profile(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
     """Return the mean of each feature in each cluster, in all other records, and their distance in spreads."""
     rows = data.rows
     usable = ~np.isnan(rows).all(axis=1) if rows.shape[1] else np.zeros(len(data), dtype=bool)
-    if not usable.any():
+    if not usable.any() or not largest:
         return {"features": [], "clusters": {}}
     spreads = np.nanstd(rows[usable], axis=0)
     means, rests = [], []

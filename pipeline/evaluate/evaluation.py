@@ -19,6 +19,12 @@ from resonance.pipeline.replay.jobs import Report, run_jobs
 SHUFFLED: Final = frozenset(NAMES) - {"microseconds", "bytes"}
 """Figures that are given of shuffled orders."""
 
+COMPARED: Final = frozenset(NAMES) - {
+    *("f1_micro", "f1_macro", "hamming", "exact", "novelty", "unanswered"),
+    *("events", "stability", "microseconds", "bytes"),
+}
+"""Figures of a baseline, which has no models and no costs."""
+
 
 @dataclass(slots=True)
 class Measured:
@@ -100,17 +106,13 @@ def evaluate(
     based = baselines(yardstick.prepared, k, found[0].run)
     measured = [Measured(name, run, yardstick.whole(run), yardstick.by_window(run)) for name, run in based.items()]
     for one in measured:
-        # A baseline has no models and no costs.
-        one.whole = {name: value for name, value in one.whole.items() if name in COMPARED}
+        one.whole, *one.windows = (
+            {name: value for name, value in figures.items() if name in COMPARED}
+            for figures in (one.whole, *one.windows)
+        )
+    notes = list(dict.fromkeys(candidate.note for candidate in candidates if candidate.note))
     criterion = "f1_micro" if data.labels else "ari" if data.has_truth else "silhouette"
-    return Evaluation(data, yardstick, found, measured, criterion, _notes(data, found, k))
-
-
-COMPARED: Final = frozenset(NAMES) - {
-    *("f1_micro", "f1_macro", "hamming", "exact", "novelty", "unanswered"),
-    *("events", "stability", "microseconds", "bytes"),
-}
-"""Figures of a baseline."""
+    return Evaluation(data, yardstick, found, measured, criterion, notes + _notes(data, found, k))
 
 
 def _classes_or_clusters(data: Dataset, found: Sequence[Measured]) -> int:

@@ -160,6 +160,8 @@ def records_map(found: Evaluation, detail: dict[str, Any]) -> str:
     if rows is None or rows.shape[1] < 2:
         return ""
     usable = np.flatnonzero(~np.isnan(rows).any(axis=1))
+    if len(usable) < 2:
+        return ""
     sample = usable[:: max(-(-len(usable) // MAPPED), 1)]
     centred = rows[sample] - rows[sample].mean(axis=0)
     _, lengths, axes = np.linalg.svd(centred, full_matrices=False)

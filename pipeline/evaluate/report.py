@@ -30,7 +30,7 @@ h1{font-size:1.5rem;margin:.4em 0}h2{font-size:1.15rem;margin:2em 0 .4em}p{margi
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
 th,td{padding:4px 10px;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap;overflow-wrap:normal}
 th{color:var(--faint);font-weight:600}th:first-child,td:first-child{text-align:left}
-td.text{text-align:left;white-space:normal;min-width:13em}
+th.text,td.text{text-align:left;white-space:normal;min-width:13em}
 td.heat{background:color-mix(in srgb,var(--tone) calc(var(--part)*1%),transparent)}
 svg{display:block;width:100%;min-width:640px;max-width:900px;height:auto}svg text{fill:var(--ink)}
 pre{background:var(--card);padding:12px;overflow-x:auto;font-size:.85rem}ul{margin:.2em 0;padding-left:1.4em}
@@ -62,7 +62,7 @@ def page(found: Evaluation, document: dict[str, Any]) -> str:
     parts = [
         f"<h1>{title}</h1>",
         f'<p class="faint">{document["records"]:,} records, {len(document["features"]):,} features, '
-        f"{len(document['candidates'])} candidates. Each record was assigned first, and learned then.</p>",
+        "each assigned first, and learned then.</p>",
         f'<p class="best">{escape(best_sentence(document))}</p>',
         *(_table(each.columns, each.rows) for each in tables(document)),
         *(f'<p class="faint">{escape(note)}</p>' for note in document["notes"]),
@@ -164,7 +164,7 @@ def _drifts(drifts: Sequence[Mapping[str, Any]]) -> str:
             f'<tr><td>{each["at"]:,}</td><td class="text">{escape(each["text"])}</td>'
             f'<td class="text">{changed}</td></tr>'
         )
-    head = "<tr><th>record</th><th>drift</th><th>before &rarr; after</th></tr>"
+    head = '<tr><th>record</th><th class="text">drift</th><th class="text">before &rarr; after</th></tr>'
     return _scrolled(f"<table>{head}{''.join(lines)}</table>") if lines else ""
 
 

@@ -98,6 +98,20 @@ def test_the_baselines_are_one_cluster_and_k_means_of_the_first_half(evaluated):
     assert (one["figures"]["ari"], one["figures"]["largest"], one["figures"]["clusters"]) == (0.0, 1.0, 1)
 
 
+@pytest.mark.parametrize("engine", ["caea", "evq"])
+def test_precision_recall_and_delay_are_those_of_the_events_of_replay(engine, evaluated, file, tmp_path, monkeypatch):
+    (candidate,) = evaluated("--marks", "change", "--engine", engine, "--within", "300")["candidates"]
+    _, events = replayed(monkeypatch, file, tmp_path / "out", "--set", f"engine.name={engine}")
+    born = [event["cause"]["source"]["offset"] for event in events if event["kind"] == "emerged"]
+    # The third kind comes with row 600, and nothing else is marked.
+    found = [offset - 600 for offset in born if 600 <= offset <= 900][:1]
+    assert candidate["changes"]["birth"] == {
+        **{"true": 1, "reported": len(born), "found": len(found), "precision": len(found) / len(born)},
+        **{"recall": len(found) / 1, "delay": {"median": found[0], "most": found[0]} if found else None},
+    }
+    assert found
+
+
 def test_shuffled_orders_have_a_mean_and_a_spread_and_no_marks(evaluated):
     document = evaluated("--truth", "kind", "--shuffle", "2", "--engine", "evq")
     (candidate,) = document["candidates"]
@@ -128,9 +142,17 @@ def test_a_swept_setting_is_a_grid_with_the_engines_that_have_it(evaluated):
     document = evaluated("--truth", "kind", "-e", "caea", "-e", "evq", "--sweep", "engine.lambda=20,40")
     assert [one["name"] for one in document["candidates"]] == ["caea lambda=20", "caea lambda=40", "evq"]
     assert document["candidates"][0]["settings"] == {"engine.name": "caea", "engine.lambda": "20"}
+    assert document["notes"] == []
     best = document["best"]
     ranked = sorted((one["figures"]["ari"] for one in document["candidates"]), reverse=True)
     assert (best["by"], best["value"], best["next_value"]) == ("ari", *ranked[:2])
+
+
+def test_an_engine_without_the_parameters_of_the_settings_begins_with_its_defaults_and_says_so(evaluated):
+    document = evaluated("--truth", "kind", "-e", "modal", "-e", "evq", "--set", "engine.valley=0.4")
+    plain = evaluated("--truth", "kind", "-e", "evq")["candidates"][0]["figures"]
+    assert document["candidates"][1]["figures"]["ari"] == plain["ari"]
+    assert document["notes"] == ["evq begins with its own defaults, without the settings engine.valley"]
 
 
 def test_candidates_in_processes_give_the_same_figures(evaluated, file, monkeypatch, capsys):

@@ -198,3 +198,12 @@ def test_a_folder_that_cannot_be_written_and_a_missing_library_end_in_a_sentence
     monkeypatch.setattr("resonance.pipeline.cli.evaluate.find_spec", lambda name: None)
     assert run(monkeypatch, "evaluate", file, *GIVEN) == 2
     assert "evaluate needs scikit-learn, which is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [1, 3, 59])
+def test_records_without_any_cluster_have_a_report(count, reported, tmp_path):
+    write(tmp_path / "few.jsonl", count=count)
+    content, text = reported("--truth", "kind", file="few.jsonl")
+    assert (content["records"], content["detail"]["clusters"]) == (count, [])
+    assert content["candidates"][0]["figures"]["unanswered"] == 1.0
+    assert "How to reproduce it" in text
