@@ -109,7 +109,7 @@ def _new_models(
         _pass_over(source, before, record.position if record else 0, first, start)
     task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
-    task.models.first_version = max([before.models.first_version, *known]) + (learned is None)
+    task.models.first_version = max([before.models.new_version, *known]) + (learned is None)
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
     return task, len(old)

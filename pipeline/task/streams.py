@@ -1,7 +1,9 @@
 """The streams of one partition: their models by key, and when each needs its next snapshot."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, NamedTuple
 
 from resonance.engine import ENGINES, PARTS, ROOT
@@ -15,6 +17,7 @@ from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.expiry import Expiry, Moment
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_store import ModelStore, StoredModel
@@ -38,6 +41,17 @@ class _Dirty(NamedTuple):
     seen: int
     """Records that the partition had seen when it became dirty."""
     name: str
+    before: Moment
+    """What the ends of streams depend on at that offset."""
+
+
+class _Ended(NamedTuple):
+    """A stream that has ended, as long as its snapshot is kept."""
+
+    offset: int
+    """Of the record before which it ended."""
+    dirty: _Dirty
+    """What its snapshot does not contain: the record with which it ended, at least."""
 
 
 class Streams(ModelStore):
@@ -46,7 +60,7 @@ class Streams(ModelStore):
     def __init__(self, settings: Settings, topic: str, partition: int, features: FeatureDiscovery) -> None:
         super().__init__(settings.limits.streams_in_memory)
         self.first_version = 1
-        """Version that models of new streams start with.
+        """Version that models of new streams start with, unless streams with this or a later one have ended.
 
         It is above 1 where streams that are no longer known may have used the ids of the versions below.
         """
@@ -60,13 +74,26 @@ class Streams(ModelStore):
         self._dirty: dict[str, _Dirty] = {}
         # A heap of these; an entry that is no longer that of its stream is passed over.
         self._lowest: list[_Dirty] = []
+        # Streams that have ended, in the order of their ends. A recovery that begins below such an end must find the
+        # stream as it was: its snapshot is deleted later, and until then a stream that has begun again gets none.
+        self._ended: dict[str, _Ended] = {}
+        self._begun_again: dict[str, None] = {}
+        # A heap of what the snapshots of both do not contain.
+        self._lowest_ended: list[_Dirty] = []
+        self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at)
+        """When streams end that have no records."""
         # The dirty streams without any snapshot.
         self._new: dict[str, None] = {}
         self._seen = 0
         # Input bytes that are still missing to pay for the snapshots written so far.
         self._owed = 0.0
         self._usual_bytes = USUAL_BYTES
-        self._last_header: dict[str, Any] = {}
+        self._headers: dict[int, dict[str, Any]] = {}
+
+    @property
+    def new_version(self) -> int:
+        """Version with which the model of a stream starts that begins now: a stream that has ended had none so high."""
+        return max(self.first_version, self.expiry.now.version + 1)
 
     @property
     def names(self) -> list[str]:
@@ -99,10 +126,10 @@ class Streams(ModelStore):
         """
         name = self.name_of(key)
         try:
-            model = StreamModel(self._settings, name, self._features.layout.features, self.first_version)
+            model = StreamModel(self._settings, name, self._features.layout.features, self.new_version)
         except ParameterError as error:
             raise self._unfit(error) from None
-        if self.first_version > 1:
+        if model.version > 1:
             model.ended = []
         self._put(key, model)
         return model
@@ -127,35 +154,98 @@ class Streams(ModelStore):
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
+        self.expiry.go_on_at(offset)
         for name in self.names:
             model = self.named(name)
             model.next = offset
+            if model.began is not None:
+                model.began = min(model.began, offset)
             self._note_dirty(model, offset)
             self.evict()
         self._furthest = offset
-        self._dirty = {name: dirty._replace(offset=offset) for name, dirty in self._dirty.items()}
+        before = self.expiry.moment(offset)
+        self._dirty = {name: dirty._replace(offset=offset, before=before) for name, dirty in self._dirty.items()}
         self._lowest = sorted(self._dirty.values())
+        # No snapshot has them.
+        self._ended, self._begun_again, self._lowest_ended = {}, {}, []
 
     def _note_dirty(self, model: StreamModel, offset: int) -> None:
         name = model.name
         known = self._dirty.get(name)
         if known is None:
-            dirty = self._dirty[name] = _Dirty(offset, self._seen, name)
-            heappush(self._lowest, dirty)
+            dirty = self._dirty[name] = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
+            if name in self._ended:
+                self._begun_again[name] = None
+            heappush(self._lowest_ended if name in self._ended else self._lowest, dirty)
             if not model.snapshot_bytes:
                 self._new[name] = None
         elif offset < known.offset:
             # A record of another stream may have changed it before its own in the same batch.
-            dirty = self._dirty[name] = known._replace(offset=offset)
-            heappush(self._lowest, dirty)
+            dirty = self._dirty[name] = known._replace(offset=offset, before=self.expiry.moment(offset))
+            heappush(self._lowest_ended if name in self._ended else self._lowest, dirty)
 
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor the state beside the streams contains; None: all do."""
+        found = self._recovery
+        return None if found is None else found.offset
+
+    @property
+    def _recovery(self) -> _Dirty | None:
+        """The stream, living or not, whose snapshot lacks the lowest offset."""
+        ended = self._lowest_ended
+        while ended and ended[0] is not self._dirty.get(ended[0].name):
+            if (each := self._ended.get(ended[0].name)) is not None and each.dirty is ended[0]:
+                break
+            heappop(ended)
+        return min(filter(None, (self._lowest_dirty, ended[0] if ended else None)), default=None)
+
+    @property
+    def _lowest_dirty(self) -> _Dirty | None:
         # The first dirty stream may not be the lowest: streams restored at different offsets become dirty in any order.
         while self._lowest and self._dirty.get(self._lowest[0].name) is not self._lowest[0]:
             heappop(self._lowest)
-        return self._lowest[0].offset if self._lowest else None
+        return self._lowest[0] if self._lowest else None
+
+    def end(self, key: bytes | None, offset: int) -> None:
+        """End a stream before the record at an offset; its model is in memory."""
+        model, name = self._in_memory[key], self.name_of(key)
+        dirty = self._dirty.get(name) or _Dirty(offset, self._seen, name, self.expiry.moment(offset))
+        self._drop(key)
+        self._note_clean(name)
+        if (before := self._ended.pop(name, None)) is not None:
+            dirty = min(dirty, before.dirty)
+        self._ended[name] = _Ended(offset, dirty)
+        heappush(self._lowest_ended, dirty)
+        self.expiry.ended(model)
+
+    def expiry_state(self) -> dict[str, Any] | None:
+        """Return the state of `expiry` for a recovery; None where no stream ends or has ended."""
+        if not (self.expiry.active or self.expiry.now.version):
+            return None
+        found = self._recovery
+        return self.expiry.state(None if found is None else found.before)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether snapshots of streams that have ended can be deleted."""
+        return bool(self._expired())
+
+    def _expired(self) -> list[str]:
+        """Return the streams that have ended before the lowest offset that a recovery needs without them.
+
+        Otherwise their last records would begin them again.
+        """
+        found = self._lowest_dirty
+        lowest = sys.maxsize if found is None else found.offset
+        if not any(each.offset < lowest for each in islice(self._ended.values(), 1)):
+            return []
+        while True:
+            kept = [each.dirty.offset for each in self._ended.values() if each.offset >= lowest]
+            kept += [self._dirty[name].offset for name in self._begun_again if self._ended[name].offset >= lowest]
+            if (least := min(kept, default=lowest)) >= lowest:
+                return [name for name, each in self._ended.items() if each.offset < lowest]
+            lowest = least
 
     def pending(self, *, everything: bool = False) -> list[str]:
         """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
@@ -167,7 +257,8 @@ class Streams(ModelStore):
         snapshot gets its first one earlier, from the input that the others leave over.
         """
         if everything:
-            return sorted(self._dirty, key=lambda name: self._dirty[name].offset)
+            dirty = sorted(self._dirty, key=lambda name: self._dirty[name].offset)
+            return [name for name in dirty if name not in self._ended]
         limits = self._settings.snapshots
         chosen: dict[str, None] = {}
         left = -self._owed
@@ -175,7 +266,8 @@ class Streams(ModelStore):
             for name in waiting:
                 if self._seen - self._dirty[name].seen < records:
                     break
-                if name in chosen:
+                # A stream that has begun again waits until the snapshot of its earlier life is deleted.
+                if name in chosen or name in self._ended:
                     continue
                 if left < 0:
                     return list(chosen)
@@ -186,11 +278,22 @@ class Streams(ModelStore):
         return list(chosen)
 
     def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
-        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile."""
+        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile.
+
+        One can follow the other, where a stream has begun again.
+        """
         for stream in streams:
             yield stream, self.snapshot(stream)
         for stream in self.dropped():
             yield stream, None
+        expired = self._expired()
+        for stream in expired:
+            del self._ended[stream]
+            yield stream, None
+        # What recoveries need no more is counted as if these had snapshots.
+        for stream in expired:
+            if stream in self._begun_again:
+                yield stream, self.snapshot(stream)
 
     def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots must be deleted."""
@@ -209,6 +312,7 @@ class Streams(ModelStore):
     def _note_clean(self, stream: str) -> None:
         self._dirty.pop(stream, None)
         self._new.pop(stream, None)
+        self._begun_again.pop(stream, None)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
@@ -221,16 +325,16 @@ class Streams(ModelStore):
 
     def _header(self, version: int) -> dict[str, Any]:
         layout, decided_at = self._features.layout, self._features.decided_at
-        # An archive has the headers of all streams in memory, so they are one.
-        if self._last_header.get("version") != version or self._last_header["decided_at"] != decided_at:
-            self._last_header = {
+        # An archive has the headers of all streams in memory, so they are one for each version.
+        if (known := self._headers.get(version)) is None or known["decided_at"] != decided_at:
+            known = self._headers[version] = {
                 **self._settings_header(),
                 "features": list(layout.features),
                 "shape": shape_as_json(layout.shape),
                 "version": version,
                 "decided_at": decided_at,
             }
-        return self._last_header
+        return known
 
     def _settings_header(self) -> dict[str, Any]:
         settings = self._settings
@@ -276,6 +380,7 @@ class Streams(ModelStore):
             except ParameterError as error:
                 raise self._unfit(error) from None
         self._put(self.key_of(name), model)
+        self.expiry.restored(self.key_of(name), model)
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
             self._note_dirty(model, model.next)
