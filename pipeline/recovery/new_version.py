@@ -161,5 +161,8 @@ def _old_models(
     if part is None:
         return list(snapshots.values()), None
     models = part.task.models
-    snapshots |= {stream: one for stream, one in models.changes(models.pending(everything=True)) if one}
+    for stream, snapshot in models.changes(models.pending(everything=True)):
+        snapshots.pop(stream, None)
+        if snapshot is not None:
+            snapshots[stream] = snapshot
     return list(snapshots.values()), part.task

@@ -9,8 +9,9 @@ offsets, and the snapshot of a stream has the clock at the stream's last record.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heappop, heappush, heapreplace
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,6 +33,16 @@ class Moment(NamedTuple):
     """In milliseconds since 1970."""
     version: int
     """Highest version of a stream that has ended; 0 for none."""
+
+
+class Life(NamedTuple):
+    """What a recovery must know of an earlier life of a stream that has a snapshot of a later one."""
+
+    began: int
+    """Offset of its first record."""
+    end: int
+    """Offset of the record before which it ended."""
+    version: int
 
 
 class Expiry:
@@ -65,6 +76,8 @@ class Expiry:
         self._due: list[tuple[int, bytes | None]] = []
         # A heap of the offsets at which streams begin whose snapshots are ahead of the records.
         self._ahead: list[int] = []
+        # Earlier lives that are read again, by their ends.
+        self._lives: list[Life] = []
         self._again: Moment | None = None
         # The batch: the state before it, its offsets, and the clock as of each of its records.
         self._before, self._offsets, self._clocks = self.now, list[int](), np.empty(0, np.int64)
@@ -96,15 +109,18 @@ class Expiry:
         elif offset < self.now.offset:
             self.now = again
         self._again = None
+        self._lives = [life for life in self._lives if life.end >= offset]
 
     def next_end(self, start: int, streams: Sequence[bytes | None], no_ones: Collection[int]) -> int | None:
-        """Return the first position in the batch behind `start` before whose record streams can end; None for none.
+        """Return the first position in the batch, from `start` on, before whose record streams can end; None for none.
 
-        It is `start` itself where streams end there. `streams` has the stream of each record; those at the positions
+        `streams` has the stream of each record; those at the positions
         `no_ones` have none.
         """
         # A stream that begins from there on ends no earlier.
         limit = int(np.searchsorted(self._clocks, self._clocks[start] + self._ttl))
+        if self._lives:
+            limit = min(limit, max(start, bisect_left(self._offsets, self._lives[0].end)))
         own: dict[bytes | None, list[int]] = {}
         while (due := self._next()) is not None and due[0] <= self._clocks[-1]:
             if not own:
@@ -123,7 +139,10 @@ class Expiry:
 
     def take_ended(self, position: int) -> list[bytes | None]:
         """Remove and return the keys of the streams that end before the record at a position of the batch."""
-        self._last_end = self.moment(self._offsets[position])
+        offset = self._offsets[position]
+        self._last_end = self.moment(offset)
+        while self._lives and self._lives[0].end <= offset:
+            self.ended(self._lives.pop(0).version)
         ended: dict[bytes | None, None] = {}
         while (due := self._next()) is not None and due[0] <= self._clocks[position]:
             heappop(self._due)
@@ -158,20 +177,25 @@ class Expiry:
         model.began = offset
         heappush(self._due, (clock + self._ttl, key))
 
-    def ended(self, model: StreamModel) -> None:
-        """Note that a stream has ended: no other one may have its version afterwards."""
-        self.now = self.now._replace(version=max(self.now.version, model.version))
+    def ended(self, version: int) -> None:
+        """Note that a stream has ended with a version of its model: none may begin with it afterwards."""
+        self.now = self.now._replace(version=max(self.now.version, version))
+
+    def had_lives(self, lives: Iterable[Life]) -> None:
+        """Note earlier lives of a stream that is restored."""
+        self._lives += [life for life in lives if life.end >= self.known_from]
+        self._lives.sort(key=attrgetter("end"))
 
     def postpone(self, key: bytes | None, model: StreamModel, position: int) -> None:
         """Let a stream live on as if it had the record at a position of the batch."""
         model.seen = int(self._clocks[position])
         heappush(self._due, (model.seen + self._ttl, key))
 
-    def ahead(self, offset: int) -> int:
-        """Return how many of the streams begin only behind an offset, because their snapshots are ahead of it."""
+    def absent(self, offset: int) -> int:
+        """Return how many of the streams are not there at an offset, because their snapshots are ahead of it."""
         while self._ahead and self._ahead[0] <= offset:
             heappop(self._ahead)
-        return len(self._ahead)
+        return len(self._ahead) - sum(life.began <= offset < life.end for life in self._lives)
 
     def restored(self, key: bytes | None, model: StreamModel) -> None:
         """Follow a stream that continues from a snapshot."""
@@ -193,7 +217,7 @@ class Expiry:
     def go_on_at(self, offset: int) -> None:
         """Continue at an offset, whatever the offsets of the records so far were."""
         self.now = self._before = self.now._replace(offset=offset)
-        self._offsets, self._ahead = [], []
+        self._offsets, self._ahead, self._lives = [], [], []
         self._last_end = Moment(-1, NEVER, 0)
 
     def state(self, again: Moment | None) -> dict[str, Any]:

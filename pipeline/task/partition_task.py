@@ -181,7 +181,7 @@ class PartitionTask(StreamTask):
                 if not group:
                     continue
                 first = batch.offsets[group[0]]
-                if len(self.models) - expiry.ahead(first) >= self._settings.limits.streams:
+                if len(self.models) - expiry.absent(first) >= self._settings.limits.streams:
                     batch.blame(self._dead_letters.no_room(key), group)
                     continue
                 model = self._learner.begin(key)

@@ -1,9 +1,10 @@
 """The streams of one partition: their models by key, and when each needs its next snapshot."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from resonance.engine import ENGINES, PARTS, ROOT
@@ -11,13 +12,14 @@ from resonance.engine.errors import ParameterError, StateError
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.messages import configuration_error, prepared_setting
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import present
-from resonance.pipeline.task.expiry import Expiry, Moment
+from resonance.pipeline.task.expiry import Expiry, Life, Moment
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_store import ModelStore, StoredModel
@@ -46,12 +48,14 @@ class _Dirty(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """A stream that has ended, as long as its snapshot is kept."""
+    """A stream that has ended, as long as a snapshot of it is kept."""
 
-    offset: int
-    """Of the record before which it ended."""
+    end: _Dirty
+    """The record before which it ended."""
     dirty: _Dirty
-    """What its snapshot does not contain: the record with which it ended, at least."""
+    """The lowest offset that its snapshot does not contain: that of the end, at most."""
+    follows: bool
+    """Whether its snapshot is of an earlier life."""
 
 
 class Streams(ModelStore):
@@ -74,12 +78,14 @@ class Streams(ModelStore):
         self._dirty: dict[str, _Dirty] = {}
         # A heap of these; an entry that is no longer that of its stream is passed over.
         self._lowest: list[_Dirty] = []
-        # Streams that have ended, in the order of their ends. A recovery that begins below such an end must find the
-        # stream as it was: its snapshot is deleted later, and until then a stream that has begun again gets none.
+        # Streams that have ended and whose snapshots are not deleted, in the order of their ends, and a heap of what
+        # these snapshots do not contain.
         self._ended: dict[str, _Ended] = {}
-        self._begun_again: dict[str, None] = {}
-        # A heap of what the snapshots of both do not contain.
         self._lowest_ended: list[_Dirty] = []
+        # Models with which streams ended and of which no snapshot is written, and the names of these streams.
+        self._finals, self._unwritten = DiskMap(), dict[str, None]()
+        # Lives that have ended, by stream, as long as a recovery may read them again.
+        self._lives: dict[str, list[Life]] = {}
         self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at)
         """When streams end that have no records."""
         # The dirty streams without any snapshot.
@@ -167,22 +173,20 @@ class Streams(ModelStore):
         self._dirty = {name: dirty._replace(offset=offset, before=before) for name, dirty in self._dirty.items()}
         self._lowest = sorted(self._dirty.values())
         # No snapshot has them.
-        self._ended, self._begun_again, self._lowest_ended = {}, {}, []
+        self._ended, self._lowest_ended, self._unwritten, self._lives = {}, [], {}, {}
 
     def _note_dirty(self, model: StreamModel, offset: int) -> None:
         name = model.name
         known = self._dirty.get(name)
         if known is None:
             dirty = self._dirty[name] = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
-            if name in self._ended:
-                self._begun_again[name] = None
-            heappush(self._lowest_ended if name in self._ended else self._lowest, dirty)
+            heappush(self._lowest, dirty)
             if not model.snapshot_bytes:
                 self._new[name] = None
         elif offset < known.offset:
             # A record of another stream may have changed it before its own in the same batch.
             dirty = self._dirty[name] = known._replace(offset=offset, before=self.expiry.moment(offset))
-            heappush(self._lowest_ended if name in self._ended else self._lowest, dirty)
+            heappush(self._lowest, dirty)
 
     @property
     def recovery_offset(self) -> int | None:
@@ -194,9 +198,7 @@ class Streams(ModelStore):
     def _recovery(self) -> _Dirty | None:
         """The stream, living or not, whose snapshot lacks the lowest offset."""
         ended = self._lowest_ended
-        while ended and ended[0] is not self._dirty.get(ended[0].name):
-            if (each := self._ended.get(ended[0].name)) is not None and each.dirty is ended[0]:
-                break
+        while ended and ((each := self._ended.get(ended[0].name)) is None or each.dirty is not ended[0]):
             heappop(ended)
         return min(filter(None, (self._lowest_dirty, ended[0] if ended else None)), default=None)
 
@@ -207,18 +209,6 @@ class Streams(ModelStore):
             heappop(self._lowest)
         return self._lowest[0] if self._lowest else None
 
-    def end(self, key: bytes | None, offset: int) -> None:
-        """End a stream before the record at an offset; its model is in memory."""
-        model, name = self._in_memory[key], self.name_of(key)
-        dirty = self._dirty.get(name) or _Dirty(offset, self._seen, name, self.expiry.moment(offset))
-        self._drop(key)
-        self._note_clean(name)
-        if (before := self._ended.pop(name, None)) is not None:
-            dirty = min(dirty, before.dirty)
-        self._ended[name] = _Ended(offset, dirty)
-        heappush(self._lowest_ended, dirty)
-        self.expiry.ended(model)
-
     def expiry_state(self) -> dict[str, Any] | None:
         """Return the state of `expiry` for a recovery; None where no stream ends or has ended."""
         if not (self.expiry.active or self.expiry.now.version):
@@ -226,26 +216,63 @@ class Streams(ModelStore):
         found = self._recovery
         return self.expiry.state(None if found is None else found.before)
 
+    def end(self, key: bytes | None, offset: int) -> None:
+        """End a stream before the record at an offset; its model is in memory."""
+        model, name = self._in_memory[key], self.name_of(key)
+        # A recovery that begins below this record must find the stream as it was: its snapshot is deleted later.
+        here = dirty = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
+        before = self._ended.pop(name, None)
+        if name in self._dirty:
+            dirty = self._dirty[name]
+            self._finals.put(name.encode(), StoredModel.of(model).value())
+            self._unwritten[name] = None
+        if before is not None:
+            dirty = min(dirty, before.dirty)
+        self._ended[name] = _Ended(here, dirty, before is not None)
+        heappush(self._lowest_ended, dirty)
+        self._lives[name] = [*self._lives_of(name), Life(model.began or 0, offset, model.version)]
+        self._drop(key)
+        self._note_clean(name)
+        self.expiry.ended(model.version)
+
+    def _lives_of(self, name: str) -> list[Life]:
+        """Return the earlier lives of a stream that a recovery may read again."""
+        lowest = self.recovery_offset
+        if lowest is None:
+            return []
+        return [life for life in self._lives.get(name, ()) if life.end >= lowest]
+
     @property
     def has_expired(self) -> bool:
-        """Whether snapshots of streams that have ended can be deleted."""
-        return bool(self._expired())
+        """Whether the snapshot of a stream that has ended can be deleted."""
+        lowest = self._lowest_dirty
+        return any(lowest is None or each.end.offset < lowest.offset for each in islice(self._ended.values(), 1))
 
-    def _expired(self) -> list[str]:
-        """Return the streams that have ended before the lowest offset that a recovery needs without them.
-
-        Otherwise their last records would begin them again.
-        """
+    def _ends(self) -> Iterator[tuple[str, StreamSnapshot | None]]:
+        """Yield None for each stream that ended before all that a recovery reads again, and what others ended with."""
         found = self._lowest_dirty
         lowest = sys.maxsize if found is None else found.offset
-        if not any(each.offset < lowest for each in islice(self._ended.values(), 1)):
-            return []
-        while True:
-            kept = [each.dirty.offset for each in self._ended.values() if each.offset >= lowest]
-            kept += [self._dirty[name].offset for name in self._begun_again if self._ended[name].offset >= lowest]
-            if (least := min(kept, default=lowest)) >= lowest:
-                return [name for name, each in self._ended.items() if each.offset < lowest]
-            lowest = least
+        gone = takewhile(lambda name: self._ended[name].end.offset < lowest, list(self._ended))
+        for name in gone:
+            del self._ended[name]
+            self._unwritten.pop(name, None)
+            self._finals.pop(name.encode())
+            self._lives.pop(name, None)
+            yield name, None
+        unwritten, self._unwritten = self._unwritten, {}
+        for name in unwritten:
+            if (value := self._finals.pop(name.encode())) is None or (ended := self._ended.get(name)) is None:
+                continue
+            if ended.follows:
+                yield name, None
+            final = StoredModel.parse(value)
+            self._ended[name] = ended._replace(dirty=ended.end, follows=False)
+            heappush(self._lowest_ended, ended.end)
+            # The last of its lives is that of this state.
+            yield (
+                name,
+                StreamSnapshot(name, final.next, self._header_with(final.version, self._lives[name][:-1]), final.state),
+            )
 
     def pending(self, *, everything: bool = False) -> list[str]:
         """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
@@ -257,8 +284,7 @@ class Streams(ModelStore):
         snapshot gets its first one earlier, from the input that the others leave over.
         """
         if everything:
-            dirty = sorted(self._dirty, key=lambda name: self._dirty[name].offset)
-            return [name for name in dirty if name not in self._ended]
+            return sorted(self._dirty, key=lambda name: self._dirty[name].offset)
         limits = self._settings.snapshots
         chosen: dict[str, None] = {}
         left = -self._owed
@@ -266,8 +292,7 @@ class Streams(ModelStore):
             for name in waiting:
                 if self._seen - self._dirty[name].seen < records:
                     break
-                # A stream that has begun again waits until the snapshot of its earlier life is deleted.
-                if name in chosen or name in self._ended:
+                if name in chosen:
                     continue
                 if left < 0:
                     return list(chosen)
@@ -280,20 +305,17 @@ class Streams(ModelStore):
     def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
         """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile.
 
-        One can follow the other, where a stream has begun again.
+        Where a stream has begun again, both.
         """
         for stream in streams:
+            if self._ended.pop(stream, None) is not None:
+                # Where the new snapshot is damaged, one of an earlier life would not do.
+                self._unwritten.pop(stream, None)
+                yield stream, None
             yield stream, self.snapshot(stream)
         for stream in self.dropped():
             yield stream, None
-        expired = self._expired()
-        for stream in expired:
-            del self._ended[stream]
-            yield stream, None
-        # What recoveries need no more is counted as if these had snapshots.
-        for stream in expired:
-            if stream in self._begun_again:
-                yield stream, self.snapshot(stream)
+        yield from self._ends()
 
     def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots must be deleted."""
@@ -303,6 +325,11 @@ class Streams(ModelStore):
         """Return the snapshot of a stream and mark it clean."""
         key = self.key_of(stream)
         snapshot = self._snapshot_of(key)
+        if self._lives and (lives := self._lives_of(stream)):
+            self._lives[stream] = lives
+            snapshot = replace(snapshot, header=self._header_with(int(snapshot.header["version"]), lives))
+        else:
+            self._lives.pop(stream, None)
         self._usual_bytes = len(snapshot.body)
         self._set_snapshot_bytes(key, len(snapshot.body))
         self._owed += self._settings.snapshots.ratio * len(snapshot.body)
@@ -312,7 +339,6 @@ class Streams(ModelStore):
     def _note_clean(self, stream: str) -> None:
         self._dirty.pop(stream, None)
         self._new.pop(stream, None)
-        self._begun_again.pop(stream, None)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
@@ -322,6 +348,9 @@ class Streams(ModelStore):
         model = self._in_memory.get(key)
         found = self._stored_at(key) if model is None else StoredModel.of(model)
         return StreamSnapshot(self.name_of(key), found.next, self._header(found.version), found.state)
+
+    def _header_with(self, version: int, lives: Sequence[Life]) -> dict[str, Any]:
+        return {**self._header(version), "lives": list(map(list, lives))}
 
     def _header(self, version: int) -> dict[str, Any]:
         layout, decided_at = self._features.layout, self._features.decided_at
@@ -381,6 +410,9 @@ class Streams(ModelStore):
                 raise self._unfit(error) from None
         self._put(self.key_of(name), model)
         self.expiry.restored(self.key_of(name), model)
+        if (lives := snapshot.header.get("lives")) and not new_version:
+            self._lives[name] = [Life(*map(int, life)) for life in lives]
+            self.expiry.had_lives(self._lives[name])
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
             self._note_dirty(model, model.next)

@@ -40,6 +40,12 @@ PREPARATIONS: Final[dict[str, type[Preparation | SparsePreparation]]] = {
 _log = logging.getLogger(__name__)
 
 
+def began_of(state: bytes) -> int | None:
+    """Return the offset of the first record of the stream with a `StreamModel.state`; None where it was not kept."""
+    found = unpack(state, KIND, STATE_REVISION)[0].get("began")
+    return None if found is None else int(found)
+
+
 class StreamModel:
     """A stream's model; its state depends on the stream's rows alone.
 

@@ -2,32 +2,38 @@
 
 import random
 
+import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.changelog_records import Identity
+from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.records import Outputs, Record
+from resonance.schemas import ClusterTable
 
 from tests.pipeline.streams import (
     STAMP,
     TOPIC,
+    alike,
     payloads,
-    points,
     run,
     settings,
     states,
     task,
     value_of,
 )
+from tests.pipeline.task.alerts.test_partition_alerts import CAREFUL, devices
 
 IDENTITY = Identity("resonance", (TOPIC,), TOPIC, "id-1", 1, "modal", "1")
-ROWS = points(3000, seed=4).tolist()
+_RNG = np.random.default_rng(4)
+ROWS = (_RNG.choice([[0.2, 40.0, 1.0], [0.7, 300.0, 6.0]], 1000) * (1 + 0.03 * _RNG.normal(size=(1000, 3)))).tolist()
+"""Two groups, which soon are clusters."""
 
 
 def given(**changed):
     """Settings with which streams end after a second."""
     own = {
         "stream": "key",
+        "engine__name": "caea",
         "limits__stream_ttl": 1.0,
         "prepare__warmup_records": 10,
         "snapshots__records": 60,
@@ -42,9 +48,9 @@ def log_of(seed, count=900, keys=12):
     awake = rng.sample(range(keys), 4)
     for i in range(count):
         now += rng.choice((0, 3, 20, 20, 40))
-        if rng.random() < 0.01:
+        if rng.random() < 0.005:
             now += rng.choice((300, 900, 1500))
-        if rng.random() < 0.04:
+        if rng.random() < 0.03:
             awake[rng.randrange(4)] = rng.randrange(keys)
         key = b"k%d" % rng.choice(awake)
         time = now - rng.choice((0, 0, 0, 0, 50, 2500))
@@ -123,8 +129,8 @@ def test_a_stream_without_records_ends_with_an_event_and_tombstones():
     assert gone
     last = {message.key.decode(): message.value for message in outputs.clusters}
     assert {name: last[name] for name in gone} == dict.fromkeys(gone)
-    (ended,) = {value["ended"] for value in payloads(m for m in outputs.clusters if m.value) if "ended" in value}
-    assert ended == "stream_ended"
+    values = payloads(m for m in outputs.clusters if m.value)
+    assert {value["id"] for value in values if value.get("ended") == "stream_ended"} == {*gone}
     assert (worker.health.events["stream_ended"], worker.counts.streams) == (1, 1)
     assert worker.health.clusters == len(worker.models.clusters("p0:there"))
 
@@ -169,7 +175,8 @@ def test_a_time_beyond_that_of_kafka_ends_no_stream():
 @pytest.mark.parametrize("seed", range(6))
 def test_batches_decide_nothing(seed):
     log, rng = log_of(seed), random.Random(seed)
-    own = given(limits__streams_in_memory=rng.choice((0, 2)), limits__streams=rng.choice((5, 100)))
+    engine = rng.choice(("caea", "modal", "hcaea"))
+    own = given(engine__name=engine, limits__streams_in_memory=rng.choice((0, 2)), limits__streams=rng.choice((5, 100)))
     whole = task(own)
     expected = run(whole, log)
     assert len(ends(expected)) > 5
@@ -211,3 +218,104 @@ def test_a_crash_decides_nothing(seed):
     # Nothing stays of streams that have ended.
     named = {orjson.loads(key)[1] for key in worker.live if orjson.loads(key)[0] in ("chunk", "manifest")}
     assert named == set(whole.models.names)
+
+
+def test_the_alerts_of_a_stream_end_with_it():
+    own = {"limits__stream_ttl": 80.0, "engine__name": "modal", "prepare__warmup_records": 60, **CAREFUL}
+    whole, outputs = alike(given(**own), devices(), stops=(1100, 1340, 1400))
+    silent = [alert for alert in payloads(outputs.alerts) if alert["rule"] == "silent"]
+    assert [(alert["kind"], alert["stream"]) for alert in silent] == [("opened", "p0:d1"), ("cleared", "p0:d1")]
+    (end,) = ends(outputs)
+    assert (silent[1]["evidence"], silent[1]["cause"]) == ({"ended": 1.0}, end["cause"])
+    assert whole.models.named("p0:d1").version == 2
+    # Its silences are known by its later life alone.
+    assert whole.models.named("p0:d1").alerts.gaps()["count"] == 350
+
+
+def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again():
+    own = {"limits__stream_ttl": 200.0, "alerts__silent_seconds": 1.0, "engine__name": "modal"}
+
+    log = []
+    for turn in range(1200):
+        log += [(b"there", 1000 * turn), (b"there", 1000 * turn + 1)]
+        if turn % 600 < 150:
+            log.append((b"gone", 1000 * turn + 2))
+    _, outputs = alike(
+        given(**own),
+        [Record(TOPIC, 0, i, STAMP + at, key, value_of(ROWS[i % 1000])) for i, (key, at) in enumerate(log)],
+        sizes=(7, 1000),
+    )
+    found = [(a["kind"], a["stream"], a["version"]) for a in payloads(outputs.alerts) if a["rule"] == "silent"]
+    assert found == [(kind, "p0:gone", version) for version in (1, 2) for kind in ("opened", "cleared")]
+    assert [event["version"] for event in ends(outputs)] == [1, 2]
+
+
+def test_before_emission_streams_end_in_silence():
+    log = log_of(3)
+    whole, outputs = alike(given(emit_from="2023-11-14T22:13:27Z"), log, stops=(300, 500, 640))
+    latch = whole._emission.emit_from_offset
+    table = ClusterTable()
+    for event in payloads(outputs.cluster_events):
+        assert table.apply(event)
+        assert event["cause"]["source"]["offset"] >= latch
+    assert {*table.clusters()} == {each["id"] for name in whole.models.names for each in whole.models.clusters(name)}
+    silent = {event["stream"] for event in ends(run(task(given()), log)) if event["cause"]["source"]["offset"] < latch}
+    assert silent
+    assert ends(outputs)
+
+
+def test_what_was_emitted_before_a_new_version_ends_where_emission_begins():
+    log = log_from(silence(b"a", 0, 150), silence(b"b", 600, 20, 200), silence(b"b", 4000, 300, 300))
+    worker = task(given())
+    first = run(worker, log[:170])
+    known = ClusterTable()
+    for event in payloads(first.cluster_events):
+        known.apply(event)
+    assert known.clusters("p0:a")
+    later = given(emit_from="2023-11-14T22:13:24.5Z", engine__lambda=21)
+    fresh = task(later)
+    fresh.restore_partition(worker.partition_state())
+    for name in worker.models.names:
+        fresh.restore(worker.models.snapshot(name), new_version=True)
+    fresh.emit_from_setting(170)
+    outputs = run(fresh, log[170:], 13)
+    for event in payloads(outputs.cluster_events):
+        known.apply(event)
+    assert {*known.streams} == {"p0:b"}
+    assert {*known.clusters()} == {each["id"] for each in fresh.models.clusters("p0:b")}
+
+
+def test_a_damaged_snapshot_costs_time_alone():
+    for seed in range(5):
+        log, whole = log_of(seed + 300), task(given(snapshots__records=20))
+        expected = run(whole, log)
+        worker = Worker(whole._settings, log)
+        for _ in range(8):
+            worker.process(60)
+            worker.writer.recovery_offset = None
+            worker.commit()
+        manifests = [orjson.loads(value) for key, value in worker.live.items() if key.startswith(b'["manifest"')]
+        found = next(each for each in manifests if each["previous"])
+        worker.live[chunk_key(found["stream"], found["current"]["next"], 0)] = b"?"
+        worker.start()
+        worker.process(1000)
+        worker.commit()
+        assert worker.emitted == expected
+        assert states(worker.task) == states(whole)
+
+
+def test_ended_streams_leave_no_memory():
+    log = log_from(*(silence(b"key %d" % i, 100 * i, 2) for i in range(600)))
+    worker = task(given(limits__streams_in_memory=3, snapshots__records=5))
+    held = Worker(worker._settings, log)
+    while held.rest:
+        held.process(50)
+        held.writer.recovery_offset = None
+        held.commit()
+    models, silent = held.task.models, held.task._alerts._silent
+    assert len(models) < 15
+    assert len(models._ended) < 15
+    assert len(models.expiry._due) < 15
+    assert len(models._lives) < 15
+    assert len(silent._streams) < 60
+    assert len(held.live) < 120
