@@ -4,9 +4,10 @@ import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.positions import Position
-from resonance.pipeline.recovery import reset, rollback
+from resonance.pipeline.recovery import recovery, reset, rollback
 from resonance.pipeline.replay.opening import Span
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
+from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -156,3 +157,26 @@ def test_streams_from_before_the_setting_end_by_what_comes_after_it(monkeypatch)
 def test_what_does_not_go_together_is_refused(changed, remedy):
     with pytest.raises(ConfigurationError, match=f"limits.stream_ttl = 1.0: .*{remedy}"):
         given(**changed)
+
+
+def test_a_new_version_begins_no_stream_that_has_ended(deployment):
+    living = deployment.restored(TOPIC)[AT].task.models.names
+    deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
+    assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
+    models = deployment.restored(TOPIC)[AT].task.models
+    assert {*models.names} == {*living}
+    table = ClusterTable()
+    for record in log_of(8):
+        later = record._replace(offset=record.offset + 918, timestamp=record.timestamp + 30_000)
+        deployment.logs[AT].append(later)
+    deployment.work(1836)
+    for event in deployment.recorded("cluster_events"):
+        table.apply(event.value)
+    models = deployment.restored(TOPIC)[AT].task.models
+    assert {*table.clusters()} == {each["id"] for name in models.names for each in models.clusters(name)}
+
+
+def test_a_stream_is_shown_as_its_snapshot_has_it(deployment, command, capsys):
+    models = deployment.restored(TOPIC)[AT].task.models
+    assert command("inspect", "--stream", models.names[0], "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)
