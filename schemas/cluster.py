@@ -5,7 +5,7 @@ from typing import Final, Literal, NotRequired, TypedDict, get_args
 
 from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, SalientFeature
 
-ClusterEnd = Literal["absorbed", "vanished", "version_started"]
+ClusterEnd = Literal["absorbed", "vanished", "version_started", "stream_ended"]
 
 _ENDS: Final[Mapping[str, ClusterEnd]] = {kind: kind for kind in get_args(ClusterEnd)}
 
@@ -46,7 +46,7 @@ class Cluster(TypedDict):
         Subtree whose event it is, as in `ClusterEvent`.
     time : str
         Time of the record that caused it, RFC 3339 in UTC.
-    ended : {"absorbed", "vanished", "version_started"}, optional
+    ended : {"absorbed", "vanished", "version_started", "stream_ended"}, optional
         How it ended; absent while it is there.
     successors : list of str, optional
         Clusters that go on in place of an ended one; absent while it is there.

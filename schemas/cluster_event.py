@@ -4,7 +4,7 @@ from typing import Literal, NotRequired, TypedDict
 
 from resonance.schemas.common import Cause
 
-ClusterEventKind = Literal["emerged", "absorbed", "split", "vanished", "version_started"]
+ClusterEventKind = Literal["emerged", "absorbed", "split", "vanished", "version_started", "stream_ended"]
 
 
 class SalientFeature(TypedDict):
@@ -78,11 +78,13 @@ class ClusterEvent(TypedDict):
 
     Attributes
     ----------
-    kind : {"emerged", "absorbed", "split", "vanished", "version_started"}
+    kind : {"emerged", "absorbed", "split", "vanished", "version_started", "stream_ended"}
         ``emerged``: `cluster` is new. ``split``: `cluster` is new and came from `other`, which goes on.
         ``absorbed``: `cluster` ended and goes on as `other`. ``vanished``: `cluster` ended.
         ``version_started``: every cluster of the stream ended, and those of `after` are there now: none where a new
         model begins, the present ones where emission begins with a model that learned silently before.
+        ``stream_ended``: the stream ended with all its clusters, because it had no records for long; if one comes
+        again, a ``version_started`` with a higher version begins it anew.
     stream : str
         The stream.
     version : int
@@ -96,14 +98,14 @@ class ClusterEvent(TypedDict):
         Root node below which it happened, where the models there learn apart from the root (``hierarchy = "keyed"``):
         `seq` then counts the events of this subtree. Absent for the first level, and where all levels learn together.
     cluster : str or None
-        The cluster that began or ended; None for ``version_started``.
+        The cluster that began or ended; None for ``version_started`` and ``stream_ended``.
     other : str, optional
         The second cluster concerned.
     before, after : list of ClusterSnapshot
-        The clusters concerned before and after the change. Where a ``version_started`` lists more than a message
+        The clusters concerned before and after the change. Where an event lists all clusters, and more than a message
         holds, `centre` and `spread` of its clusters are empty.
     part, parts : int, optional
-        Where even so a ``version_started`` lists more than a message holds, it comes in parts, one behind the other
+        Where even so such an event lists more than a message holds, it comes in parts, one behind the other
         under the same `seq`: which one this is, from 1, and how many there are. Each lists some of the clusters.
     reason : EventReason, optional
         What decided.

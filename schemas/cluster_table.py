@@ -61,7 +61,8 @@ class ClusterTable:
     Parameters
     ----------
     remember : int
-        Ended clusters that `resolve` knows; beyond it those that ended first are forgotten.
+        Ended clusters that `resolve` knows, and ended streams whose repeats are recognised; beyond it those that ended
+        first are forgotten.
 
     Examples
     --------
@@ -88,6 +89,8 @@ class ClusterTable:
     def __init__(self, remember: int = REMEMBERED) -> None:
         self._remember = remember
         self._streams: dict[str, _Stream] = {}
+        # Those that have ended, in the order of their ends: their events may come again.
+        self._over: dict[str, _Stream] = {}
         # By root node, where what is below it counts its events for itself.
         self._subtrees: dict[str, dict[int, _Stream]] = {}
         # The compacted topic was read: of a stream that it does not know no cluster is there.
@@ -114,7 +117,7 @@ class ClusterTable:
 
     @property
     def streams(self) -> list[str]:
-        """Every stream of which something is known."""
+        """Every stream of which something is known and that has not ended."""
         return list(self._streams)
 
     def clusters(self, stream: str | None = None) -> dict[str, ClusterSnapshot]:
@@ -128,7 +131,7 @@ class ClusterTable:
         Raises
         ------
         KeyError
-            Nothing is known of this stream.
+            Nothing is known of this stream, or it has ended.
         """
         if stream is None:
             return {name: cluster for each in self._streams for name, cluster in self.clusters(each).items()}
@@ -228,7 +231,7 @@ class ClusterTable:
         known = self._find(stream, subtree)
         if known is not None and _is_repeat(known, version, seq, part):
             return False
-        if parsed["kind"] == "version_started":
+        if parsed["kind"] in ("version_started", "stream_ended"):
             if part == 1:
                 # It says everything, whatever came before.
                 self._begin(stream, version, subtree)
@@ -251,15 +254,19 @@ class ClusterTable:
             self._end(name, parsed.get("other") if parsed["kind"] == "absorbed" else None)
         for cluster in parsed["after"]:
             known.present[cluster["id"]] = cluster
+        if parsed["kind"] == "stream_ended" and known.part == known.parts:
+            self._retire(stream, known)
         return True
 
     def _find(self, stream: str, subtree: int | None) -> _Stream | None:
-        return self._streams.get(stream) if subtree is None else self._subtrees.get(stream, {}).get(subtree)
+        if subtree is None:
+            return self._streams.get(stream) or self._over.get(stream)
+        return self._subtrees.get(stream, {}).get(subtree)
 
     def _found(self, stream: str, subtree: int | None, new: _Stream) -> _Stream:
         """Return what is known of a stream or a subtree of it; `new` where nothing is."""
         if subtree is None:
-            return self._streams.setdefault(stream, new)
+            return self._find(stream, None) or self._streams.setdefault(stream, new)
         # Its first level may not have emitted anything yet.
         self._streams.setdefault(stream, _Stream(new.version, -1, compacted=self._compacted))
         return self._subtrees.setdefault(stream, {}).setdefault(subtree, new)
@@ -275,9 +282,18 @@ class ClusterTable:
             for cluster in old.present:
                 self._end(cluster, None)
         if subtree is None:
+            self._over.pop(stream, None)
             self._streams[stream] = _Stream(version, -1)
         else:
             below[subtree] = _Stream(version, -1)
+
+    def _retire(self, stream: str, known: _Stream) -> None:
+        """Know of a stream that has ended only which of its events came, and not for ever."""
+        self._streams.pop(stream, None)
+        self._over.pop(stream, None)
+        self._over[stream] = known
+        while len(self._over) > self._remember:
+            del self._over[next(iter(self._over))]
 
     def _end(self, cluster: str, heir: str | None) -> None:
         # Again at the end of the order: a repeat by the other topic must not be forgotten first.
@@ -337,6 +353,8 @@ class ClusterTable:
             known.present[name] = cast(ClusterSnapshot, {part: parsed[part] for part in parts if part in parsed})
         if is_newest and seq > known.seq:
             known.seq, known.compacted = seq, True
+        if is_newest and parsed.get("ended") == "stream_ended":
+            self._retire(stream, known)
         return new
 
 

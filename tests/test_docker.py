@@ -150,6 +150,12 @@ def test_mounted_files_and_dependencies_exist():
     assert (ROOT / OURS["worker-1"]["build"]["dockerfile"]).exists()
 
 
+def test_the_idle_models_of_workers_are_on_a_disk():
+    for name, service in OURS.items():
+        on_disk = any(volume.split(":")[1] == "/tmp" for volume in service["volumes"])  # noqa: S108 - in a container
+        assert on_disk == name.startswith("worker") == ("/tmp" not in service["tmpfs"])  # noqa: S108
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_commands_are_those_of_the_command_line_and_variables_are_settings(monkeypatch, name):
     arguments = OURS[name].get("command") or json.loads(of("CMD")[-1])

@@ -157,7 +157,8 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
             row = roots[log]
             roots[log] = _without_root(rows, row)
             rows[row, QUEUED] = 0
-            if _deadline(rows, means, row, gaps, least) <= time:
+            # A stream that has ended has no records.
+            if rows[row, COUNT] > 0 and _deadline(rows, means, row, gaps, least) <= time:
                 rows[row, OPEN] = 1
                 # Records that come late do not move the clock: what was no silence but lateness must be usual now.
                 rows[row, LONGEST] = max(rows[row, LONGEST], time - rows[row, TIME])

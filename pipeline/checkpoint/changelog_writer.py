@@ -124,7 +124,7 @@ class ChangelogWriter:
         models = task.models
         streams = models.pending(everything=everything)
         known = self.recovery_offset is not None and not 0 < models.record_after <= position - self._recorded
-        if not streams and known and not everything:
+        if not streams and known and not everything and not models.has_expired:
             return
         # An ended stream no longer counts in the recovery offset: its snapshot goes before the record that shows that.
         for stream, snapshot in models.changes(takewhile(lambda _: go_on(), streams)):

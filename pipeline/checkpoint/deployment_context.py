@@ -68,6 +68,8 @@ class DeploymentContext:
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
+        if settings.limits.stream_ttl:
+            limits |= {"limits.stream_ttl": settings.limits.stream_ttl}
         if settings.takes_labels:
             limits |= {"input.label_path": settings.input.label_path}
             limits |= {f"labels.{name}": value for name, value in settings.labels.model_dump(mode="json").items()}
@@ -145,6 +147,8 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
         # Their engine did not learn from labels.
         values.pop("labels", None)
         values["input"].pop("label_path", None)
+    if "limits.stream_ttl" not in identity.limits:
+        values["limits"].pop("stream_ttl", None)
     values["engine"] = {"name": identity.engine}
     for name, value in [*identity.settings.items(), *identity.limits.items()]:
         section, _, key = name.rpartition(".")

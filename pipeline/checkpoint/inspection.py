@@ -184,7 +184,9 @@ def inspect(
         if not snapshots or state.checkpoint is None:
             continue
         task = empty_task(settings, state.checkpoint)
-        learns = stream is not None and not stored and settings.hierarchy != "keyed"
+        # Whether a stream has ended is shown by the records of others.
+        alone = settings.hierarchy != "keyed" and not settings.limits.stream_ttl
+        learns = stream is not None and not stored and alone
         # Of routes the order of all streams' records is checked, so all have to be there.
         for snapshot in state.streams if learns and settings.is_routed else snapshots:
             task.restore(snapshot)

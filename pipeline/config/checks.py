@@ -185,6 +185,28 @@ def _labels(settings: Fields) -> Iterator[Problem]:
         yield Problem("labels.topic", topic, allowed)
 
 
+def _stream_ttl(settings: Fields) -> Iterator[Problem]:
+    allowed = ""
+    if settings.limits.stream_ttl and settings.stream != "key":
+        allowed = (
+            f"needs stream = key, and stream is {settings.stream or 'not set'}: only where a partition is one log of "
+            "many streams do the records of some show the silence of others; leave it out, or produce under the "
+            "stream's name as key"
+        )
+    elif settings.limits.stream_ttl and settings.is_keyed:
+        allowed = (
+            "does not go together with hierarchy = keyed, whose subtrees would outlive their roots; choose hierarchy = "
+            "local, or leave it out"
+        )
+    elif settings.limits.stream_ttl and settings.delivery.mode == "at_least_once":
+        allowed = (
+            "needs delivery.mode = exactly_once, with which an end and all that follows from it are stored together; "
+            "choose that mode, or leave it out"
+        )
+    if allowed:
+        yield Problem("limits.stream_ttl", settings.limits.stream_ttl, allowed)
+
+
 def _topics(settings: Fields) -> Iterator[Problem]:
     owners: dict[str, str] = dict.fromkeys(settings.input.topics, "input.topics")
     if settings.labels.topic is not None:
@@ -204,6 +226,7 @@ RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _prepare,
     _sparse,
     _labels,
+    _stream_ttl,
     _topics,
 )
 """Each rule yields what it finds; only the first problem is reported, so a rule may rely on those before it."""

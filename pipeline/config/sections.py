@@ -223,6 +223,9 @@ class LimitsSection(Section):
     streams_in_memory: Count = Field(default=10_000, ge=0)
     """Streams of a partition whose models stay in memory; 0: all. Idle ones go to a temporary file (TMPDIR). No output
     depends on it."""
+    stream_ttl: Seconds = Field(default=0.0, ge=0.0, le=100 * 365 * 86_400.0)
+    """Seconds without a record, by the times of the partition's records, after which a stream ends; 0: never. Needs
+    ``stream = "key"``."""
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
     key_bytes: Count = Field(default=256, ge=1)

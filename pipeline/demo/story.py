@@ -109,7 +109,7 @@ class Story:
 
 def fold(present: dict[str, ClusterSnapshot], event: ClusterEvent) -> None:
     """Apply an event to the present clusters of its stream."""
-    if event["kind"] == "version_started" and event.get("part", 1) == 1:
+    if event["kind"] in ("version_started", "stream_ended") and event.get("part", 1) == 1:
         present.clear()
     elif event["kind"] in ("absorbed", "vanished"):
         present.pop(event["cluster"] or "", None)

@@ -27,6 +27,7 @@ STYLES = {
     "absorbed": ("bold magenta", "◑"),
     "vanished": ("red", "○"),
     "version_started": ("blue", "◆"),
+    "stream_ended": ("blue", "◇"),
 }
 """Style and sign of each kind of line."""
 

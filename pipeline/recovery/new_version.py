@@ -109,7 +109,7 @@ def _new_models(
         _pass_over(source, before, record.position if record else 0, first, start)
     task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
-    task.models.first_version = max([before.models.first_version, *known]) + (learned is None)
+    task.models.first_version = max([before.models.new_version, *known]) + (learned is None)
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
     return task, len(old)
@@ -161,5 +161,8 @@ def _old_models(
     if part is None:
         return list(snapshots.values()), None
     models = part.task.models
-    snapshots |= {stream: one for stream, one in models.changes(models.pending(everything=True)) if one}
+    for stream, snapshot in models.changes(models.pending(everything=True)):
+        snapshots.pop(stream, None)
+        if snapshot is not None:
+            snapshots[stream] = snapshot
     return list(snapshots.values()), part.task

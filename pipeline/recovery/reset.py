@@ -200,5 +200,5 @@ def _next_version(
                 same = record.identity == source.identities[topic] and record.began == first
                 if same and max(record.position, committed) <= end:
                     return task.models.first_version
-                highest = max(highest, task.models.first_version)
+                highest = max(highest, task.models.new_version)
     return highest + 1

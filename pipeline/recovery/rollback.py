@@ -73,7 +73,8 @@ def roll_back(
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
     # A stream without a model in the state starts with the state's first version.
     new = Standing(first_version, record.position)
-    check_versions(at, {name: after.get(name, new) for name in standing}, standing)
+    if not _is_of_log(source, at, record, live):
+        check_versions(at, {name: after.get(name, new) for name in standing}, standing)
     if (begun := _first_version(at, live, make_task)) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
@@ -99,6 +100,16 @@ def roll_back(
     again = range(record.recovery_offset, record.position)
     cleared = alerts.clear(at, "rollback", lambda found: found.key in kept or found.offset in again)
     return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams, outputs=cleared)
+
+
+def _is_of_log(
+    source: DeploymentContext, at: TopicPartition, record: PartitionRecord, live: Mapping[bytes, bytes]
+) -> bool:
+    """Whether the log alone raised the versions of streams since a state: it ended them, and will end them again."""
+    with suppress(MismatchError, *UNREADABLE):
+        now = PartitionRecord.parse(live[partition_key(at[0])], "")
+        return now.identity == record.identity == source.identities[at[0]] and 0 <= now.began <= record.position
+    return False
 
 
 def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:

@@ -14,6 +14,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.opening import PartitionRange
+from resonance.pipeline.task.model.stream_model import began_of
 from resonance.pipeline.tasks import Task
 
 
@@ -114,8 +115,10 @@ def later_version(reader: LogReader, part: PartitionRange, start: InitialModels)
         if found is None or found.position <= start.offset or _changed(found.record, source):
             return False
         first = start.task.models.first_version
-        versions = ((one.stream, int(one.header["version"])) for one in found.streams)
-        return any(version > known.get(name, first) for name, version in versions)
+        later = (one for one in found.streams if int(one.header["version"]) > known.get(one.stream, first))
+        # A stream that began again behind the start did so by the log.
+        ends = part.settings.limits.stream_ttl > 0
+        return any(not ends or (began_of(one.body) or -1) < start.offset for one in later)
 
     # Once a version began, every later archive has it, or one after it.
     number = bisect_left(entries, True, key=has_later)

@@ -144,6 +144,21 @@ class Learner:
             ended, model.listing = model.listing, None
             self._start(model, model.seq - 1, ended, present(model), cause, outputs)
 
+    def end(self, key: bytes | None, model: StreamModel, cause: EventCause, outputs: Outputs | None) -> None:
+        """Write that a stream has ended, and the tombstones of its clusters: no later record will bring them."""
+        self._health.ended(model)
+        if outputs is None:
+            return
+        if model.ended is None and model.listing is None:
+            clusters = present(model)
+        else:
+            # Of the present ones nothing has been emitted.
+            clusters = [*(model.ended or ()), *(model.listing or ())]
+        self.encoder.stream_ended(outputs, model, key, clusters, cause)
+        self._health.count("stream_ended")
+        for cluster in (*model.lifetimes.all_ended(), *(cluster["id"] for cluster in clusters)):
+            self.encoder.tombstone(outputs, cluster, cause)
+
     def _start(
         self,
         model: StreamModel,

@@ -137,6 +137,11 @@ class ModelHealth:
         """Forget a model that leaves memory; its assignments stay in the window."""
         self._streams.pop(model.name, None)
 
+    def ended(self, model: StreamModel) -> None:
+        """Take note of a stream that has ended."""
+        self.clusters -= len(model.engine.clusters())
+        self.evicted(model)
+
     def _meet(self, name: str, compared: int = 0, outside: int = 0) -> _Seen:
         seen = self._streams[name] = _Seen(self._met, compared, outside)
         self._met = (self._met + 1) % NUMBERS

@@ -12,7 +12,9 @@ from typing import Final, NamedTuple, Self
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.task.model.stream_model import StreamModel
 
-_HEAD: Final = struct.Struct("<3q")
+_HEAD: Final = struct.Struct("<4q")
+
+_UNSEEN: Final = -(2**63)
 
 
 class Totals(NamedTuple):
@@ -51,22 +53,24 @@ class StoredModel(NamedTuple):
     next: int
     version: int
     snapshot_bytes: int
+    seen: int | None
     state: bytes
 
     @classmethod
     def of(cls, model: StreamModel) -> Self:
         """Return what is stored of a model."""
-        return cls(model.next, model.version, model.snapshot_bytes, model.state())
+        return cls(model.next, model.version, model.snapshot_bytes, model.seen, model.state())
 
     def value(self) -> bytes:
         """Return it as bytes."""
-        return _HEAD.pack(self.next, self.version, self.snapshot_bytes) + self.state
+        seen = _UNSEEN if self.seen is None else self.seen
+        return _HEAD.pack(self.next, self.version, self.snapshot_bytes, seen) + self.state
 
     @classmethod
     def parse(cls, value: bytes) -> Self:
         """Read `value`."""
-        next_, version, snapshot_bytes = _HEAD.unpack_from(value)
-        return cls(next_, version, snapshot_bytes, value[_HEAD.size :])
+        next_, version, snapshot_bytes, seen = _HEAD.unpack_from(value)
+        return cls(next_, version, snapshot_bytes, None if seen == _UNSEEN else seen, value[_HEAD.size :])
 
 
 class ModelStore:
@@ -184,6 +188,16 @@ class ModelStore:
         self._stored.pop(_key(key))
         with self._lock:
             del self._in_memory[key]
+
+    def _seen_of(self, key: bytes | None) -> int | None:
+        """Return the clock at the last record of a stream, as far as it is known; KeyError where there is no stream."""
+        model = self._in_memory.get(key)
+        return self._stored_at(key).seen if model is None else model.seen
+
+    def _clock_at(self, offset: int) -> int:
+        """Return the latest clock that a stream has whose model continues at or below an offset."""
+        found = (self._in_memory.get(key) or self._stored_at(key) for key in self._began)
+        return max((each.seen for each in found if each.seen is not None and each.next <= offset), default=-(2**62))
 
     def _snapshot_bytes(self, key: bytes | None) -> int:
         model = self._in_memory.get(key)

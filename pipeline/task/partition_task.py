@@ -18,6 +18,7 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
+from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
 from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.stream_drift import WatchedChange
@@ -130,19 +131,67 @@ class PartitionTask(StreamTask):
     def _batch(
         self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
+        """Learn records, cut where streams end among them."""
+        expiry = self.models.expiry
+        if not expiry.active or not len(batch):
+            self._part(records, batch, outputs, suppressed=suppressed)
+            return
+        expiry.read(records, batch)
+        done, rest, start = 0, batch, 0
+        no_ones = message_sizes.too_long(batch, keyed=self._by_key)
+        while (end := expiry.next_end(start, batch.streams, no_ones)) is not None:
+            if (cut := batch.index[end]) > done:
+                self._part(records[done:cut], batch.between(done, cut), outputs, suppressed=suppressed)
+                done, rest = cut, batch.between(cut, len(records))
+            self._end_streams(batch, end, outputs, suppressed=suppressed)
+            start = end
+        self._part(records[done:], rest, outputs, suppressed=suppressed)
+
+    def _end_streams(self, batch: RecordBatch, position: int, outputs: Outputs | None, *, suppressed: bool) -> None:
+        """End the streams that have had no record for long before the one at a position."""
+        cause, models = EventCause(batch, position), self.models
+        for key in sorted(models.expiry.take_ended(position), key=models.name_of):
+            model = models.get(key)
+            if model is None:
+                continue
+            if suppressed and (model.ended or model.listing):
+                # Clusters that were emitted have ended since: their end is still to be emitted.
+                models.expiry.postpone(key, model, position)
+                models.touched(model, cause.offset)
+            else:
+                if self._alerts is not None:
+                    self._alerts.stream_ended(key, model, cause, outputs, suppressed=suppressed)
+                self._learner.end(key, model, cause, outputs)
+                models.end(key, cause.offset)
+            models.evict()
+
+    def _part(
+        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
+    ) -> None:
         self._skipped += batch.skipped
         if self._alerts is not None:
             self._alerts.begin(records, batch, outputs, suppressed=suppressed)
         long = message_sizes.too_long(batch, keyed=self._by_key)
-        for key, group in self._groups(batch, long):
-            model = self.models.get(key)
+        expiry = self.models.expiry
+        for key, places in self._groups(batch, long):
+            model, group = self.models.get(key), places
             if model is None:
-                if len(self.models) >= self._settings.limits.streams:
+                # Records of a stream that has ended since, and whose snapshot is deleted.
+                group = _behind(group, batch.offsets, expiry.known_from)
+                if not group:
+                    continue
+                first = batch.offsets[group[0]]
+                if len(self.models) - expiry.absent(first) >= self._settings.limits.streams:
                     batch.blame(self._dead_letters.no_room(key), group)
                     continue
                 model = self._learner.begin(key)
+                if expiry.active:
+                    expiry.began(key, model, first, batch.clocks[group[0]])
                 if self._alerts is not None:
                     self._alerts.began(key, model)
+            if expiry.active:
+                clock = batch.clocks[group[-1]]
+                model.seen = clock if model.seen is None else max(model.seen, clock)
             behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
@@ -216,12 +265,16 @@ class PartitionTask(StreamTask):
 
     def _own_state(self) -> dict[str, Any]:
         own = {"emission": self._emission.state(), **self._features.state()}
+        if (expiry := self.models.expiry_state()) is not None:
+            own["expiry"] = expiry
         return own if self._alerts is None else own | {"alerts": self._alerts.state()}
 
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)
         self._features.restore(content)
         self._emission.restore(content["emission"])
+        if (expiry := content.get("expiry")) is not None:
+            self.models.expiry.restore(expiry)
         self._restore_alerts(content)
 
 

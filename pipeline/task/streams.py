@@ -1,7 +1,10 @@
 """The streams of one partition: their models by key, and when each needs its next snapshot."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from resonance.engine import ENGINES, PARTS, ROOT
@@ -9,12 +12,14 @@ from resonance.engine.errors import ParameterError, StateError
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.messages import configuration_error, prepared_setting
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.expiry import Expiry, Life, Moment
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_store import ModelStore, StoredModel
@@ -38,6 +43,19 @@ class _Dirty(NamedTuple):
     seen: int
     """Records that the partition had seen when it became dirty."""
     name: str
+    before: Moment
+    """What the ends of streams depend on at that offset."""
+
+
+class _Ended(NamedTuple):
+    """A stream that has ended, as long as a snapshot of it is kept."""
+
+    end: _Dirty
+    """The record before which it ended."""
+    dirty: _Dirty
+    """The lowest offset that its snapshot does not contain: that of the end, at most."""
+    follows: bool
+    """Whether its snapshot is of an earlier life."""
 
 
 class Streams(ModelStore):
@@ -46,7 +64,7 @@ class Streams(ModelStore):
     def __init__(self, settings: Settings, topic: str, partition: int, features: FeatureDiscovery) -> None:
         super().__init__(settings.limits.streams_in_memory)
         self.first_version = 1
-        """Version that models of new streams start with.
+        """Version that models of new streams start with, unless streams with this or a later one have ended.
 
         It is above 1 where streams that are no longer known may have used the ids of the versions below.
         """
@@ -60,13 +78,28 @@ class Streams(ModelStore):
         self._dirty: dict[str, _Dirty] = {}
         # A heap of these; an entry that is no longer that of its stream is passed over.
         self._lowest: list[_Dirty] = []
+        # Streams that have ended and whose snapshots are not deleted, in the order of their ends, and a heap of what
+        # these snapshots do not contain.
+        self._ended: dict[str, _Ended] = {}
+        self._lowest_ended: list[_Dirty] = []
+        # Models with which streams ended and of which no snapshot is written, and the names of these streams.
+        self._finals, self._unwritten = DiskMap(), dict[str, None]()
+        # Lives that have ended, by stream, as long as a recovery may read them again.
+        self._lives: dict[str, list[Life]] = {}
+        self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at)
+        """When streams end that have no records."""
         # The dirty streams without any snapshot.
         self._new: dict[str, None] = {}
         self._seen = 0
         # Input bytes that are still missing to pay for the snapshots written so far.
         self._owed = 0.0
         self._usual_bytes = USUAL_BYTES
-        self._last_header: dict[str, Any] = {}
+        self._headers: dict[int, dict[str, Any]] = {}
+
+    @property
+    def new_version(self) -> int:
+        """Version with which the model of a stream starts that begins now: a stream that has ended had none so high."""
+        return max(self.first_version, self.expiry.now.version + 1)
 
     @property
     def names(self) -> list[str]:
@@ -99,10 +132,10 @@ class Streams(ModelStore):
         """
         name = self.name_of(key)
         try:
-            model = StreamModel(self._settings, name, self._features.layout.features, self.first_version)
+            model = StreamModel(self._settings, name, self._features.layout.features, self.new_version)
         except ParameterError as error:
             raise self._unfit(error) from None
-        if self.first_version > 1:
+        if model.version > 1:
             model.ended = []
         self._put(key, model)
         return model
@@ -127,35 +160,119 @@ class Streams(ModelStore):
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
+        self.expiry.go_on_at(offset)
         for name in self.names:
             model = self.named(name)
             model.next = offset
+            if model.began is not None:
+                model.began = min(model.began, offset)
             self._note_dirty(model, offset)
             self.evict()
         self._furthest = offset
-        self._dirty = {name: dirty._replace(offset=offset) for name, dirty in self._dirty.items()}
+        before = self.expiry.moment(offset)
+        self._dirty = {name: dirty._replace(offset=offset, before=before) for name, dirty in self._dirty.items()}
         self._lowest = sorted(self._dirty.values())
+        # No snapshot has them.
+        self._ended, self._lowest_ended, self._unwritten, self._lives = {}, [], {}, {}
 
     def _note_dirty(self, model: StreamModel, offset: int) -> None:
         name = model.name
         known = self._dirty.get(name)
         if known is None:
-            dirty = self._dirty[name] = _Dirty(offset, self._seen, name)
+            dirty = self._dirty[name] = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
             heappush(self._lowest, dirty)
             if not model.snapshot_bytes:
                 self._new[name] = None
         elif offset < known.offset:
             # A record of another stream may have changed it before its own in the same batch.
-            dirty = self._dirty[name] = known._replace(offset=offset)
+            dirty = self._dirty[name] = known._replace(offset=offset, before=self.expiry.moment(offset))
             heappush(self._lowest, dirty)
 
     @property
     def recovery_offset(self) -> int | None:
         """Lowest offset of a record that neither a snapshot nor the state beside the streams contains; None: all do."""
+        found = self._recovery
+        return None if found is None else found.offset
+
+    @property
+    def _recovery(self) -> _Dirty | None:
+        """The stream, living or not, whose snapshot lacks the lowest offset."""
+        ended = self._lowest_ended
+        while ended and ((each := self._ended.get(ended[0].name)) is None or each.dirty is not ended[0]):
+            heappop(ended)
+        return min(filter(None, (self._lowest_dirty, ended[0] if ended else None)), default=None)
+
+    @property
+    def _lowest_dirty(self) -> _Dirty | None:
         # The first dirty stream may not be the lowest: streams restored at different offsets become dirty in any order.
         while self._lowest and self._dirty.get(self._lowest[0].name) is not self._lowest[0]:
             heappop(self._lowest)
-        return self._lowest[0].offset if self._lowest else None
+        return self._lowest[0] if self._lowest else None
+
+    def expiry_state(self) -> dict[str, Any] | None:
+        """Return the state of `expiry` for a recovery; None where no stream ends or has ended."""
+        if not (self.expiry.active or self.expiry.now.version):
+            return None
+        found = self._recovery
+        return self.expiry.state(None if found is None else found.before)
+
+    def end(self, key: bytes | None, offset: int) -> None:
+        """End a stream before the record at an offset; its model is in memory."""
+        model, name = self._in_memory[key], self.name_of(key)
+        # A recovery that begins below this record must find the stream as it was: its snapshot is deleted later.
+        here = dirty = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
+        before = self._ended.pop(name, None)
+        if name in self._dirty:
+            dirty = self._dirty[name]
+            self._finals.put(name.encode(), StoredModel.of(model).value())
+            self._unwritten[name] = None
+        if before is not None:
+            dirty = min(dirty, before.dirty)
+        self._ended[name] = _Ended(here, dirty, before is not None)
+        heappush(self._lowest_ended, dirty)
+        self._lives[name] = [*self._lives_of(name), Life(model.began or 0, offset, model.version)]
+        self._drop(key)
+        self._note_clean(name)
+        self.expiry.ended(model.version)
+
+    def _lives_of(self, name: str) -> list[Life]:
+        """Return the earlier lives of a stream that a recovery may read again."""
+        lowest = self.recovery_offset
+        if lowest is None:
+            return []
+        return [life for life in self._lives.get(name, ()) if life.end >= lowest]
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the snapshot of a stream that has ended can be deleted."""
+        lowest = self._lowest_dirty
+        return any(lowest is None or each.end.offset < lowest.offset for each in islice(self._ended.values(), 1))
+
+    def _ends(self) -> Iterator[tuple[str, StreamSnapshot | None]]:
+        """Yield None for each stream that ended before all that a recovery reads again, and what others ended with."""
+        found = self._lowest_dirty
+        lowest = sys.maxsize if found is None else found.offset
+        gone = takewhile(lambda name: self._ended[name].end.offset < lowest, list(self._ended))
+        for name in gone:
+            del self._ended[name]
+            self._unwritten.pop(name, None)
+            self._finals.pop(name.encode())
+            self._lives.pop(name, None)
+            yield name, None
+        unwritten, self._unwritten = self._unwritten, {}
+        for name in unwritten:
+            if (value := self._finals.pop(name.encode())) is None or (ended := self._ended.get(name)) is None:
+                continue
+            if ended.follows:
+                yield name, None
+            final = StoredModel.parse(value)
+            self._ended[name] = ended._replace(dirty=ended.end, follows=False)
+            heappush(self._lowest_ended, ended.end)
+            # The last of its lives is that of this state.
+            yield (
+                name,
+                StreamSnapshot(name, final.next, self._header_with(final.version, self._lives[name][:-1]), final.state),
+            )
 
     def pending(self, *, everything: bool = False) -> list[str]:
         """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
@@ -186,11 +303,19 @@ class Streams(ModelStore):
         return list(chosen)
 
     def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
-        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile."""
+        """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile.
+
+        Where a stream has begun again, both.
+        """
         for stream in streams:
+            if self._ended.pop(stream, None) is not None:
+                # Where the new snapshot is damaged, one of an earlier life would not do.
+                self._unwritten.pop(stream, None)
+                yield stream, None
             yield stream, self.snapshot(stream)
         for stream in self.dropped():
             yield stream, None
+        yield from self._ends()
 
     def dropped(self) -> list[str]:
         """Return the streams that ended since the last call; their snapshots must be deleted."""
@@ -200,6 +325,11 @@ class Streams(ModelStore):
         """Return the snapshot of a stream and mark it clean."""
         key = self.key_of(stream)
         snapshot = self._snapshot_of(key)
+        if self._lives and (lives := self._lives_of(stream)):
+            self._lives[stream] = lives
+            snapshot = replace(snapshot, header=self._header_with(int(snapshot.header["version"]), lives))
+        else:
+            self._lives.pop(stream, None)
         self._usual_bytes = len(snapshot.body)
         self._set_snapshot_bytes(key, len(snapshot.body))
         self._owed += self._settings.snapshots.ratio * len(snapshot.body)
@@ -219,18 +349,21 @@ class Streams(ModelStore):
         found = self._stored_at(key) if model is None else StoredModel.of(model)
         return StreamSnapshot(self.name_of(key), found.next, self._header(found.version), found.state)
 
+    def _header_with(self, version: int, lives: Sequence[Life]) -> dict[str, Any]:
+        return {**self._header(version), "lives": list(map(list, lives))}
+
     def _header(self, version: int) -> dict[str, Any]:
         layout, decided_at = self._features.layout, self._features.decided_at
-        # An archive has the headers of all streams in memory, so they are one.
-        if self._last_header.get("version") != version or self._last_header["decided_at"] != decided_at:
-            self._last_header = {
+        # An archive has the headers of all streams in memory, so they are one for each version.
+        if (known := self._headers.get(version)) is None or known["decided_at"] != decided_at:
+            known = self._headers[version] = {
                 **self._settings_header(),
                 "features": list(layout.features),
                 "shape": shape_as_json(layout.shape),
                 "version": version,
                 "decided_at": decided_at,
             }
-        return self._last_header
+        return known
 
     def _settings_header(self) -> dict[str, Any]:
         settings = self._settings
@@ -276,6 +409,10 @@ class Streams(ModelStore):
             except ParameterError as error:
                 raise self._unfit(error) from None
         self._put(self.key_of(name), model)
+        self.expiry.restored(self.key_of(name), model)
+        if (lives := snapshot.header.get("lives")) and not new_version:
+            self._lives[name] = [Life(*map(int, life)) for life in lives]
+            self.expiry.had_lives(self._lives[name])
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
             self._note_dirty(model, model.next)

@@ -34,6 +34,9 @@ class OutputRef(NamedTuple):
     identity: tuple[Any, ...] = ()
     """Distinguishes and orders the outputs of one record."""
     partition: int = -1
+    subject: tuple[str, ...] = ()
+    """What the version is of: a record can have outputs about several streams, and about the end of one and what the
+    stream's next life begins with."""
 
 
 class Recorded(ABC):
@@ -188,9 +191,10 @@ class Others(Recorded):
         self._ref = ref
         self._aside = aside
         self._digests: dict[int, dict[tuple[Any, ...], int]] = {}
-        self._versions: dict[int, int] = {}
-        self._last: dict[tuple[int, tuple[Any, ...]], int] = {}
-        self._highest: tuple[int, tuple[Any, ...]] = (-1, ())
+        self._versions: dict[tuple[int, tuple[str, ...]], int] = {}
+        self._identities: dict[tuple[int, tuple[str, ...]], list[tuple[Any, ...]]] = {}
+        self._last: dict[tuple[int, tuple[str, ...], tuple[Any, ...]], int] = {}
+        self._highest: tuple[int, tuple[str, ...], tuple[Any, ...]] = (-1, (), ())
 
     def add(self, records: Sequence[Record]) -> None:
         """Add recorded outputs, without those of other inputs and ranges."""
@@ -216,17 +220,23 @@ class Others(Recorded):
         return Message(message.key, message.value, headers)
 
     def _take(self, ref: OutputRef, number: int) -> None:
-        known = self._versions.get(ref.offset, ref.version)
+        about = ref.offset, ref.subject
+        known = self._versions.get(about, ref.version)
         if ref.version < known:
             self.older += 1
             return
         own = self._digests.setdefault(ref.offset, {})
+        identities = self._identities.setdefault(about, [])
         if ref.version > known:
-            self.older += len(own)
-            self.count -= len(own)
-            own.clear()
-        self._versions[ref.offset] = ref.version
-        place = (ref.offset, ref.identity)
+            self.older += len(identities)
+            self.count -= len(identities)
+            for identity in identities:
+                del own[identity]
+            identities.clear()
+        self._versions[about] = ref.version
+        if ref.identity not in own:
+            identities.append(ref.identity)
+        place = (*about, ref.identity)
         before = own.get(ref.identity)
         own[ref.identity] = number
         if before is None:
@@ -244,8 +254,9 @@ class Others(Recorded):
     def _disorder(self) -> int | None:
         if not self._late:
             return None
-        places = sorted((offset, identity) for offset, own in self._digests.items() for identity in own)
-        pairs = pairwise(places)
+        places = sorted((*about, identity) for about, own in self._identities.items() for identity in own)
+        # Those of one record about several streams are in any order.
+        pairs = ((a, b) for a, b in pairwise(places) if a[0] != b[0] or a[1] == b[1])
         return next((later[0] for place, later in pairs if self._last[later] < self._last[place]), None)
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
@@ -285,8 +296,10 @@ def event_ref(message: Message | Record) -> OutputRef | None:
         source, version = content["cause"]["source"], content["version"]
         # The sequence number comes first, because it orders the events of one record.
         places = int(content.get("subtree", -1)), int(content.get("part", 1))
-        identity = (int(content["seq"]), str(content["stream"]), version, *places)
-        return _checked(OutputRef(source["topic"], source["offset"], version, identity, source["partition"]))
+        stream, is_end = str(content["stream"]), content["kind"] == "stream_ended"
+        identity = (int(content["seq"]), stream, version, *places)
+        subject = (stream, "end") if is_end else (stream,)
+        return _checked(OutputRef(source["topic"], source["offset"], version, identity, source["partition"], subject))
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -22,6 +22,8 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
     kind, name, other = event["kind"], event["cluster"], event.get("other")
     if kind == "version_started":
         return _started(event)
+    if kind == "stream_ended":
+        return _stream_ended(event)
     new, old = _find(name, event["after"]), _find(name, event["before"])
     if kind == "emerged":
         return f"{name} emerged" + _details(portrait(new, peers), _size(new))
@@ -44,6 +46,11 @@ def _started(event: ClusterEvent) -> str:
         return f"{event['stream']} began version {event['version']}: {ended} ended"
     before = f", {ended} of before ended" if event["before"] else ""
     return f"{event['stream']} is emitted from here on, version {event['version']}: {present} there{before}"
+
+
+def _stream_ended(event: ClusterEvent) -> str:
+    part = f", part {event['part']} of {event['parts']} of its list" if "parts" in event else ""
+    return f"{event['stream']} ended, version {event['version']}{part}: {_count(len(event['before']), 'cluster')} ended"
 
 
 def number(value: float) -> str:

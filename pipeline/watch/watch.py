@@ -284,7 +284,7 @@ def _assignment(payload: Mapping[str, Any]) -> str:
 
 def _event(payload: Any, peers: Sequence[ClusterSnapshot]) -> str:
     described = sentence(payload, peers)
-    return described if payload["kind"] == "version_started" else f"cluster {described}"
+    return described if payload["cluster"] is None else f"cluster {described}"
 
 
 def _drift(payload: Any) -> str:

@@ -11,6 +11,7 @@ class ToyModels(dict):
     """The models by stream; a snapshot is due after `every` records."""
 
     record_after = 0
+    has_expired = False
     first_version = 1
 
     def __init__(self, every, size):

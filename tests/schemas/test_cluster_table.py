@@ -200,3 +200,58 @@ def test_a_stream_whose_clusters_are_all_gone_may_go_on_at_any_event():
     assert list(table.clusters("p0")) == ["p0/1/7"]
     with pytest.raises(EventGapError):
         table.apply(event(15, "vanished", "p0/1/7"))
+
+
+def test_a_stream_that_has_ended_is_forgotten_but_its_repeats_are_known():
+    end = event(5, "stream_ended", None, before=[snapshot("p0/1/1")])
+    table = folded_from(*STORY, end)
+    assert (table.streams, table.clusters(), table.resolve("p0/1/0")) == ([], {}, None)
+    with pytest.raises(KeyError, match="nothing is known of stream 'p0'"):
+        table.clusters("p0")
+    assert not any(map(table.apply, (*STORY, end)))
+    again = event(0, "version_started", None, version=2)
+    assert table.apply(again)
+    assert (table.streams, table.version("p0")) == (["p0"], 2)
+    assert table.apply(event(1, "emerged", "p0/2/0", ("p0/2/0",), version=2))
+    assert not any(map(table.apply, (*STORY, end, again)))
+    assert {*table.clusters("p0")} == {"p0/2/0"}
+    with pytest.raises(EventGapError):
+        folded_from(*STORY, end).apply(event(1, "emerged", "p0/2/0", ("p0/2/0",), version=2))
+
+
+def test_a_stream_that_ended_with_a_long_list_goes_with_its_last_part():
+    def part(number, name):
+        return event(5, "stream_ended", None, before=[snapshot(name)], part=number, parts=2)
+
+    table = folded_from(*STORY, part(1, "p0/1/1"))
+    assert (table.streams, table.clusters()) == (["p0"], {})
+    assert table.apply(part(2, "p0/1/3"))
+    assert not table.apply(part(2, "p0/1/3"))
+    assert table.streams == []
+    with pytest.raises(EventGapError):
+        folded_from(*STORY).apply(part(2, "p0/1/3"))
+
+
+def test_ended_streams_are_forgotten_in_the_order_of_their_ends():
+    table = ClusterTable(remember=1)
+    for stream in ("p0:a", "p0:b"):
+        table.apply({**event(0, "stream_ended", None), "stream": stream})
+    assert [stream for stream in ("p0:a", "p0:b") if stream in table._over] == ["p0:b"]
+
+
+def test_the_compacted_topic_alone_tells_of_the_end_of_a_stream():
+    log = [(b"a", 4 * i, i) for i in range(150)] + [(b"b", 600 + 4 * i, 150 + i) for i in range(300)]
+    rows = points(1500).tolist()
+    made = [
+        record._replace(key=key, timestamp=record.timestamp + at, value=record.value)
+        for record, (key, at, _) in zip(records(rows[:450]), log, strict=True)
+    ]
+    given = settings(engine__name="caea", stream="key", limits__stream_ttl=1.0, prepare__warmup_records=10)
+    worker = task(given)
+    outputs = run(worker, made)
+    table = ClusterTable.from_clusters((message.key, message.value) for message in outputs.clusters)
+    assert table.streams == ["p0:b"]
+    # What its last events say again is known.
+    ended = [message.value for message in outputs.cluster_events if b"p0:a" in message.value]
+    assert ended
+    assert not any(map(table.apply, ended))

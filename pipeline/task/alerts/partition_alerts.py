@@ -147,6 +147,18 @@ class PartitionAlerts:
         if self._silent is not None and model.alerts is not None:
             self._silent.begin(key, model.name, model.alerts)
 
+    def stream_ended(
+        self, key: bytes | None, model: "StreamModel", cause: EventCause, outputs: Outputs | None, *, suppressed: bool
+    ) -> None:
+        """Clear the alerts of a stream that has ended, and follow its records no more."""
+        if model.alerts is None:
+            return
+        for alert in sorted(model.alerts.open.values(), key=lambda alert: alert.number):
+            self._apply(model, _ended(alert), cause, outputs, suppressed=suppressed)
+        self._owing.pop(model.name, None)
+        if self._silent is not None:
+            self._silent.end(key)
+
     def learned(
         self,
         model: "StreamModel",

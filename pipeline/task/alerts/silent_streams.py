@@ -5,11 +5,11 @@ stream needs a snapshot, as if the record were its own. Everything that is known
 snapshot; a row is ignored for the records below the one that changed it last.
 """
 
+from collections import deque
 from collections.abc import Collection, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import repeat
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,11 +18,10 @@ from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline.records import SourceRecord, TopicPartition
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.task.event_times import event_times
 
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
-
-_timestamp = attrgetter("timestamp")
 
 NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open")
 _COLUMNS: Final = (
@@ -68,6 +67,8 @@ class SilentStreams:
         self._means: FloatArray
         self._rows, self._means = silence.new_rows(16)
         self._streams: list[str] = []
+        # Rows of streams that have ended.
+        self._free: deque[int] = deque()
         self._numbers: dict[bytes | None, int] = {}
         self._logs: dict[TopicPartition, int] = {own: 0}
         self._roots: IntArray = np.full(1, -1, np.int64)
@@ -76,13 +77,31 @@ class SilentStreams:
 
     def begin(self, key: bytes | None, name: str, alerts: StreamAlerts) -> int:
         """Begin to follow the stream with a key; return its row."""
-        row = self._numbers[key] = len(self._streams)
-        self._streams.append(name)
+        row = self._numbers[key] = self._free_row()
+        self._streams[row] = name
+        alerts.gaps = partial(self._state, row)
+        return row
+
+    def _free_row(self) -> int:
+        """Return a row that no stream has."""
+        if self._free and not self._rows[self._free[0], silence.QUEUED]:
+            return self._free.popleft()
+        # The row of an ended stream leaves the heap with its deadline.
+        self._free.rotate(-1)
+        row = len(self._streams)
+        self._streams.append("")
         if row == len(self._rows):
             rows, means = silence.new_rows(row)
             self._rows, self._means = np.concatenate((self._rows, rows)), np.concatenate((self._means, means))
-        alerts.gaps = partial(self._state, row)
         return row
+
+    def end(self, key: bytes | None) -> None:
+        """Forget a stream that has ended."""
+        row = self._numbers.pop(key)
+        self._rows[row, : silence.STATE] = 0
+        self._means[row] = 0.0
+        self._streams[row] = ""
+        self._free.append(row)
 
     def loaded(self, key: bytes | None, alerts: StreamAlerts) -> None:
         """Go on with the row of a stream whose model comes back into memory: a silence may have changed it since."""
@@ -124,11 +143,7 @@ class SilentStreams:
         self, records: Sequence[SourceRecord], batch: RecordBatch, no_ones: Collection[int] = ()
     ) -> list[Silence]:
         """Take the usable records of a batch; those at the positions `no_ones` are no stream's."""
-        times = silence.times_of(batch.times)
-        # A source with a wrong clock must not make all the others silent.
-        usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
-        stamps = np.fromiter(map(_timestamp, usable), np.int64, len(usable))
-        times = np.where(stamps > 0, np.minimum(times, stamps), times)
+        times = event_times(records, batch)
         offsets, rows = np.array(batch.offsets, np.int64), self._owners(batch, no_ones)
         logs = self._logs_of(batch)
         found: list[Silence] = []

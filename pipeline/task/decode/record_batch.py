@@ -1,7 +1,8 @@
 """A decoded batch of records, column by column: what models learn, and what outputs take over from the records."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
@@ -47,6 +48,8 @@ class RecordBatch:
     """Copied members as JSON objects, where ``output.include`` is set."""
     labels: list[RowLabels] = field(default_factory=list)
     """Ids and labels, where the engine learns labels; empty otherwise."""
+    clocks: list[int] = field(default_factory=list)
+    """The partition's clock as of each record, where streams end (`Expiry`); empty otherwise."""
     index: list[int] = field(default_factory=list)
     """Positions of the usable records in the batch."""
     faults: list[Fault] = field(default_factory=list)
@@ -83,6 +86,14 @@ class RecordBatch:
         """Make dead letters of the usable records at some positions."""
         self.faults += [error.at(self.index[position]) for position in positions]
 
+    def between(self, start: int, stop: int) -> "RecordBatch":
+        """Return the batch of the records from one position to another, usable or not."""
+        first, end = bisect_left(self.index, start), bisect_left(self.index, stop)
+        faults = [replace(fault, index=fault.index - start) for fault in self.faults if start <= fault.index < stop]
+        skipped = stop - start - (end - first) - len(faults)
+        index = [place - start for place in self.index[first:end]]
+        return replace(self.take(range(first, end)), index=index, faults=faults, skipped=skipped)
+
     def take(self, positions: Sequence[int]) -> "RecordBatch":
         """Return some of the records, by position."""
         if isinstance(positions, range) and len(positions) == len(self):
@@ -106,4 +117,5 @@ class RecordBatch:
             some(self.ids),
             some(self.included),
             some(self.labels),
+            some(self.clocks),
         )

@@ -16,6 +16,7 @@ from resonance.schemas import (
     Alert,
     CloudEvents,
     ClusterEvent,
+    ClusterEventKind,
     ClusterSnapshot,
     Header,
     SchemaName,
@@ -94,7 +95,11 @@ class EventEncoder:
                 payload["reason"]["further"] = dict(reason.further)
         path = ".".join(map(str, event.path)) or "root"
         name = f"{path}/{event.number}"
-        outputs.put("cluster_events", (cause.offset,), (self._event_message(payload, cause, name),))
+        outputs.put(
+            "cluster_events",
+            (cause.offset,),
+            (self._event_message(payload, cause, name, cause.batch.keys[cause.position]),),
+        )
         ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
         self._clusters(outputs, model, payload, payload["after"], ended, cause, name)
 
@@ -108,8 +113,36 @@ class EventEncoder:
         cause: EventCause,
     ) -> None:
         """Write that from this record on a stream has the clusters `after` instead of `before`; `seq` numbers it."""
+        key = cause.batch.keys[cause.position]
+        self._whole(outputs, model, "version_started", seq, before, after, cause, key, f"version/{model.version}")
+
+    def stream_ended(
+        self,
+        outputs: Outputs,
+        model: StreamModel,
+        key: bytes | None,
+        before: Sequence[ClusterSnapshot],
+        cause: EventCause,
+    ) -> None:
+        """Write that a stream has ended with its clusters `before`; `key` is that of its records, not of the cause."""
+        name = f"ended/{model.stream}/{model.version}"
+        self._whole(outputs, model, "stream_ended", model.seq, before, (), cause, key, name)
+
+    def _whole(
+        self,
+        outputs: Outputs,
+        model: StreamModel,
+        kind: ClusterEventKind,
+        seq: int,
+        before: Sequence[ClusterSnapshot],
+        after: Sequence[ClusterSnapshot],
+        cause: EventCause,
+        key: bytes | None,
+        name: str,
+    ) -> None:
+        """Write the event about all clusters of a stream, in parts where one message does not hold them."""
         payload: ClusterEvent = {
-            "kind": "version_started",
+            "kind": kind,
             "stream": model.name,
             "version": model.version,
             "level": 1,
@@ -118,16 +151,15 @@ class EventEncoder:
             "before": list(before),
             "after": list(after),
         }  # type: ignore[typeddict-item]
-        name = f"version/{model.version}"
-        messages = [self._event_message(payload, cause, name)]
+        messages = [self._event_message(payload, cause, name, key)]
         most = message_sizes.event_bytes_of(model)
         if len(messages[0].value or b"") > most:
             # The topic is known to take ordinary events, which are bounded; a list of all clusters is not.
             brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
             frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MAX_PARTS, "parts": _MAX_PARTS}
-            room = most - len(self._event_message(frame, cause, name).value or b"")
+            room = most - len(self._event_message(frame, cause, name, key).value or b"")
             messages = [
-                self._event_message(part, cause, name if number == 1 else f"{name}/{number}")
+                self._event_message(part, cause, name if number == 1 else f"{name}/{number}", key)
                 for number, part in enumerate(_parts(brief, room), start=1)
             ]
         outputs.put("cluster_events", [cause.offset] * len(messages), messages)
@@ -162,11 +194,10 @@ class EventEncoder:
         message = self._message(cause, payload["key"].encode(), orjson.dumps(payload), headers)
         outputs.put("alerts", (cause.offset,), (message,))
 
-    def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str) -> Message:
+    def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str, key: bytes | None) -> Message:
         payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
-        headers = self._headers("cluster_event", cause, name)
-        return self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
+        return self._message(cause, key, orjson.dumps(payload), self._headers("cluster_event", cause, name))
 
     def _clusters(
         self,

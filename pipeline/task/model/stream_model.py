@@ -40,6 +40,12 @@ PREPARATIONS: Final[dict[str, type[Preparation | SparsePreparation]]] = {
 _log = logging.getLogger(__name__)
 
 
+def began_of(state: bytes) -> int | None:
+    """Return the offset of the first record of the stream with a `StreamModel.state`; None where it was not kept."""
+    found = unpack(state, KIND, STATE_REVISION)[0].get("began")
+    return None if found is None else int(found)
+
+
 class StreamModel:
     """A stream's model; its state depends on the stream's rows alone.
 
@@ -75,6 +81,8 @@ class StreamModel:
         Watches what the engine learns; None where that is not wanted.
     alerts : StreamAlerts or None
         Open alerts, and what the rules know; None where no rule has been on.
+    began, seen : int or None
+        Offset of the stream's first record, and the partition's clock at its last one; None where streams do not end.
     labels : LabelMemory or None
         Records that can still be labelled. None where the engine learns no labels, except for labels that waited when
         it took over: these are given up with its first record.
@@ -85,6 +93,7 @@ class StreamModel:
 
     __slots__ = (
         "alerts",
+        "began",
         "drift",
         "drifts",
         "ended",
@@ -96,6 +105,7 @@ class StreamModel:
         "name",
         "next",
         "preparation",
+        "seen",
         "sent",
         "seq",
         "snapshot_bytes",
@@ -113,6 +123,8 @@ class StreamModel:
         self.engine: Engine = settings.engine_class.make(settings.engine_parameters)
         self.next = 0
         self.seq = self.drifts = 0
+        self.began: int | None = None
+        self.seen: int | None = None
         self.ended: list[ClusterSnapshot] | None = None
         self.listing: list[ClusterSnapshot] | None = None
         self.lifetimes = Lifetimes()
@@ -264,6 +276,9 @@ class StreamModel:
             header["drifts"] = self.drifts
         if self.alerts is not None:
             header["alerts"] = self.alerts.state()
+        for name in ("began", "seen"):
+            if (value := getattr(self, name)) is not None:
+                header[name] = value
         kind = next(name for name, made in PREPARATIONS.items() if isinstance(self.preparation, made))
         parts = {kind: self.preparation.state(), "engine": self.engine.state()}
         if self.labels is not None:
@@ -323,6 +338,7 @@ class StreamModel:
         """
         model = StreamModel(settings, self.name, features, self.version + 1)
         model.next, model.seq, model.drifts, model.ended = self.next, self.seq, self.drifts, ended
+        model.began, model.seen = self.began, self.seen
         model.lifetimes = self.lifetimes
         if self.alerts is not None:
             model.alerts = self.alerts.next_version()
@@ -341,6 +357,9 @@ class StreamModel:
             self.listing = None if header["listing"] is None else orjson.loads(header["listing"])
             self.lifetimes = Lifetimes.from_state(header["lifetimes"])
             self.drifts = int(header.get("drifts", 0))
+            self.began, self.seen = (
+                None if (found := header.get(name)) is None else int(found) for name in ("began", "seen")
+            )
             self.sent = {int(node): int(count) for node, count in header.get("sent", ())}
             self.alerts = StreamAlerts.from_state(header["alerts"]) if "alerts" in header else None
             if self.version < 1 or self.next < 0 or self.seq < 0 or self.drifts < 0:

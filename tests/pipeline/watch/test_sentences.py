@@ -65,6 +65,13 @@ def test_a_vanished_cluster_and_a_new_version():
     assert sentence(part) == "p0 version 2, part 2 of 3 of its list: 1 cluster ended, 0 clusters there"
 
 
+def test_a_stream_that_ended():
+    ended = event("stream_ended", before=[cluster("a"), cluster("b")], version=2)
+    assert sentence(ended) == "p0 ended, version 2: 2 clusters ended"
+    part = {**ended, "part": 1, "parts": 3}
+    assert sentence(part) == "p0 ended, version 2, part 1 of 3 of its list: 2 clusters ended"
+
+
 def test_what_the_event_does_not_describe_is_left_out():
     assert sentence(event("split", "b", "a")) == "b split from a"
 
