@@ -276,7 +276,8 @@ class Worker:
         if membership is None or not membership.partitions:
             # Of topics that are gone no partition is assigned either.
             await asyncio.to_thread(self._watch.wait, self._source.patience, time.monotonic())
-            if rebalance == self._rebalances:
+            # Topics that no broker describes yet bring another rebalance once one does.
+            if rebalance == self._rebalances and not self._app.consumer.missing_topics:
                 _log.info("no partition is assigned: the group has more workers than the input has partitions")
                 self._status.enter("running")
             return

@@ -47,6 +47,7 @@ class Consumer:
         self.flow_active = False
         self.polled: float | None = None
         self.has_coordinator = True
+        self.missing_topics: list[str] = []
         self.size = self._sim.random.choice((3, 10, 40))
 
     # As the worker calls them.

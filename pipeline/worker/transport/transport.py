@@ -180,6 +180,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         """Whether the group's coordinator is known; it is lost while no broker answers."""
         return self._consumer is not None and self._consumer._coordinator.coordinator_id is not None
 
+    @property
+    def missing_topics(self) -> list[str]:
+        """Topics of the group that no broker has described: none of their partitions is assigned."""
+        if self._consumer is None or self._consumer._coordinator.generation <= 0:
+            return []
+        known = self._consumer._client.cluster.partitions_for_topic
+        return sorted(topic for topic in self._consumer.subscription() if not known(topic))
+
     async def on_thread_stop(self) -> None:
         """Stop aiokafka's consumer; while the broker is away its fetcher ends by a stray cancellation, dropped here."""
         with suppress(asyncio.CancelledError):
@@ -207,7 +215,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         ] and not coordinator._rejoin_needed_fut.done()
 
     async def check_coordinator(self) -> None:
-        """Raise the error that aiokafka keeps until it is read.
+        """Raise the error that aiokafka keeps until it is read, and ask for topics that are missing.
 
         Until then its coordinator waits, and the worker stays without partitions for ever. aiokafka's own `getmany`
         reads it; Faust bypasses that.
@@ -217,6 +225,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         coordinator = self._consumer._coordinator if self._consumer is not None else None
         if coordinator is not None:
             coordinator.check_errors()
+            if missing := self.missing_topics:
+                # A broker that has just begun may not know them yet; aiokafka would not ask again for five minutes.
+                _log.info("no broker describes %s yet; asking again", ", ".join(missing))
+                coordinator._client.force_metadata_update()
 
     async def leave_group(self) -> None:
         """Leave at once, so that the other members need not wait for the session's timeout.
@@ -297,6 +309,11 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     def has_coordinator(self) -> bool:
         """See `ConsumerThread.has_coordinator`."""
         return self._thread is not None and self._thread.has_coordinator
+
+    @property
+    def missing_topics(self) -> list[str]:
+        """See `ConsumerThread.missing_topics`."""
+        return self._thread.missing_topics if self._thread is not None else []
 
     def done(self, chunk: Chunk) -> None:
         """Make room for further chunks; must be called in the event loop for each chunk that was handed over."""

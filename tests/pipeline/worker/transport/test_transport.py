@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import faust
 import pytest
 from aiokafka import errors as kafka
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.subscription_state import SubscriptionState
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -309,3 +310,29 @@ def test_a_member_that_waits_for_a_join_leaves_at_once_and_does_not_join_again(t
     # Not over the connection on which the broker answers the join first.
     assert (node, vars(request), was_joining) == (7, {"_group": "group", "_member_id": "me"}, False)
     assert asyncio.run(leave(-1)) == ([], True)
+
+
+def described(*topics):
+    """What aiokafka knows after an answer in which a broker describes these topics, of ``in`` and ``routes``."""
+    unknown = [(3, topic, False, []) for topic in ("in", "routes") if topic not in topics]
+    known = [(0, topic, False, [(0, 0, 1, [1], [1]), (0, 1, 1, [1], [1])]) for topic in topics]
+    return SimpleNamespace(API_VERSION=1, brokers=[(1, "b", 9092, None)], controller_id=1, topics=[*known, *unknown])
+
+
+def test_topics_that_a_broker_did_not_describe_are_asked_for_until_it_does(thread, monkeypatch):
+    monkeypatch.setattr(transport.WATCH, "refusal", lambda: None)
+    cluster, asked = ClusterMetadata(), []
+    client = SimpleNamespace(cluster=cluster, force_metadata_update=lambda: asked.append(1))
+    coordinator = SimpleNamespace(generation=3, check_errors=lambda: None, _client=client)
+    thread._consumer = SimpleNamespace(
+        _coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in", "routes"})
+    )
+    for topics, missing in (((), ["in", "routes"]), (("in",), ["routes"]), (("in", "routes"), [])):
+        cluster.update_metadata(described(*topics))
+        asked.clear()
+        asyncio.run(thread.check_coordinator())
+        assert (thread.missing_topics, bool(asked)) == (missing, bool(missing))
+    # Before its first join a member knows nothing yet.
+    cluster.update_metadata(described())
+    coordinator.generation = -1
+    assert thread.missing_topics == []
