@@ -18,6 +18,10 @@ MOST_FEATURES: Final = 8
 """Most features of a profile: those that differ most between the clusters."""
 
 MOST_CLASSES: Final = 12
+
+MOST_CHANGES: Final = 5
+"""Most changed features of a drift, the strongest first."""
+
 MOST_DRIFTS: Final = 30
 MOST_BRANCHES: Final = 40
 
@@ -121,7 +125,7 @@ def _drifts(run: Run) -> list[dict[str, Any]]:
                 for unit in event.get("units", ())
                 for each in unit["features"]
             ]
-            found.append({"at": at, "text": drift_sentence(event), "features": features})  # type: ignore[arg-type]
+            found.append({"at": at, "text": drift_sentence(event), "features": features[:MOST_CHANGES]})  # type: ignore[arg-type]
     return found
 
 

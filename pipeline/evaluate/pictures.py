@@ -34,6 +34,9 @@ TITLES: Final = {
 }
 """Figures that are drawn over the records."""
 
+COLOURED: Final = (*picture.PALETTE[:-1], "#2F6B7C", "#A05195", "#8A8D00", "#005F96")
+"""Colours of the clusters, the largest first."""
+
 MOST_CURVES: Final = 8
 """Candidates that have a curve: the best ones."""
 
@@ -149,8 +152,7 @@ def shares(document: dict[str, Any], detail: dict[str, Any]) -> str:
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
     """Return the colour of each cluster, the same in all pictures; `names` begin with the largest."""
-    colours = picture.PALETTE[:-1]
-    found = {name: colours[number % len(colours)] for number, name in enumerate(names)}
+    found = {name: COLOURED[number % len(COLOURED)] for number, name in enumerate(names)}
     return found | {OTHERS: picture.FAINT, NONE: picture.GRID}
 
 
