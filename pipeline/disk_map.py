@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ PAGE: Final = 1_000
 _log = logging.getLogger(__name__)
 
 
-class DiskMap:
+class DiskMap(Mapping[bytes, bytes]):
     """Bytes by keys that are bytes; several threads may use it, one after the other."""
 
     @cached_property
@@ -38,7 +38,12 @@ class DiskMap:
     def __len__(self) -> int:
         return int(self._run("SELECT count(*) FROM map")[0][0])
 
-    def get(self, key: bytes) -> bytes | None:
+    def __getitem__(self, key: bytes) -> bytes:
+        if (found := self.get(key)) is None:
+            raise KeyError(key)
+        return found
+
+    def get(self, key: bytes) -> bytes | None:  # type: ignore[override]
         """Return the value of a key; None where it has none."""
         found = self._run("SELECT value FROM map WHERE key = ?", key)
         return found[0][0] if found else None

@@ -225,7 +225,7 @@ class LimitsSection(Section):
     depends on it."""
     stream_ttl: Seconds = Field(default=0.0, ge=0.0, le=100 * 365 * 86_400.0)
     """Seconds without a record, by the times of the partition's records, after which a stream ends; 0: never. Needs
-    ``stream = "key"``."""
+    ``stream = "key"``, ``hierarchy = "local"`` and ``delivery.mode = "exactly_once"``."""
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
     key_bytes: Count = Field(default=256, ge=1)

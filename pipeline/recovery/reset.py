@@ -8,7 +8,7 @@ there.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Final
@@ -19,6 +19,7 @@ from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import is_reproducible
+from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
@@ -33,6 +34,7 @@ from resonance.pipeline.recovery.rewrite import (
 )
 from resonance.pipeline.tasks import MakeTask
 
+_CHUNK: Final = b'["chunk",'
 _OUR_KEYS: Final = tuple(f'["{kind}",'.encode() for kind in ("chunk", "manifest", "partition", "archives"))
 
 _log = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         known = standing[partition].items()
         forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
         # The first input of a partition removes the records of all its inputs, whatever they hold.
-        old = set(live.pop(partition, {})) - {message.key for message in begin}
+        old = set(live.pop(partition, ())) - {message.key for message in begin}
         messages = chain((Message(key, None, []) for key in sorted(old)), begin)
         removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
         changes.append(
@@ -122,32 +124,35 @@ def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, li
     return {partition: list(keys) for partition, keys in live.items()}
 
 
-def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, dict[bytes, bytes]]:
-    """Return the live snapshot records by partition; the keys are checked, the values are not parsed."""
+def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, DiskMap]:
+    """Return the live snapshot records by partition, chunks without their values.
+
+    The keys are checked, the values are not parsed.
+    """
     wanted = [(source.snapshots, partition) for partition in range(source.deployment.state_partitions)]
     while source.routes and reader.has((source.snapshots, len(wanted))):
         # The routes may have had more partitions before.
         wanted.append((source.snapshots, len(wanted)))
-    live: dict[int, dict[bytes, bytes]] = {partition: {} for _, partition in wanted}
+    live = {partition: DiskMap() for _, partition in wanted}
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
         for record in records:
             if record.key is None or not record.key.startswith(_OUR_KEYS):
                 continue
             if record.value is None:
-                live[partition].pop(record.key, None)
+                live[partition].pop(record.key)
             else:
-                live[partition][record.key] = record.value
+                live[partition].put(record.key, b"" if record.key.startswith(_CHUNK) else record.value)
     return live
 
 
-def standing_streams(live: Mapping[bytes, bytes]) -> dict[str, Standing]:
-    """Return where the streams of a partition stand, as far as their manifests can be read."""
+def standing_streams(live: Mapping[bytes, bytes], keys: Iterable[bytes] | None = None) -> dict[str, Standing]:
+    """Return where the streams of a partition stand, or those of some keys, as far as their manifests can be read."""
     found = {}
-    for key, value in live.items():
+    for key in live if keys is None else keys:
         with suppress(MismatchError, *UNREADABLE):
             kind, name, *_ = orjson.loads(key)
             if kind == "manifest":
-                newest = Manifest.parse(value, name).current
+                newest = Manifest.parse(live[key], name).current
                 found[str(name)] = Standing(int(newest.header["version"]), newest.next)
     return dict(sorted(found.items()))
 
@@ -157,7 +162,7 @@ def checked_epoch(source: DeploymentContext, live: Mapping[bytes, bytes]) -> int
     highest = 0
     pipeline = next(iter(source.identities.values())).pipeline
     for key, value in live.items():
-        if key.startswith(b'["chunk",'):
+        if key.startswith(_CHUNK):
             continue
         try:
             data = orjson.loads(value)

@@ -68,8 +68,8 @@ def roll_back(
         raise mismatches.truncated(*at, record.recovery_offset, first)
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
         raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
-    mine = {key: value for key, value in live.items() if _is_of(source, at, key)}
-    standing = standing_streams(mine)
+    mine = [key for key in live if _is_of(source, at, key)]
+    standing = standing_streams(live, mine)
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
     # A stream without a model in the state starts with the state's first version.
     new = Standing(first_version, record.position)

@@ -79,7 +79,9 @@ class Expiry:
         # Earlier lives that are read again, by their ends.
         self._lives: list[Life] = []
         self._again: Moment | None = None
-        # The batch: the state before it, its offsets, and the clock as of each of its records.
+        # The batch: the state before it, its offsets and streams, and the clock as of each of its records.
+        self._streams: Sequence[bytes | None] = ()
+        self._places: dict[bytes | None, list[int]] = {}
         self._before, self._offsets, self._clocks = self.now, list[int](), np.empty(0, np.int64)
         self._last_end = Moment(-1, NEVER, 0)
         if self.active:
@@ -91,7 +93,7 @@ class Expiry:
         """Let the clock pass the records of a batch, at least one of them usable, and note it beside each."""
         if self._again is not None:
             self._go_on(records[0].offset, self._again)
-        self._before, self._offsets = self.now, batch.offsets
+        self._before, self._offsets, self._streams, self._places = self.now, batch.offsets, batch.streams, {}
         self._clocks = np.maximum(np.maximum.accumulate(event_times(records, batch)), self.now.clock)
         batch.clocks = self._clocks.tolist()
         self.now = self.now._replace(offset=records[-1].offset + 1, clock=batch.clocks[-1])
@@ -111,24 +113,22 @@ class Expiry:
         self._again = None
         self._lives = [life for life in self._lives if life.end >= offset]
 
-    def next_end(self, start: int, streams: Sequence[bytes | None], no_ones: Collection[int]) -> int | None:
+    def next_end(self, start: int, no_ones: Collection[int]) -> int | None:
         """Return the first position in the batch, from `start` on, before whose record streams can end; None for none.
 
-        `streams` has the stream of each record; those at the positions
-        `no_ones` have none.
+        The records at the positions `no_ones` have no stream.
         """
         # A stream that begins from there on ends no earlier.
         limit = int(np.searchsorted(self._clocks, self._clocks[start] + self._ttl))
         if self._lives:
             limit = min(limit, max(start, bisect_left(self._offsets, self._lives[0].end)))
-        own: dict[bytes | None, list[int]] = {}
         while (due := self._next()) is not None and due[0] <= self._clocks[-1]:
-            if not own:
-                for place, key in enumerate(streams):
+            if not self._places:
+                for place, key in enumerate(self._streams):
                     if place not in no_ones:
-                        own.setdefault(key, []).append(place)
+                        self._places.setdefault(key, []).append(place)
             position = max(start, int(np.searchsorted(self._clocks, due[0])))
-            places = own.get(due[1], [])
+            places = self._places.get(due[1], [])
             before = bisect_left(places, position)
             later = int(self._clocks[places[before - 1]]) + self._ttl if before else NEVER
             if later <= due[0]:

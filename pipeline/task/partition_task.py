@@ -137,14 +137,15 @@ class PartitionTask(StreamTask):
             self._part(records, batch, outputs, suppressed=suppressed)
             return
         expiry.read(records, batch)
-        done, rest, start = 0, batch, 0
+        done = start = 0
         no_ones = message_sizes.too_long(batch, keyed=self._by_key)
-        while (end := expiry.next_end(start, batch.streams, no_ones)) is not None:
+        while (end := expiry.next_end(start, no_ones)) is not None:
             if (cut := batch.index[end]) > done:
                 self._part(records[done:cut], batch.between(done, cut), outputs, suppressed=suppressed)
-                done, rest = cut, batch.between(cut, len(records))
+                done = cut
             self._end_streams(batch, end, outputs, suppressed=suppressed)
             start = end
+        rest = batch.between(done, len(records)) if done else batch
         self._part(records[done:], rest, outputs, suppressed=suppressed)
 
     def _end_streams(self, batch: RecordBatch, position: int, outputs: Outputs | None, *, suppressed: bool) -> None:

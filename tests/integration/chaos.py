@@ -60,11 +60,16 @@ NEW_NAMES = 100
 """Records of a partition after which sparse ones have a feature more."""
 
 
-def values(first, count, partitions, keys, *, alike=False, sparse=False):
+WAVE = 300
+"""Records of a partition, 10 ms apart, after which another key comes, where streams end."""
+
+
+def values(first, count, partitions, keys, *, alike=False, sparse=False, waves=False):
     """Yield (partition, key, value): the data sets over and over, and here and there something unusable.
 
     With `alike` it is one data set everywhere, as it must be where records of all partitions are learned together. With
-    `sparse` it is what is not zero in the digits, by name, and a feature that comes for a while and never again.
+    `sparse` it is what is not zero in the digits, by name, and a feature that comes for a while and never again. With
+    `waves` the keys take turns.
     """
     if sparse:
         sets = [[json.dumps({f"p{i}": row[i] for i in np.flatnonzero(row)})[:-1] for row in datasets()[1]]]
@@ -78,13 +83,15 @@ def values(first, count, partitions, keys, *, alike=False, sparse=False):
         if sparse:
             row += b', "new%d": 8}' % (place // NEW_NAMES)
         value = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
+        if waves:
+            value = value[:-1] + b', "at": %d}' % (1_700_000_000_000 + 10 * place)
         if n % 997 == 500:
             value = b"this is no JSON"
         elif n % 1499 == 700:
             value = None
         elif n % 1999 == 900:
             value = b'{"id": "r%d", "group": "g1", "features": [1, 2, 3]}' % n
-        yield partition, b"k%d" % (place % keys), value
+        yield partition, b"k%d" % ((place // WAVE if waves else place) % keys), value
 
 
 def feed(broker, topic, records, rng):
@@ -165,7 +172,8 @@ class Chaos:
         keys = 3 if self.deployment.settings["stream"] == "key" else 5
         settings = self.settings()
         sparse = settings.input.sparse is not None
-        records = values(self.records, count, self.PARTITIONS, keys, alike=settings.is_rekeyed, sparse=sparse)
+        how = {"alike": settings.is_rekeyed, "sparse": sparse, "waves": settings.limits.stream_ttl > 0}
+        records = values(self.records, count, self.PARTITIONS, keys, **how)
         feed(self.deployment.broker, self.deployment.input, records, self.rng)
         self.records += count
         self._ends = sum(self.deployment.ends().values())

@@ -33,6 +33,7 @@ CASES = [
     pytest.param("modal", "at_least_once", "field:group", id="modal-at-least-once-rekeyed"),
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse"),
     pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels"),
+    pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end"),
 ]
 ONLY_LONG = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
@@ -47,11 +48,14 @@ SHORT = {
     "modal-at-least-once-rekeyed": ["after-begin", "after-produce"],
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
     "mlca-exactly-once-labels": ["kill", "during-commit"],
+    "caea-streams-that-end": ["kill", "during-commit", "between-snapshot-chunks"],
 }
 EAGER = {"drift.rarity": 100, "drift.hold": 64, "alerts.dead_letters_window": 10}
 """Every dead letter opens an alert, and a stream of a whole partition is long enough for events of drift."""
 OWN = {"sa_art": {"input.sparse": "features", "prepare.scale": "given", "prepare.ranges": '{"*": [0, 16]}'}}
 """What an engine's case sets beside what all have."""
+ENDS = {"limits.stream_ttl": 2.0, "input.time_path": "at", "prepare.warmup_records": 50}
+"""What the case sets in which streams end."""
 
 
 def test_the_short_form_reaches_every_named_point():
@@ -64,7 +68,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
     kinds = every if LONG else list(SHORT[request.node.callspec.id])
     random.Random(seed).shuffle(kinds)
-    by_labels = engine == "mlca"
+    by_labels, ending = engine == "mlca", request.node.callspec.id == "caea-streams-that-end"
     chaos = (LabelChaos if by_labels else Chaos)(
         broker,
         records=100_000 if LONG else 4_000 if by_labels else 8_000,
@@ -77,6 +81,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
             "limits.streams_in_memory": 2,
             **EAGER,
             **OWN.get(engine, {}),
+            **(ENDS if ending else {}),
         },
         folder=tmp_path,
         seed=seed,
@@ -94,6 +99,8 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     counts = {kind: sum(map(len, expected[kind].values())) for kind in kinds}
     print(f"{case}, {chaos.records:,} records: {chaos.tally}; {again} learned again at the end; {counts}")  # noqa: T201
 
+    if ending:
+        assert sum(b"stream_ended" in event[1] for event in chain(*expected["cluster_events"].values())) > 10
     assert counts["assignments"] > 0.99 * chaos.records
     assert all(count for kind, count in counts.items() if stream == "partition" or kind != "drift_events")
     for kind in kinds:

@@ -5,9 +5,11 @@ import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
+from resonance.pipeline.recovery.reset import live_records
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -138,3 +140,14 @@ def test_a_command_says_what_it_did_and_that_nothing_needed_it(bus, command):
     assert mismatches.done(command, 0) == f"{command} changed nothing, because nothing needs it"
     assert mismatches.done(command, 1).endswith(" 1 partition" + " to where the snapshots end" * ("resume" in command))
     assert "2 partitions" in mismatches.done(command, 2)
+
+
+def test_a_reset_reads_no_state_into_memory(bus):
+    bus.work(400, everything=True)
+    (live,) = live_records(bus, bus.source).values()
+    assert isinstance(live, DiskMap)
+    written = {record.key: record.value for record in snapshots(bus)}
+    assert {*live} == {key for key, value in written.items() if value is not None}
+    assert {key: value for key, value in live.items() if value} == {
+        key: value for key, value in written.items() if value is not None and not key.startswith(b'["chunk"')
+    }

@@ -15,6 +15,7 @@ from tests.pipeline.streams import (
     TOPIC,
     alike,
     payloads,
+    restored,
     run,
     settings,
     states,
@@ -319,3 +320,28 @@ def test_ended_streams_leave_no_memory():
     assert len(models._lives) < 15
     assert len(silent._streams) < 60
     assert len(held.live) < 120
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_learned_from_a_file_goes_on_at_another_offset(seed):
+    log, found = log_of(seed + 50), []
+    for size in (7, 1000):
+        worker = task(given())
+        for start in range(0, 500, size):
+            worker.learn_silently(log[start : min(start + size, 500)])
+        worker.go_on_at(40)
+        later = [record._replace(offset=record.offset - log[500].offset + 40) for record in log[500:]]
+        outputs = run(worker, later[:100], size)
+        fresh = restored(
+            given(),
+            worker.partition_state(),
+            [worker.models.snapshot(name) for name in worker.models.pending(everything=True)],
+        )
+        outputs.add(run(fresh, later[100:], size))
+        found.append((outputs, states(fresh)))
+    assert found[0] == found[1]
+    assert ends(found[0][0])
+    table = ClusterTable()
+    for event in payloads(outputs.cluster_events):
+        assert table.apply(event)
+    assert {*table.clusters()} == {each["id"] for name in fresh.models.names for each in fresh.models.clusters(name)}
