@@ -2,7 +2,8 @@
 
 The clock of a partition is the latest time that a usable record so far had. A stream ends with the first record at
 which the clock stands `stream_ttl` beyond where it stood at the stream's own last record, so a record that comes late
-keeps its stream alive like any other. All of it follows from the order of the log alone.
+keeps its stream alive like any other. Where many are due, each record ends the next few of them, and a stream whose own
+record comes before its turn lives on. All of it follows from the order of the log alone.
 
 A recovery reads the log again from an offset below that of the partition's state. So the state has the clock of both
 offsets, and the snapshot of a stream has the clock at the stream's last record.
@@ -23,6 +24,9 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 
 NEVER: Final = -(2**62)
 """The clock before the first record."""
+
+MOST: Final = 16
+"""Streams that one record ends at most: their models may have to be loaded, and a pause of the log ends all at once."""
 
 
 class Moment(NamedTuple):
@@ -82,6 +86,8 @@ class Expiry:
         # The batch: the state before it, its offsets and streams, and the clock as of each of its records.
         self._streams: Sequence[bytes | None] = ()
         self._places: dict[bytes | None, list[int]] = {}
+        # The position at which streams ended last.
+        self._taken = -1
         self._before, self._offsets, self._clocks = self.now, list[int](), np.empty(0, np.int64)
         self._last_end = Moment(-1, NEVER, 0)
         if self.active:
@@ -94,6 +100,7 @@ class Expiry:
         if self._again is not None:
             self._go_on(records[0].offset, self._again)
         self._before, self._offsets, self._streams, self._places = self.now, batch.offsets, batch.streams, {}
+        self._taken = -1
         self._clocks = np.maximum(np.maximum.accumulate(event_times(records, batch)), self.now.clock)
         batch.clocks = self._clocks.tolist()
         self.now = self.now._replace(offset=records[-1].offset + 1, clock=batch.clocks[-1])
@@ -118,6 +125,11 @@ class Expiry:
 
         The records at the positions `no_ones` have no stream.
         """
+        # Before the records of a recovery everybody lives who has a snapshot.
+        start = max(start, bisect_left(self._offsets, self.known_from))
+        if start == len(self._offsets):
+            return None
+        first = start + (start == self._taken)
         # A stream that begins from there on ends no earlier.
         limit = int(np.searchsorted(self._clocks, self._clocks[start] + self._ttl))
         if self._lives:
@@ -127,7 +139,8 @@ class Expiry:
                 for place, key in enumerate(self._streams):
                     if place not in no_ones:
                         self._places.setdefault(key, []).append(place)
-            position = max(start, int(np.searchsorted(self._clocks, due[0])))
+            if (position := max(first, int(np.searchsorted(self._clocks, due[0])))) == len(self._clocks):
+                break
             places = self._places.get(due[1], [])
             before = bisect_left(places, position)
             later = int(self._clocks[places[before - 1]]) + self._ttl if before else NEVER
@@ -139,12 +152,12 @@ class Expiry:
 
     def take_ended(self, position: int) -> list[bytes | None]:
         """Remove and return the keys of the streams that end before the record at a position of the batch."""
-        offset = self._offsets[position]
+        offset, self._taken = self._offsets[position], position
         self._last_end = self.moment(offset)
         while self._lives and self._lives[0].end <= offset:
             self.ended(self._lives.pop(0).version)
         ended: dict[bytes | None, None] = {}
-        while (due := self._next()) is not None and due[0] <= self._clocks[position]:
+        while len(ended) < MOST and (due := self._next()) is not None and due[0] <= self._clocks[position]:
             heappop(self._due)
             ended[due[1]] = None
         return [*ended]

@@ -8,6 +8,7 @@ import pytest
 from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task import expiry
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.streams import (
@@ -157,6 +158,17 @@ def test_a_key_that_comes_back_begins_a_new_version():
     assert len(ids) == len({*ids}) > 2
 
 
+def test_after_a_pause_each_record_ends_a_few_streams(monkeypatch):
+    monkeypatch.setattr(expiry, "MOST", 2)
+    log = log_from(*(silence(b"k%d" % i, 4 * i, 1) for i in range(6)), silence(b"k4", 9000, 1), silence(b"z", 9004, 4))
+    whole, outputs = alike(given(), log, sizes=(1, 3, 1000), stops=(6, 7, 8))
+    found = [(event["stream"], event["cause"]["source"]["offset"]) for event in ends(outputs)]
+    # The record of k4 comes before its turn.
+    assert found == [("p0:k0", 6), ("p0:k1", 6), ("p0:k2", 7), ("p0:k3", 7), ("p0:k5", 8)]
+    assert whole.models.names == ["p0:k4", "p0:z"]
+    assert whole.models.named("p0:k4").version == 1
+
+
 def test_a_late_record_keeps_its_stream_alive():
     late = [(b"late", STAMP + 500 * i - 90_000, ROWS[i]) for i in range(8)]
     log = [one for i in range(8) for one in (silence(b"there", 500 * i, 1)[0], late[i])]
@@ -174,8 +186,9 @@ def test_a_time_beyond_that_of_kafka_ends_no_stream():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_batches_decide_nothing(seed):
+def test_batches_decide_nothing(monkeypatch, seed):
     log, rng = log_of(seed), random.Random(seed)
+    monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
     engine = rng.choice(("caea", "modal", "hcaea"))
     own = given(engine__name=engine, limits__streams_in_memory=rng.choice((0, 2)), limits__streams=rng.choice((5, 100)))
     whole = task(own)
@@ -192,8 +205,9 @@ def test_batches_decide_nothing(seed):
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_a_crash_decides_nothing(seed):
+def test_a_crash_decides_nothing(monkeypatch, seed):
     rng = random.Random(seed)
+    monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
     log = log_of(seed + 100)
     own = given(
         limits__streams_in_memory=rng.choice((0, 2)),
@@ -286,7 +300,9 @@ def test_what_was_emitted_before_a_new_version_ends_where_emission_begins():
     assert {*known.clusters()} == {each["id"] for each in fresh.models.clusters("p0:b")}
 
 
-def test_a_damaged_snapshot_costs_time_alone():
+@pytest.mark.parametrize("most", [1, 16])
+def test_a_damaged_snapshot_costs_time_alone(monkeypatch, most):
+    monkeypatch.setattr(expiry, "MOST", most)
     for seed in range(5):
         log, whole = log_of(seed + 300), task(given(snapshots__records=20))
         expected = run(whole, log)
