@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 Name = str | bytes
@@ -49,6 +49,28 @@ def produce_raw(bootstrap, topic, partition, rows):
             batch.close()
             batch._buffer = bytearray(raw_batch(rows))
             await (await producer.send_batch(batch, topic, partition=partition))
+        finally:
+            await producer.stop()
+
+    asyncio.run(send())
+
+
+def leave_open(bootstrap, transactional_id, topic, partition, value):
+    """Write a record of a transaction that its coordinator has never heard of, as if it had lost it.
+
+    The broker must not verify partitions (``transaction.partition.verification.enable``).
+    """
+
+    async def send():
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        await producer.start()
+        try:
+            await producer.begin_transaction()
+            # It believes that the partition is part of the transaction already.
+            producer._txn_manager._txn_partitions.add(TopicPartition(topic, partition))
+            await producer.send_and_wait(topic, value, key=b"k", partition=partition)
+            producer._txn_manager._txn_partitions.clear()
+            await producer.abort_transaction()
         finally:
             await producer.stop()
 

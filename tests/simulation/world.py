@@ -297,6 +297,8 @@ class World:
             (worker, {"time": own.time, "threading": own.threading, "make_app": app, "Pages": _NoPages}),
             (worker, {"look_again": lambda settings, source, _: source, "Progress": _NoProgress}),
             (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
+            # The simulated broker loses no marker.
+            (worker, {"open_partitions": lambda *_: []}),
         ]
         with pytest.MonkeyPatch.context() as patch:
             for module, names in changes:

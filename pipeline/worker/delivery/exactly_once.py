@@ -6,7 +6,8 @@ with them the whole transaction.
 
 A request that was repeated because its answer did not come may reach the broker a second time, after the transaction
 that it belongs to: a late EndTxn would end the next one in its middle. A producer with such a request in its past is
-therefore closed, and a new one fences whatever its requests still bring (KIP-890 describes the fault).
+therefore closed, and a new one fences whatever its requests still bring (KIP-890 describes the fault). Where the broker
+lost the end of what the new one aborted (`open_transactions`), it aborts once more.
 """
 
 import logging
@@ -91,6 +92,8 @@ class ExactlyOnce:
         Seconds after which the broker aborts a transaction; calls are repeated for as long.
     start_timeout : float
         Seconds that the broker has to answer at start.
+    open_partitions : callable
+        Returns the partitions of the outputs in which a transaction is open.
     """
 
     atomic = True
@@ -103,7 +106,9 @@ class ExactlyOnce:
         transactional_id: str,
         timeout: float = 60.0,
         start_timeout: float = 30.0,
+        open_partitions: Callable[[], Sequence[TopicPartition]] = tuple,
     ) -> None:
+        self._open_partitions = open_partitions
         self._group = group
         self._id = transactional_id
         self._client = settings
@@ -152,7 +157,8 @@ class ExactlyOnce:
                     "user on this transactional id and delivery.transaction_timeout, or set "
                     'delivery.mode = "at_least_once"'
                 ) from error
-            return
+            break
+        self._abort_again()
 
     def bind(self, membership: Membership) -> None:
         """Set the group membership of all transactions to come.
@@ -302,8 +308,29 @@ class ExactlyOnce:
         self._hung = False
         self._outlet = Outlet(self._settings, self._timeout, reports=False)
         self._repeat("init_transactions", self._outlet.producer.init_transactions)
+        self._abort_again()
         # However long that took: a new producer has nothing on its way that could end a transaction.
         self._outlet.doubtful = False
+
+    def _abort_again(self) -> None:
+        """End what the beginning of this producer aborted in partitions that got no marker of it.
+
+        A marker of this producer ends whatever it has open in a partition, and nothing of others.
+        """
+        if not (places := self._open_partitions()):
+            return
+        producer, end = self._outlet.producer, time.monotonic() + self._timeout
+        self._repeat("begin_transaction", lambda _: producer.begin_transaction())
+        try:
+            for place in places:
+                # Compacted topics take no record without a key.
+                producer.produce(place.topic, key=b"", partition=place.partition)
+            while producer.flush(LOOK_SECONDS) and time.monotonic() < end:
+                self._outlet.look()
+            with self._watched("abort_transaction", self._timeout):
+                producer.abort_transaction(self._timeout)
+        except KafkaException as error:
+            raise self._failed("the end of an aborted transaction", error.args[0]) from error
 
     def _watched(self, call: str, seconds: float) -> AbstractContextManager[None]:
         """Return the deadline of a call that gives up by itself after `seconds`."""

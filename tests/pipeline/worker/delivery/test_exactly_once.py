@@ -57,8 +57,8 @@ def test_a_producer_that_begins_slowly_is_not_replaced_again(delivery):
 
 
 def test_a_producer_that_cannot_be_closed_is_no_error(delivery, monkeypatch, caplog):
-    monkeypatch.setattr(exactly_once, "OFFSETS_SECONDS", 0.0)
     delivery.commit({TP("in", 0): 1}, {})
+    monkeypatch.setattr(exactly_once, "OFFSETS_SECONDS", 0.2)
     old = delivery._outlet.producer
     returned, closed = threading.Event(), threading.Event()
 
