@@ -286,9 +286,10 @@ def test_what_was_emitted_before_a_new_version_ends_where_emission_begins():
     assert {*known.clusters()} == {each["id"] for each in fresh.models.clusters("p0:b")}
 
 
-def test_a_damaged_snapshot_costs_time_alone():
+@pytest.mark.parametrize("streams", [4, 100])
+def test_a_damaged_snapshot_costs_time_alone(streams):
     for seed in range(5):
-        log, whole = log_of(seed + 300), task(given(snapshots__records=20))
+        log, whole = log_of(seed + 300), task(given(snapshots__records=20, limits__streams=streams))
         expected = run(whole, log)
         worker = Worker(whole._settings, log)
         for _ in range(8):
