@@ -323,6 +323,16 @@ def test_ended_streams_leave_no_memory():
     assert len(held.live) < 120
 
 
+def test_versions_that_are_over_leave_no_memory():
+    held = Worker(given(snapshots__records=1), log_from(*(silence(b"a", 2000 * i, 2) for i in range(250))))
+    while held.rest:
+        held.process(2)
+        held.writer.recovery_offset = None
+        held.commit(everything=True)
+    assert held.task.models.named("p0:a").version == 250
+    assert len(held.task.models._headers) < 110
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_learned_from_a_file_goes_on_at_another_offset(seed):
     log, found = log_of(seed + 50), []
