@@ -1,8 +1,10 @@
 """Which streams of a partition are silent: a heap of the times at which each has been silent for too long.
 
 A row is a stream. Its clock are the records of the log that its own first record came from: a record of another stream
-there with a time beyond the deadline shows the silence. A deadline only moves on, so a stream stands in the heap with
-an old one and is looked at again when that has passed: bounded work for each record, however many streams there are.
+there with a time beyond the deadline shows the silence. A deadline that moves on stays in the heap as it was, and is
+looked at again when that has passed; one that comes nearer, because gaps were short, moves in the heap. So no row
+stands there with a later time than its deadline, and the work for each record is bounded, however many streams there
+are.
 
 The heap is a pairing heap of rows, one for each log, and no part of the state: which streams are silent does not
 depend on its shape.
@@ -26,8 +28,9 @@ STATE = 8  # columns that are state
 CHILD = 8  # first child in the heap
 SIBLING = 9  # next child of the same parent
 QUEUED = 10  # whether it is in the heap
-DUE = 11  # the time for which it stands in the heap
-COLUMNS = 12
+DUE = 11  # the time for which it stands in the heap, its deadline at most
+PREVIOUS = 12  # the child before it of the same parent, or that parent
+COLUMNS = 13
 
 WEEK_MS = 7 * 86_400_000
 
@@ -54,7 +57,10 @@ def _meld(rows, a, b):
         return a
     if rows[b, DUE] < rows[a, DUE] or (rows[b, DUE] == rows[a, DUE] and b < a):
         a, b = b, a
-    rows[b, SIBLING] = rows[a, CHILD]
+    first = rows[a, CHILD]
+    if first >= 0:
+        rows[first, PREVIOUS] = b
+    rows[b, SIBLING], rows[b, PREVIOUS] = first, a
     rows[a, CHILD] = b
     return a
 
@@ -87,13 +93,26 @@ def _without_root(rows, root):
 
 @jit
 def queue(rows, means, roots, row, gaps, least):
-    """Put a row into the heap of its log, if it has a usual gap, is not silent and not queued already."""
-    if rows[row, COUNT] < FEWEST or rows[row, OPEN] == 1 or rows[row, QUEUED] == 1:
+    """Put a row into the heap of its log, or nearer to its root, if it has a usual gap and is not silent."""
+    if rows[row, COUNT] < FEWEST or rows[row, OPEN] == 1:
         return
-    rows[row, DUE] = _deadline(rows, means, row, gaps, least)
-    rows[row, CHILD] = rows[row, SIBLING] = -1
-    rows[row, QUEUED] = 1
+    due = _deadline(rows, means, row, gaps, least)
     log = rows[row, LOG]
+    if rows[row, QUEUED] == 1:
+        if due >= rows[row, DUE]:
+            return
+        rows[row, DUE] = due
+        if roots[log] == row:
+            return
+        before, after = rows[row, PREVIOUS], rows[row, SIBLING]
+        rows[before, CHILD if rows[before, CHILD] == row else SIBLING] = after
+        if after >= 0:
+            rows[after, PREVIOUS] = before
+        rows[row, SIBLING] = -1
+    else:
+        rows[row, DUE] = due
+        rows[row, CHILD] = rows[row, SIBLING] = -1
+        rows[row, QUEUED] = 1
     roots[log] = _meld(rows, roots[log], row)
 
 

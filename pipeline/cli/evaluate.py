@@ -1,12 +1,13 @@
 """``resonance evaluate``."""
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
@@ -66,6 +67,8 @@ Folder = Annotated[
     Path | None,
     typer.Option("--output", "--report", "-o", metavar="FOLDER", help="Write report.html and report.json there."),
 ]
+
+_SECRET: Final = re.compile(rf"({'|'.join(map(re.escape, sorted(messages.SECRETS)))})\s*=.*", re.DOTALL)
 
 app = CommandApp()
 
@@ -155,8 +158,5 @@ def evaluate(
 
 def _command() -> str:
     """Return the command line, secrets masked."""
-    words = ["resonance"]
-    for word in as_options(sys.argv[1:]):
-        name, separator, _ = word.partition("=")
-        words.append(f"{name}={messages.MASK}" if separator and name.strip() in messages.SECRETS else word)
-    return shlex.join(words)
+    words = (_SECRET.sub(rf"\1={messages.MASK}", word) for word in as_options(sys.argv[1:]))
+    return shlex.join(["resonance", *words])

@@ -64,7 +64,12 @@ def curves(document: dict[str, Any]) -> str:
     first, by = document["candidates"][0]["windows"], document["best"]["by"]
     names = [name for name in TITLES if name in first[0] and (name != "ari" or by == name)]
     middles = np.convolve(document["windows"], [0.5, 0.5], "valid")
-    best = sorted(document["candidates"], key=lambda one: one["figures"].get(by) or -np.inf, reverse=True)[:MOST_CURVES]
+
+    def value(one: dict[str, Any]) -> float:
+        found = one["figures"].get(by)
+        return -np.inf if found is None else float(found)
+
+    best = sorted(document["candidates"], key=value, reverse=True)[:MOST_CURVES]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(len(names), 1, sharex=True)

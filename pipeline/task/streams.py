@@ -356,6 +356,9 @@ class Streams(ModelStore):
         layout, decided_at = self._features.layout, self._features.decided_at
         # An archive has the headers of all streams in memory, so they are one for each version.
         if (known := self._headers.get(version)) is None or known["decided_at"] != decided_at:
+            if len(self._headers) > len(self) + 100:
+                # Most are of versions that ended with their streams.
+                self._headers.clear()
             known = self._headers[version] = {
                 **self._settings_header(),
                 "features": list(layout.features),

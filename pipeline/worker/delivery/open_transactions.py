@@ -19,7 +19,7 @@ ANSWER_SECONDS = 5.0
 
 
 def open_partitions(client: Mapping[str, Any], topics: Collection[str], seconds: float) -> list[TopicPartition]:
-    """Return the partitions of topics whose records do not all count yet, whoever wrote them.
+    """Return the partitions of topics whose records do not all count yet, of any producer.
 
     A partition may be without a leader for a moment. Raises `BrokerError` where one still is after so many seconds.
     """

@@ -185,8 +185,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         """Topics of the group that no broker has described: none of their partitions is assigned."""
         if self._consumer is None or self._consumer._coordinator.generation <= 0:
             return []
-        known = self._consumer._client.cluster.partitions_for_topic
-        return sorted(topic for topic in self._consumer.subscription() if not known(topic))
+        # One look at a table that is replaced as a whole: this is also called outside aiokafka's thread.
+        known = self._consumer._client.cluster.topics(exclude_internal_topics=False)
+        return sorted(self._consumer.subscription() - known)
 
     async def on_thread_stop(self) -> None:
         """Stop aiokafka's consumer; while the broker is away its fetcher ends by a stray cancellation, dropped here."""

@@ -110,6 +110,29 @@ def test_cuts_change_nothing(cuts):
     assert cut.means.tobytes() == whole.means.tobytes()
 
 
+def test_a_heap_that_is_made_anew_changes_nothing():
+    rng = np.random.default_rng(3)
+    times, owners = rounds(0, 4_000_000, np.arange(20), 10_000)
+    counts = np.ones(len(times), np.int64)
+    for row in range(1, 20):
+        # Many records at once let the usual gap become short, so the deadline comes nearer; then the stream rests.
+        first = rng.integers(1_000_000, 3_000_000)
+        counts[(owners == row) & (times > first) & (times < first + 10_000)] = 40
+        counts[(owners == row) & (times > first + 10_000) & (times < first + 400_000)] = 0
+    times, owners = np.repeat(times, counts), np.repeat(owners, counts)
+    whole, cut = Partition(20).take(times, owners), Partition(20)
+    for first in range(0, len(times), 37):
+        rows, _ = silence.new_rows(20)
+        rows[:, : silence.STATE] = cut.rows[:, : silence.STATE]
+        cut.rows, cut.roots = rows, np.full(1, -1)
+        for row in range(20):
+            silence.queue(rows, cut.means, cut.roots, row, GAPS, LEAST)
+        cut.take(times[first : first + 37], owners[first : first + 37])
+    assert cut.found == whole.found
+    assert {row for _, row, _ in whole.found} == {*range(1, 20)}
+    assert (cut.rows[:, : silence.STATE] == whole.rows[:, : silence.STATE]).all()
+
+
 def test_a_hundred_thousand_streams_that_all_fall_silent():
     count = 100_000
     times, owners = rounds(0, 3_300_000, np.arange(count), 100_000)

@@ -199,8 +199,10 @@ def test_a_column_of_csv_is_the_truth_without_being_learned(evaluated, tmp_path,
         assert found[name] == expected[name]
 
 
-def test_secrets_are_masked_in_the_command_that_is_shown(evaluated):
-    document = evaluated("--truth", "kind", "--set", "broker.sasl_password=hunter2")
+@pytest.mark.parametrize("before", [["--set", ""], ["--set="], ["-s", ""], ["-s"], ["--"]])
+def test_secrets_are_masked_in_the_command_that_is_shown(before, evaluated):
+    *option, attached = before
+    document = evaluated("--truth", "kind", *option, f"{attached}broker.sasl_password=hunter2")
     assert "hunter2" not in orjson.dumps(document).decode()
     assert "broker.sasl_password=***" in document["command"]
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.evaluate import report
+from resonance.pipeline.evaluate import pictures, report
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.detail import MOST_CLUSTERS
 from resonance.pipeline.evaluate.evaluation import Evaluation, Measured
@@ -207,3 +207,18 @@ def test_records_without_any_cluster_have_a_report(count, reported, tmp_path):
     assert (content["records"], content["detail"]["clusters"]) == (count, [])
     assert content["candidates"][0]["figures"]["unanswered"] == 1.0
     assert "How to reproduce it" in text
+
+
+def test_a_figure_of_zero_is_better_than_one_below_it():
+    figures = {
+        f"candidate {number}": {"ari": -number / 10, "largest": 0.5} for number in range(pictures.MOST_CURVES + 1)
+    }
+    document = {
+        "candidates": [{"name": name, "figures": own, "windows": [own]} for name, own in figures.items()],
+        "baselines": [],
+        "best": {"by": "ari"},
+        "windows": [0, 10],
+    }
+    shown = pictures.curves(document)
+    assert "candidate 0" in shown
+    assert f"candidate {pictures.MOST_CURVES}" not in shown

@@ -300,11 +300,11 @@ def test_what_was_emitted_before_a_new_version_ends_where_emission_begins():
     assert {*known.clusters()} == {each["id"] for each in fresh.models.clusters("p0:b")}
 
 
-@pytest.mark.parametrize("most", [1, 16])
-def test_a_damaged_snapshot_costs_time_alone(monkeypatch, most):
+@pytest.mark.parametrize(("most", "streams"), [(1, 100), (16, 100), (16, 4)])
+def test_a_damaged_snapshot_costs_time_alone(monkeypatch, most, streams):
     monkeypatch.setattr(expiry, "MOST", most)
     for seed in range(5):
-        log, whole = log_of(seed + 300), task(given(snapshots__records=20))
+        log, whole = log_of(seed + 300), task(given(snapshots__records=20, limits__streams=streams))
         expected = run(whole, log)
         worker = Worker(whole._settings, log)
         for _ in range(8):
@@ -336,6 +336,16 @@ def test_ended_streams_leave_no_memory():
     assert len(models._lives) < 15
     assert len(silent._streams) < 60
     assert len(held.live) < 120
+
+
+def test_versions_that_are_over_leave_no_memory():
+    held = Worker(given(snapshots__records=1), log_from(*(silence(b"a", 2000 * i, 2) for i in range(250))))
+    while held.rest:
+        held.process(2)
+        held.writer.recovery_offset = None
+        held.commit(everything=True)
+    assert held.task.models.named("p0:a").version == 250
+    assert len(held.task.models._headers) < 110
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -336,3 +336,22 @@ def test_topics_that_a_broker_did_not_describe_are_asked_for_until_it_does(threa
     cluster.update_metadata(described())
     coordinator.generation = -1
     assert thread.missing_topics == []
+
+
+def test_topics_that_go_while_another_thread_looks_for_missing_ones_are_no_error(thread):
+    class Replaced(ClusterMetadata):
+        looks = 0
+
+        @property
+        def _partitions(self):
+            self.looks += 1
+            return {"in": {0: None}} if self.looks == 1 else {}
+
+        @_partitions.setter
+        def _partitions(self, _):
+            pass
+
+    coordinator = SimpleNamespace(generation=3)
+    client = SimpleNamespace(cluster=Replaced())
+    thread._consumer = SimpleNamespace(_coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in"}))
+    assert thread.missing_topics == []
