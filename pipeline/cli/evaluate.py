@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
@@ -67,8 +67,6 @@ Folder = Annotated[
     Path | None,
     typer.Option("--output", "--report", "-o", metavar="FOLDER", help="Write report.html and report.json there."),
 ]
-
-_SECRET: Final = re.compile(rf"({'|'.join(map(re.escape, sorted(messages.SECRETS)))})\s*=.*", re.DOTALL)
 
 app = CommandApp()
 
@@ -158,5 +156,6 @@ def evaluate(
 
 def _command() -> str:
     """Return the command line, secrets masked."""
-    words = (_SECRET.sub(rf"\1={messages.MASK}", word) for word in as_options(sys.argv[1:]))
+    secret = re.compile(rf"({'|'.join(map(re.escape, sorted(messages.SECRETS)))})\s*=.*", re.DOTALL)
+    words = (secret.sub(rf"\1={messages.MASK}", word) for word in as_options(sys.argv[1:]))
     return shlex.join(["resonance", *words])

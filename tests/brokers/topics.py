@@ -122,9 +122,16 @@ def read_topic(bootstrap, topic, *, committed=True, start=None, timeout=60, clie
 
 
 def _ends(settings, topic):
-    consumer = Consumer(dict(settings))
+    consumer, end = Consumer(dict(settings)), time.monotonic() + 15
     try:
-        partitions = consumer.list_topics(topic, timeout=15).topics[topic].partitions
-        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=15)[1] for p in partitions}
+        while True:
+            try:
+                partitions = consumer.list_topics(topic, timeout=15).topics[topic].partitions
+                return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=15)[1] for p in partitions}
+            except KafkaException as error:
+                # A worker has made the topic just now.
+                if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
     finally:
         consumer.close()
