@@ -9,8 +9,6 @@ nodes spread over the partitions of the routes.
 import json
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -31,7 +29,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
-from bench.latency import latencies
+from bench.latency import latencies, steady_load
 from bench.pipeline import Bench
 from bench.processes import POLL_SECONDS, STALLED_SECONDS, Answers, running
 from bench.report import Row, arguments, show
@@ -201,20 +199,14 @@ class KeyedBench(Bench):
         producer.flush(60)
 
     def waits(self, hierarchy: str, count: int, rate: float, seconds: float) -> list[float]:
-        """Feed so many workers at a steady rate and return the milliseconds that their assignments took."""
-        with self.topic("paced", message_timestamp_type="LogAppendTime") as source, self.topic("answers") as target:
-            command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, "1", str(rate), "1"]
-            with (
-                self.workers(source, target, hierarchy, count),
-                subprocess.Popen(command, stdin=subprocess.PIPE) as feed,
-            ):
-                try:
-                    assert feed.stdin is not None
-                    feed.stdin.write(b"\n".join(values(20_000, self._features)))
-                    feed.stdin.close()
-                    return sorted(latencies(self.bootstrap, target, 1, seconds / 2, seconds))
-                finally:
-                    feed.kill()
+        """Give so many workers a steady load and return the milliseconds that their assignments took."""
+        with (
+            self.topic("paced", message_timestamp_type="LogAppendTime") as source,
+            self.topic("answers") as target,
+            self.workers(source, target, hierarchy, count),
+            steady_load(self.bootstrap, source, values(20_000, self._features), rate),
+        ):
+            return sorted(latencies(self.bootstrap, target, 1, seconds / 2, seconds))
 
 
 CASES = (("local", 1), ("keyed", 1), ("keyed", 2))

@@ -7,8 +7,11 @@ committed records holds the assignment.
 import datetime
 import itertools
 import math
+import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -20,7 +23,7 @@ CATCH_UP_SECONDS = 300.0
 """How long a worker may take to start and to work off what has come meanwhile."""
 
 
-def feed(bootstrap: str, topic: str, partitions: int, rate: float, keys: int) -> None:
+def produce_steadily(bootstrap: str, topic: str, partitions: int, rate: float, keys: int) -> None:
     """Produce records at a steady rate until the process is ended; the records come as JSON lines on stdin."""
     lines = [line.rstrip(b"\n") for line in sys.stdin.buffer]
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
@@ -32,6 +35,25 @@ def feed(bootstrap: str, topic: str, partitions: int, rate: float, keys: int) ->
             time.sleep(max(STEP_SECONDS, due - now))
         key = b"k%d" % (number % keys)
         producer.produce(topic, lines[number % len(lines)], key=key, partition=number % partitions)
+
+
+@contextmanager
+def steady_load(
+    bootstrap: str, topic: str, values: Iterable[bytes], rate: float, partitions: int = 1, keys: int = 1
+) -> Iterator[None]:
+    """Produce values at a steady rate meanwhile, over and over, with keys in turn: a multiple of the partitions.
+
+    They come from a process of their own.
+    """
+    command = [sys.executable, "-m", "bench.latency", bootstrap, topic, str(partitions), str(rate), str(keys)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(b"\n".join(values))
+            process.stdin.close()
+            yield
+        finally:
+            process.kill()
 
 
 class SteadyState:
@@ -94,4 +116,4 @@ def _appended(assignment: bytes) -> float:
 
 
 if __name__ == "__main__":
-    feed(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
+    produce_steadily(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))

@@ -8,11 +8,10 @@ same machine. Medians of alternating runs; each is watched from outside, from it
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.config.file import as_toml
 
-from bench.latency import latencies
+from bench.latency import latencies, steady_load
 from bench.processes import Answers, Pace, pace, running
 from bench.report import Row, arguments, show
 from bench.streams import SPREADS, blobs
@@ -129,19 +128,9 @@ class Bench:
             with contestant as process:
                 return pace(process, answers.count, watched)
 
-    @contextmanager
-    def feed(self, source: str, rate: float, keys: int = PARTITIONS) -> Iterator[None]:
-        """Produce records at a steady rate meanwhile, with so many keys in turn: a multiple of the partitions."""
-        command = [sys.executable, "-m", "bench.latency", self.bootstrap, source, str(PARTITIONS), str(rate), str(keys)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE) as feed:
-            try:
-                assert feed.stdin is not None
-                # Each key has all of them in time.
-                feed.stdin.write(b"\n".join(records(49_999)))
-                feed.stdin.close()
-                yield
-            finally:
-                feed.kill()
+    def steady_load(self, source: str, rate: float, keys: int = PARTITIONS) -> AbstractContextManager[None]:
+        """Produce records at a steady rate meanwhile, with so many keys in turn; each key has all of them in time."""
+        return steady_load(self.bootstrap, source, records(49_999), rate, PARTITIONS, keys)
 
     def latency(self, mode: str, rate: float, stream: str = "partition") -> list[float]:
         """Feed a worker at a steady rate and return the milliseconds that its assignments took."""
@@ -149,7 +138,7 @@ class Bench:
             self.topic("paced", message_timestamp_type="LogAppendTime") as source,
             self.topic(mode) as target,
             self.worker(source, target, mode, stream=stream),
-            self.feed(source, rate),
+            self.steady_load(source, rate),
         ):
             return latencies(self.bootstrap, target, PARTITIONS, SETTLE_SECONDS, LATENCY_SECONDS)
 

@@ -72,14 +72,14 @@ class Soak:
             time.sleep(LOOK_SECONDS)
 
     def hold(self, rate: float, seconds: float, keys: int, what: str) -> tuple[list[float], list[float]]:
-        """Feed at a rate; return how far the group was behind in seconds, and the worker's resident MB, look by look.
+        """Hold a rate; return how far the group was behind in seconds, and the worker's resident MB, look by look.
 
         Seconds that begin when the producer has settled. A producer that cannot hold the rate counts as behind.
         """
         lags: list[float] = []
         memory: list[float] = []
         bar = self._progress.add_task(f"{what} at {rate:,.0f} records/s", total=seconds)
-        with self._bench.feed(self._source, rate, keys):
+        with self._bench.steady_load(self._source, rate, keys):
             time.sleep(SETTLE_SECONDS)
             began, first = time.monotonic(), self._group.ends()
             while (passed := time.monotonic() - began) < seconds:

@@ -123,7 +123,7 @@ def main() -> None:
     found: dict[str, list[float]] = {}
     with running_broker() as bootstrap:
         takeover = Takeover(bootstrap)
-        with Bench(bootstrap).feed(takeover.deployment.input, RATE):
+        with Bench(bootstrap).steady_load(takeover.deployment.input, RATE):
             for _ in range(given.rounds):
                 found.setdefault(f"killed, of two (session {SESSION} s)", []).append(takeover.lost(signal.SIGKILL))
                 found.setdefault("stopped, of two", []).append(takeover.lost(signal.SIGTERM))

@@ -152,7 +152,7 @@ class Lab:
             return -1
 
     def _watch(self) -> None:
-        """Note when an offset of the group goes back: nobody may set it."""
+        """Note when an offset of the group goes back: only a person may set it."""
         highest: dict[int, int] = {}
         while not self._stopping.wait(0.5):
             with contextlib.suppress(KafkaException):
@@ -188,7 +188,7 @@ class Lab:
         assert not self._errors, self._errors[0]
 
     def keep(self, folder: Path) -> None:
-        """Copy what the broker has on disk and what the workers said, for whoever looks for the reason."""
+        """Copy what the broker has on disk and what the workers said: the reason is in there."""
         self.broker.kill()
         shutil.copytree(self.broker.folder, folder / "broker", dirs_exist_ok=True)
         for number, worker in self._workers.items():

@@ -269,7 +269,7 @@ class ExactlyOnce:
         if self._bytes > KEPT_BYTES:
             return False
         self._replace_producer()
-        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
+        self._begin_transaction()
         for batch in self._sent:
             self._put(batch)
         return True
@@ -295,9 +295,12 @@ class ExactlyOnce:
         self._outlet.look()
         if self._outlet.doubtful:
             self._replace_producer()
-        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
+        self._begin_transaction()
         self.open = True
         reach("after-begin")
+
+    def _begin_transaction(self) -> None:
+        self._repeat("begin_transaction", lambda _: self._outlet.producer.begin_transaction())
 
     def _replace_producer(self) -> None:
         """Continue with a new producer, whose epoch fences every request of the one before it."""
@@ -320,7 +323,7 @@ class ExactlyOnce:
         if not (places := self._open_partitions()):
             return
         producer, end = self._outlet.producer, time.monotonic() + self._timeout
-        self._repeat("begin_transaction", lambda _: producer.begin_transaction())
+        self._begin_transaction()
         try:
             for place in places:
                 # Compacted topics take no record without a key.

@@ -310,7 +310,7 @@ def test_an_assignment_of_nothing_is_ready_once_the_topics_are_known_to_be_there
     worker._status.enter("joining")
     with pytest.raises(MismatchError, match="was deleted"):
         asyncio.run(worker._restore(Membership(1, "m", frozenset())))
-    # A broker that has just begun does not know its topics yet: whoever leads the group could assign nothing of them.
+    # A broker that has just begun does not know its topics yet: the leader of the group could assign nothing of them.
     asyncio.run(worker._restore(Membership(1, "m", frozenset())))
     assert (worker._status.phase, caplog.text) == ("joining", "")
     worker._app.consumer.missing_topics.clear()

@@ -319,19 +319,19 @@ def described(*topics):
     return SimpleNamespace(API_VERSION=1, brokers=[(1, "b", 9092, None)], controller_id=1, topics=[*known, *unknown])
 
 
-def test_topics_that_a_broker_did_not_describe_are_asked_for_until_it_does(thread, monkeypatch):
+def test_topics_that_a_broker_did_not_describe_are_requested_until_it_does(thread, monkeypatch):
     monkeypatch.setattr(transport.WATCH, "refusal", lambda: None)
-    cluster, asked = ClusterMetadata(), []
-    client = SimpleNamespace(cluster=cluster, force_metadata_update=lambda: asked.append(1))
+    cluster, requests = ClusterMetadata(), []
+    client = SimpleNamespace(cluster=cluster, force_metadata_update=lambda: requests.append(1))
     coordinator = SimpleNamespace(generation=3, check_errors=lambda: None, _client=client)
     thread._consumer = SimpleNamespace(
         _coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in", "routes"})
     )
     for topics, missing in (((), ["in", "routes"]), (("in",), ["routes"]), (("in", "routes"), [])):
         cluster.update_metadata(described(*topics))
-        asked.clear()
+        requests.clear()
         asyncio.run(thread.check_coordinator())
-        assert (thread.missing_topics, bool(asked)) == (missing, bool(missing))
+        assert (thread.missing_topics, bool(requests)) == (missing, bool(missing))
     # Before its first join a member knows nothing yet.
     cluster.update_metadata(described())
     coordinator.generation = -1
