@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Self
 
 from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.task.expiry import NEVER
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 _HEAD: Final = struct.Struct("<4q")
@@ -197,7 +198,7 @@ class ModelStore:
     def _clock_at(self, offset: int) -> int:
         """Return the latest clock that a stream has whose model continues at or below an offset."""
         found = (self._in_memory.get(key) or self._stored_at(key) for key in self._began)
-        return max((each.seen for each in found if each.seen is not None and each.next <= offset), default=-(2**62))
+        return max((each.seen for each in found if each.seen is not None and each.next <= offset), default=NEVER)
 
     def _snapshot_bytes(self, key: bytes | None) -> int:
         model = self._in_memory.get(key)
