@@ -211,6 +211,7 @@ class Worker:
             client=clients.librdkafka(settings),
             paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
+            answer_timeout=settings.broker.answer_timeout,
         )
         self._watch = TopicWatch.of(lambda: self._source, self._fail)
         self._app = make_app(settings, self, options)

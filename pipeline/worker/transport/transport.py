@@ -37,6 +37,8 @@ FETCH_WAIT_MS = 500
 FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without a record."""
 
+START_AGAIN_SECONDS = 0.2
+
 _log = logging.getLogger(__name__)
 _faust_log = logging.getLogger("faust.transport.chunks")
 """For Faust's messages about the classes of this module."""
@@ -78,6 +80,8 @@ class TransportOptions:
     """Records handed over and not yet done at which fetching pauses."""
     fetch_wait_ms: int = FETCH_WAIT_MS
     """How long a broker may hold an idle fetch; Faust's driver has 1500 fixed."""
+    answer_timeout: float = 0.0
+    """Seconds that a start waits for a broker."""
     client: Mapping[str, Any] = field(default_factory=lambda: {"bootstrap.servers": "the broker"})
     """librdkafka configuration of the same connection, for the messages when it is refused."""
 
@@ -118,11 +122,27 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return consumer
 
     async def on_start(self) -> None:
-        """Start aiokafka's consumer."""
+        """Start aiokafka's consumer; a broker that answered the checks may be gone, and come back."""
         keep_bytes()
         watch_connections()
-        await super().on_start()
+        end = time.monotonic() + self.consumer.options.answer_timeout
+        start = super().on_start
+        while True:
+            try:
+                await start()
+                break
+            except aiokafka_errors.KafkaConnectionError:
+                # Before anything of the consumer is made: `start` may be called again.
+                if time.monotonic() >= end or WATCH.refusal() is not None:
+                    raise
+                await asyncio.sleep(START_AGAIN_SECONDS)
+                start = self._consumer.start
         self._ensure_consumer()._fetcher._records = WholeBatches()
+
+    def _start_thread(self) -> None:
+        # The app has its error by now; Python would print it once more, with a traceback.
+        with suppress(Exception):
+            super()._start_thread()
 
     async def seek_all(self, positions: Mapping[TP, int]) -> int:
         """Seek to `positions`, which voids everything fetched before; return the number of this seek."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import time
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -225,20 +226,52 @@ def options(**changes):
 
 @pytest.fixture
 def consumer():
-    app = faust.App("test", broker="kafka://127.0.0.1:9", web_enabled=False, table_standby_replicas=0, env={})
-    transport.install(app, options(chunk_records=10, queued_records=25))
-    app.finalize()
     handed = []
 
     async def callback(chunk):
         handed.append(chunk)
 
-    async def make():
+    async def make(**changes):
+        app = faust.App("test", broker="kafka://127.0.0.1:9", web_enabled=False, table_standby_replicas=0, env={})
+        transport.install(app, options(chunk_records=10, queued_records=25, **changes))
+        app.finalize()
         made = app.transport.create_consumer(callback, on_partitions_revoked=None, on_partitions_assigned=None)
         made.handed = handed
         return made
 
     return make
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_start_without_a_broker_raises_once_its_time_is_over(consumer):
+    async def run():
+        made = await consumer(answer_timeout=0.3)
+        began = time.monotonic()
+        with pytest.raises(kafka.KafkaConnectionError, match="bootstrap"):
+            await made._thread.start()
+        assert time.monotonic() - began >= 0.3
+        await asyncio.to_thread(made._thread._thread.join, 10)
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_comes_back_during_the_start_is_used(consumer, monkeypatch):
+    async def run():
+        made = await consumer(answer_timeout=30)
+        answers = [kafka.KafkaConnectionError(), kafka.KafkaConnectionError(), None]
+
+        async def start(self):
+            if (error := answers.pop(0)) is not None:
+                raise error
+            self._fetcher = SimpleNamespace()
+
+        monkeypatch.setattr("aiokafka.AIOKafkaConsumer.start", start)
+        made._thread.thread_loop = asyncio.get_running_loop()
+        await made._thread.on_start()
+        assert not answers
+        assert type(made._thread._consumer._fetcher._records).__name__ == "WholeBatches"
+
+    asyncio.run(run())
 
 
 def test_handing_over_pauses_until_there_is_room(consumer):
