@@ -92,7 +92,7 @@ class Checkpoints:
             known = [(old, new) for old, new in zip(names, now, strict=True) if old is not None]
             same = sum(new is not None and old in came.get(new, {new}) for old, new in known)
             self.found.append(Checkpoint(int(part[-1]) + 1, len(known), same))
-        sample = part[:: max(len(part) // SAMPLE, 1)][:SAMPLE]
+        sample = part[np.linspace(0, len(part) - 1, min(len(part), SAMPLE)).astype(np.int64)]
         self._followed[number] = sample, self._names(sample), len(self._events)
 
     def _names(self, sample: NDArray[np.int64]) -> Names:

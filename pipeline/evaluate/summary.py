@@ -1,5 +1,6 @@
 """The result of an evaluation as one JSON document, from which tables and the report are made."""
 
+import math
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -86,7 +87,9 @@ def bounds_of(option: str, texts: list[str] | None) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError:
-            raise ConfigurationError(f"{option} {text}: write it as {name}=NUMBER, such as {name}=0.5") from None
+            found[name] = math.nan
+        if not math.isfinite(found[name]):
+            raise ConfigurationError(f"{option} {text}: write it as {name}=NUMBER, such as {name}=0.5")
     return found
 
 

@@ -218,6 +218,7 @@ def test_secrets_are_masked_in_the_command_that_is_shown(before, evaluated):
         (["--engine", "nope"], 2, "engine.name = 'nope'"),
         (["--fail-under", "arix=.7"], 2, "arix is no figure (did you mean ari?)"),
         (["--fail-under", "ari=high"], 2, "write it as ari=NUMBER"),
+        (["--fail-under", "ari=nan"], 2, "write it as ari=NUMBER"),
         (["--fail-under", "ari=.7"], 2, "has no such figure"),
         (["--last", "10m"], 2, "are for topics"),
         (["--set", "limits.record_bytes=1000", "--set", "input.time_path=kind"], 2, "could be used (bad_time 1,200)"),
