@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from resonance.engine import ENGINES, Engine, SparseBatch, make_engine
 from resonance.engine.arithmetic import exp_minus, jit
 
-from bench import evq, ildn, peers
+from bench import evq, ildn
+from bench.peers import river
 from bench.plain_caea import PlainCAEA
 from bench.report import Row, alternating, arguments, show
 from bench.streams import SPREADS, blobs, chosen, repeated, sparse_set
@@ -152,7 +153,7 @@ class Course:
     def river(self, model: Any) -> float:
         """Return microseconds a record of a River clusterer that learns; answering would come on top."""
         again = copy.deepcopy(model)
-        records = peers.as_river(self.slow_timed)
+        records = river.as_river(self.slow_timed)
 
         def work() -> None:
             for x in records:
@@ -175,9 +176,9 @@ def flat(d: int, rounds: int, with_peers: bool) -> list[Row]:
         for x in course.slow_warm:
             plain.learn(x)
         contestants["plain numpy caea"] = lambda: course.plain(plain)
-        for name, make in (("river dbstream", peers.dbstream), ("river denstream", peers.denstream)):
+        for name, make in (("river dbstream", river.dbstream), ("river denstream", river.denstream)):
             model = make(d)
-            for x in peers.as_river(course.slow_warm):
+            for x in river.as_river(course.slow_warm):
                 model.learn_one(x)
             contestants[name] = lambda model=model: course.river(model)  # type: ignore[misc]
     for kernel in (floor, library_floor):

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from resonance.engine import make_engine
 
-from bench import peers
 from bench.live import CHUNK, fold, halved, new_task, prepared, process
+from bench.peers import river
 from bench.report import Row, arguments, show
 from bench.streams import QUALITY_SETS, TREE_SETS, Array, Classes, load
 
@@ -48,11 +48,11 @@ def through_the_task(X: Array, y: Classes) -> Live:
     return Live(halved(y, answers), 1000 * events / len(X), len(present))
 
 
-def river(X: Array, y: Classes) -> float:
+def dbstream(X: Array, y: Classes) -> float:
     """Return what River's DBSTREAM reaches on the same records."""
-    model = peers.dbstream(X.shape[1])
+    model = river.dbstream(X.shape[1])
     answers: list[object] = []
-    for x in peers.as_river(prepared(X)):
+    for x in river.as_river(prepared(X)):
         answers.append(model.predict_one(x))
         model.learn_one(x)
     return halved(y, answers)
@@ -72,7 +72,7 @@ def live_rows() -> list[Row]:
         for seed in range(ORDERS):
             order = np.random.default_rng(seed).permutation(len(X))
             mine.append(through_the_task(X[order], y[order]))
-            theirs.append(river(X[order], y[order]))
+            theirs.append(dbstream(X[order], y[order]))
         ari = statistics.mean(live.ari for live in mine)
         events = statistics.mean(live.events for live in mine)
         clusters = statistics.mean(live.clusters for live in mine)

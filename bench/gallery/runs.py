@@ -13,15 +13,15 @@ from resonance.engine import ENGINES
 from resonance.engine.base import Engine, Step
 from resonance.pipeline.task.partition_task import PartitionTask
 
-from bench import peers
 from bench.gallery.endless import FEW, clouds
 from bench.gallery.line import Line
 from bench.gallery.measures import Answers, History, Names, first_of_their_own, shares
 from bench.gallery.streams import Stream
 from bench.live import CHUNK, RefusedError, halved, new_task, prepared, process
+from bench.peers import river
 from bench.streams import Array, Classes
 
-PEERS: dict[str, Callable[[int], Any]] = {"dbstream": peers.dbstream, "denstream": peers.denstream}
+PEERS: dict[str, Callable[[int], Any]] = {"dbstream": river.dbstream, "denstream": river.denstream}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _through_peer(line: Line, X: Array) -> Answers:
     """Let a peer answer and learn the records one by one; it knows neither events nor novelty."""
     model = PEERS[line.engine](X.shape[1])
     cuts = Cuts.of(len(X))
-    records = peers.as_river(prepared(X))
+    records = river.as_river(prepared(X))
     answers: list[int] = []
     spent = {cuts.second: 0.0, cuts.last: 0.0}
     for start, stop in pairwise(cuts.all):
@@ -195,8 +195,8 @@ def _through_peer(line: Line, X: Array) -> Answers:
             if first <= start < behind:
                 spent[first, behind] += time.thread_time() - begin
         if stop == cuts.half:
-            line.units_half = peers.micro_clusters(model)
-    line.present, line.units_end = model.n_clusters, peers.micro_clusters(model)
+            line.units_half = river.micro_clusters(model)
+    line.present, line.units_end = model.n_clusters, river.micro_clusters(model)
     each = [1e6 * seconds / max(1, behind - first) for (first, behind), seconds in spent.items()]
     line.engine_second, line.engine_last = each
     return np.array(answers)

@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 from river import cluster
 
 Records = list[dict[int, float]]
+SHARE = 0.1
 
 
-def radius(d: int) -> float:
-    """Return the radius of a micro-cluster for d features in [0, 1]."""
-    return 0.1 * math.sqrt(d)
+def radius(d: int, share: float = SHARE) -> float:
+    """Return the radius of a micro-cluster for d features in [0, 1]: a share of the diagonal."""
+    return share * math.sqrt(d)
 
 
-def dbstream(d: int) -> cluster.DBSTREAM:
+def dbstream(d: int, share: float = SHARE) -> cluster.DBSTREAM:
     """Return DBSTREAM with the radius for d features."""
-    return cluster.DBSTREAM(clustering_threshold=radius(d))
+    return cluster.DBSTREAM(clustering_threshold=radius(d, share))
 
 
-def denstream(d: int) -> cluster.DenStream:
+def denstream(d: int, share: float = SHARE) -> cluster.DenStream:
     """Return DenStream with the radius for d features."""
-    return cluster.DenStream(decaying_factor=0.01, beta=0.5, mu=2.5, epsilon=radius(d))
+    return cluster.DenStream(decaying_factor=0.01, beta=0.5, mu=2.5, epsilon=radius(d, share))
 
 
 def as_river(X: NDArray[np.float64]) -> Records:

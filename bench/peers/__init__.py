@@ -1,0 +1,1 @@
+"""Clusterers of other projects on the same streams: ``python -m bench.peers``."""

@@ -1,0 +1,183 @@
+"""Who takes part, each with the settings of its sweep; the first of these is the one for all streams."""
+
+import time
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from artlib import FuzzyART
+from numpy.typing import NDArray
+from resonance.pipeline.config.sections import EngineSection
+from river import cluster
+from sklearn.cluster import Birch, MiniBatchKMeans
+
+from bench.live import CHUNK, new_task, prepared, process
+from bench.peers.river import as_river, dbstream, denstream
+from bench.streams import Array
+
+Setting = Mapping[str, Any]
+SHARES: tuple[Setting, ...] = tuple({"share": share} for share in (0.1, 0.03, 0.06, 0.2))
+"""Radii as shares of the diagonal."""
+
+
+class TooSlowError(Exception):
+    """A contestant is given no more time; `args` are the records that it learned and the seconds."""
+
+
+class Answers(NamedTuple):
+    """What was said of each record before it was learned, and the CPU seconds of all."""
+
+    groups: list[object]
+    seconds: float
+    events: int | None = None
+
+
+class Contestant(NamedTuple):
+    """A clusterer.
+
+    Attributes
+    ----------
+    name : str
+        As the tables have it.
+    told_k : bool
+        Whether it is told the number of clusters.
+    settings : tuple of mapping
+        The sweep.
+    answer : callable
+        Takes records, the number of clusters, a setting, and the most CPU seconds.
+    """
+
+    name: str
+    told_k: bool
+    settings: tuple[Setting, ...]
+    answer: Callable[[Array, int, Setting, float], Answers]
+
+
+class Clock:
+    """CPU time of this thread since it was made."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit, self._began = limit, time.thread_time()
+
+    def look(self, learned: int) -> float:
+        """Return the seconds; raise `TooSlowError` beyond the limit."""
+        passed = time.thread_time() - self._began
+        if passed > self._limit:
+            raise TooSlowError(learned, passed)
+        return passed
+
+
+def engine(name: str, *settings: Setting) -> Contestant:
+    """Return one of our engines behind the partition task, JSON on both sides; the first setting is the default."""
+
+    def answer(X: Array, _: int, setting: Setting, limit: float) -> Answers:
+        groups: list[object] = []
+        seconds, events = 0.0, 0
+        task = new_task({"engine.name": name, **setting})
+        for chunk in process(task, X, [*range(0, len(X), CHUNK), len(X)]):
+            groups += [one["cluster"] for one in chunk.assignments]
+            events += len(chunk.events)
+            seconds += chunk.seconds
+            if seconds > limit:
+                raise TooSlowError(len(groups), seconds)
+        return Answers(groups, seconds, events)
+
+    return Contestant(name, False, ({}, *settings), answer)
+
+
+def by_record(make: Callable[[int, int, Setting], Any]) -> Callable[[Array, int, Setting, float], Answers]:
+    """Return how a clusterer of River answers; `make` takes the features, the clusters and a setting."""
+
+    def answer(X: Array, k: int, setting: Setting, limit: float) -> Answers:
+        model = make(X.shape[1], k, setting)
+        records = as_river(prepared(X))
+        groups: list[object] = []
+        clock = Clock(limit)
+        for number, record in enumerate(records):
+            try:
+                groups.append(model.predict_one(record))
+            except (KeyError, AttributeError, ValueError):
+                # CluStream and STREAMKMeans have no answer before their first centres.
+                groups.append(None)
+            model.learn_one(record)
+            if number % 100 == 0:
+                clock.look(number + 1)
+        return Answers(groups, clock.look(len(X)))
+
+    return answer
+
+
+def by_batch(make: Callable[[int, Setting], Any]) -> Callable[[Array, int, Setting, float], Answers]:
+    """Return how a clusterer of scikit-learn answers; the first batch is looked back at."""
+
+    def answer(X: Array, k: int, setting: Setting, limit: float) -> Answers:
+        model, rows = make(k, setting), prepared(X)
+        groups: list[object] = []
+        clock = Clock(limit)
+        for start, stop in pairwise([*range(0, len(rows), CHUNK), len(rows)]):
+            if start:
+                groups += model.predict(rows[start:stop]).tolist()
+            # Whoever is told k wants as many records at once.
+            if stop - start >= k:
+                model.partial_fit(rows[start:stop])
+            if not start:
+                groups += model.predict(rows[start:stop]).tolist()
+            clock.look(stop)
+        return Answers(groups, clock.look(len(rows)))
+
+    return answer
+
+
+def fuzzy_art(X: Array, _: int, setting: Setting, limit: float) -> Answers:
+    """Return what artlib's Fuzzy ART says of each record as it learns it; records are clipped to [0, 1]."""
+    model = FuzzyART(rho=setting["rho"], alpha=1e-3, beta=1.0)
+    rows: NDArray[np.float64] = np.clip(prepared(X), 0.0, 1.0)
+    model.set_data_bounds(np.zeros(rows.shape[1]), np.ones(rows.shape[1]))
+    rows = model.prepare_data(rows)
+    clock = Clock(limit)
+    for start, stop in pairwise([*range(0, len(rows), 100), len(rows)]):
+        model.partial_fit(rows[start:stop])
+        clock.look(stop)
+    return Answers(model.labels_.tolist(), clock.look(len(rows)))
+
+
+def _clustream(_: int, k: int, setting: Setting) -> Any:
+    return cluster.CluStream(n_macro_clusters=k, seed=0, **setting)
+
+
+def _streamkmeans(_: int, k: int, setting: Setting) -> Any:
+    return cluster.STREAMKMeans(n_clusters=k, seed=0, **setting)
+
+
+CONTESTANTS = (
+    engine(EngineSection().name, {"engine.valley": 0.1}, {"engine.valley": 0.5}, {"engine.neighbours": 14}),
+    engine("caea", {"engine.lambda": 25}, {"engine.lambda": 100}, {"engine.valley": 0.5}),
+    Contestant("River DBSTREAM", False, SHARES, by_record(lambda d, _, setting: dbstream(d, **setting))),
+    Contestant("River DenStream", False, SHARES, by_record(lambda d, _, setting: denstream(d, **setting))),
+    Contestant(
+        "River CluStream",
+        True,
+        ({}, {"max_micro_clusters": 50}, {"time_window": 5000}, {"micro_cluster_r_factor": 4}),
+        by_record(_clustream),
+    ),
+    Contestant(
+        "River STREAMKMeans",
+        True,
+        ({"chunk_size": 100}, {}, {"chunk_size": 30}, {"chunk_size": 500}),
+        by_record(_streamkmeans),
+    ),
+    Contestant(
+        "MiniBatchKMeans",
+        True,
+        ({}, {"n_init": 10}, {"reassignment_ratio": 0.0}, {"reassignment_ratio": 0.1}),
+        by_batch(lambda k, setting: MiniBatchKMeans(n_clusters=k, random_state=0, **setting)),
+    ),
+    Contestant(
+        "Birch",
+        True,
+        tuple({"threshold": share} for share in (0.1, 0.03, 0.2, 0.5)),
+        by_batch(lambda k, setting: Birch(n_clusters=k, **setting)),
+    ),
+    Contestant("artlib Fuzzy ART", False, tuple({"rho": rho} for rho in (0.7, 0.5, 0.8, 0.9)), fuzzy_art),
+)
