@@ -247,7 +247,8 @@ class LogReader:
 
     def _no_answer(self, what: str) -> BrokerError:
         return self._refusals.error(at_once=True) or BrokerError(
-            f"{self._servers} gave no {what} for group {self._group} within {self._patience:g} s; look at the brokers"
+            f"{self._servers} gave no {what} for group {self._group} within {self._patience:g} s; look at the brokers, "
+            "and for a transaction that never ends (kafka-transactions.sh find-hanging)"
         )
 
     def _check_cancelled(self) -> None:

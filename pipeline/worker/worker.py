@@ -36,7 +36,7 @@ from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
-from resonance.pipeline.worker.delivery.open_transactions import open_partitions
+from resonance.pipeline.worker.delivery.open_transactions import left_open
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
@@ -244,13 +244,15 @@ class Worker:
         if settings.delivery.mode == "at_least_once":
             commit = self._app.consumer.commit_positions
             return AtLeastOnce(producer, commit_offsets=commit, timeout=timeout)
-        written = [*deployment.output_ids, *((settings.topic("routes"),) if deployment.routes else ())]
+        routes = [settings.topic("routes")] if deployment.routes else []
+        written = [*deployment.output_ids, *routes]
+        read = [*settings.input.topics, *routes, *filter(None, [settings.labels.topic])]
         return ExactlyOnce(
             producer,
             group=settings.group,
             transactional_id=settings.transactional_id,
             timeout=timeout,
-            open_partitions=lambda: open_partitions(clients.librdkafka(settings), written, timeout),
+            find_open=lambda: left_open(clients.librdkafka(settings), written, settings.group, read, timeout),
         )
 
     # Called by Faust and by the transport, in the event loop.

@@ -61,17 +61,37 @@ def leave_open(bootstrap, transactional_id, topic, partition, value):
     The broker must not verify partitions (``transaction.partition.verification.enable``).
     """
 
-    async def send():
+    async def send(producer, known):
+        known._txn_partitions.add(TopicPartition(topic, partition))
+        await producer.send_and_wait(topic, value, key=b"k", partition=partition)
+
+    _unheard(bootstrap, transactional_id, send)
+
+
+def leave_offset_open(bootstrap, transactional_id, group, topic, partition, offset):
+    """Send an offset of a group in a transaction that its coordinator has never heard of, as `leave_open` a record."""
+
+    async def send(producer, known):
+        known._txn_consumer_group = group
+        await producer.send_offsets_to_transaction({TopicPartition(topic, partition): offset}, group)
+
+    _unheard(bootstrap, transactional_id, send)
+
+
+def _unheard(bootstrap, transactional_id, send):
+    """Let a transactional producer send what it believes to be part of its transaction already; then abort."""
+
+    async def run():
         producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
         await producer.start()
+        known = producer._txn_manager
         try:
             await producer.begin_transaction()
-            # It believes that the partition is part of the transaction already.
-            producer._txn_manager._txn_partitions.add(TopicPartition(topic, partition))
-            await producer.send_and_wait(topic, value, key=b"k", partition=partition)
-            producer._txn_manager._txn_partitions.clear()
+            await send(producer, known)
+            known._txn_partitions.clear()
+            known._txn_consumer_group = None
             await producer.abort_transaction()
         finally:
             await producer.stop()
 
-    asyncio.run(send())
+    asyncio.run(run())

@@ -17,6 +17,7 @@ from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.worker import command_queue, processor, watchdog, worker
 from resonance.pipeline.worker.delivery import exactly_once
+from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 
 from tests.pipeline.streams import TOPIC
 from tests.simulation import checks, clients, member
@@ -298,7 +299,7 @@ class World:
             (worker, {"look_again": lambda settings, source, _: source, "Progress": _NoProgress}),
             (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
             # The simulated broker loses no marker.
-            (worker, {"open_partitions": lambda *_: []}),
+            (worker, {"left_open": lambda *_: LeftOpen([], [])}),
         ]
         with pytest.MonkeyPatch.context() as patch:
             for module, names in changes:

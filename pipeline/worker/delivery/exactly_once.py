@@ -34,6 +34,7 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
 from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
+from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
@@ -92,8 +93,8 @@ class ExactlyOnce:
         Seconds after which the broker aborts a transaction; calls are repeated for as long.
     start_timeout : float
         Seconds that the broker has to answer at start.
-    open_partitions : callable
-        Returns the partitions of the outputs in which a transaction is open.
+    find_open : callable
+        Returns what transactions have left open in the outputs and of the group's offsets.
     """
 
     atomic = True
@@ -106,9 +107,9 @@ class ExactlyOnce:
         transactional_id: str,
         timeout: float = 60.0,
         start_timeout: float = 30.0,
-        open_partitions: Callable[[], Sequence[TopicPartition]] = tuple,
+        find_open: Callable[[], LeftOpen] = lambda: LeftOpen([], []),
     ) -> None:
-        self._open_partitions = open_partitions
+        self._find_open = find_open
         self._group = group
         self._id = transactional_id
         self._client = settings
@@ -216,7 +217,7 @@ class ExactlyOnce:
         ]
         self._repeat(
             "send_offsets_to_transaction",
-            lambda left: self._offsets(positions, left),
+            lambda left: self._offsets(positions, self._metadata, left),
             OFFSETS_SECONDS,
             self._send_again,
         )
@@ -236,13 +237,13 @@ class ExactlyOnce:
         self._sent.clear()
         self._bytes = 0
 
-    def _offsets(self, positions: list[TopicPartition], seconds: float) -> None:
+    def _offsets(self, positions: list[TopicPartition], metadata: bytes, seconds: float) -> None:
         """Add the offsets, in a thread of their own: the call may never return."""
         outlet, ended = self._outlet, Future[None]()
 
         def call() -> None:
             try:
-                outlet.producer.send_offsets_to_transaction(positions, self._metadata, seconds)
+                outlet.producer.send_offsets_to_transaction(positions, metadata, seconds)
                 ended.set_result(None)
             except BaseException as error:
                 ended.set_exception(error)
@@ -316,20 +317,32 @@ class ExactlyOnce:
         self._outlet.doubtful = False
 
     def _abort_again(self) -> None:
-        """End what the beginning of this producer aborted in partitions that got no marker of it.
+        """End what the beginning of this producer aborted where the broker has written no marker of it.
 
-        A marker of this producer ends whatever it has open in a partition, and nothing of others.
+        A marker of this producer ends whatever it has open in a partition or of the group's offsets, and nothing of
+        others.
         """
-        if not (places := self._open_partitions()):
+        left = self._find_open()
+        if not left.partitions and not left.offsets:
             return
         producer, end = self._outlet.producer, time.monotonic() + self._timeout
         self._begin_transaction()
         try:
-            for place in places:
+            for place in left.partitions:
                 # Compacted topics take no record without a key.
                 producer.produce(place.topic, key=b"", partition=place.partition)
             while producer.flush(LOOK_SECONDS) and time.monotonic() < end:
                 self._outlet.look()
+            if left.offsets:
+                # They will not count, so that they need no membership to be fenced by.
+                anyone = group_metadata(self._group, -1, "")
+                # A partition without an offset: any one will do.
+                places = [
+                    TopicPartition(place.topic, place.partition, max(place.offset, 0), place.metadata or "")
+                    for place in left.offsets
+                ]
+                with self._watched("send_offsets_to_transaction", OFFSETS_SECONDS):
+                    self._offsets(places, anyone, OFFSETS_SECONDS)
             with self._watched("abort_transaction", self._timeout):
                 producer.abort_transaction(self._timeout)
         except KafkaException as error:

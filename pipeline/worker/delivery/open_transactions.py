@@ -1,15 +1,16 @@
-"""Partitions in which a transaction is open.
+"""What a transaction has left open: partitions, and offsets of the group.
 
-A coordinator that ends a transaction writes a marker into each of its partitions. One that has just begun takes a
-partition whose leader is not known yet for deleted, and leaves its marker out (seen on Kafka 4.3 after the broker was
-killed). The transaction stays open there, and the next commit of the same producer would commit its aborted records.
+A coordinator that ends a transaction writes a marker into each of its partitions, the group's offsets included. One
+that has just begun takes a partition whose leader is not known yet for deleted, and leaves its marker out (seen on
+Kafka 4.3 after the broker was killed). The transaction stays open there: the next commit of the same producer would
+commit its aborted records, and offsets that it has sent hold back the committed ones from every start.
 """
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.errors import reason_of
@@ -18,27 +19,56 @@ RETRY_SECONDS = 0.2
 ANSWER_SECONDS = 5.0
 
 
-def open_partitions(client: Mapping[str, Any], topics: Collection[str], seconds: float) -> list[TopicPartition]:
-    """Return the partitions of topics whose records do not all count yet, of any producer.
+class LeftOpen(NamedTuple):
+    """What transactions have open, of any producer.
 
-    A partition may be without a leader for a moment. Raises `BrokerError` where one still is after so many seconds.
+    Attributes
+    ----------
+    partitions : list of TopicPartition
+        Those with records that do not count yet.
+    offsets : list of TopicPartition
+        Those whose committed offset a transaction is to replace, with the offset and the metadata as they are.
+    """
+
+    partitions: list[TopicPartition]
+    offsets: list[TopicPartition]
+
+
+def left_open(
+    client: Mapping[str, Any], written: Collection[str], group: str, read: Collection[str], seconds: float
+) -> LeftOpen:
+    """Return what is open in the topics that are written, and of a group's offsets in the topics that are read.
+
+    A partition may be without a leader for a moment, and a group without a coordinator. Raises `BrokerError` where one
+    still is after so many seconds.
     """
     admin = AdminClient({"log_level": 0, **client})
     end = time.monotonic() + seconds
     while True:
         try:
             known = admin.list_topics(timeout=ANSWER_SECONDS).topics
-            places = [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
-            written, counting = (
-                _ends(admin, places, level)
+            outputs, inputs = (
+                [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
+                for topics in (written, read)
+            )
+            ends, counting = (
+                _ends(admin, outputs, level)
                 for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
             )
-            return [place for place in places if counting[place] < written[place]]
+            unstable = [
+                TopicPartition(place.topic, place.partition)
+                for place in _offsets(admin, group, inputs, stable=True)
+                if place.error is not None and place.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+            ]
+            return LeftOpen(
+                [place for place in outputs if counting[place] < ends[place]],
+                _offsets(admin, group, unstable, stable=False) if unstable else [],
+            )
         except (KafkaException, KeyError) as error:
             if time.monotonic() > end:
                 reason = reason_of(error) if isinstance(error, KafkaException) else f"topic {error} is not described"
                 raise BrokerError(
-                    f"the ends of the output topics are not known: {reason}; look at the brokers"
+                    f"it is not known what transactions have left open: {reason}; look at the brokers"
                 ) from error
             time.sleep(RETRY_SECONDS)
 
@@ -47,3 +77,9 @@ def _ends(admin: AdminClient, places: list[TopicPartition], level: IsolationLeve
     latest = dict.fromkeys(places, OffsetSpec.latest())
     answers = admin.list_offsets(latest, isolation_level=level, request_timeout=ANSWER_SECONDS)
     return {place: answer.result().offset for place, answer in answers.items()}
+
+
+def _offsets(admin: AdminClient, group: str, places: list[TopicPartition], *, stable: bool) -> list[TopicPartition]:
+    request = [ConsumerGroupTopicPartitions(group, places)]
+    answer = admin.list_consumer_group_offsets(request, require_stable=stable, request_timeout=ANSWER_SECONDS)
+    return list(answer[group].result().topic_partitions)
