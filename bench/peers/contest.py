@@ -16,8 +16,8 @@ from bench.live import RefusedError, halved
 from bench.peers.contestants import CONTESTANTS, Contestant, Setting, TooSlowError
 
 RECORDS = 6_000
-LIMIT = 30.0
-"""CPU seconds of one run: 5 ms a record."""
+LIMIT = 12.0
+"""CPU seconds of one run: 2 ms a record."""
 
 STREAMS = (
     ("long", "3 blobs d4"),
