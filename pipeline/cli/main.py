@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "replay": "Answer recorded records again, bit for bit.",
     "verify": "Compare what was recorded with a replay.",
     "evaluate": "Compare engines and settings on recorded data.",
+    "compare": "Compare what two deployments have recorded.",
     "inspect": "Show the clusters of a stream.",
     "snapshots": "The models as they are stored: list, export, import, compare.",
     "dlq": "Records that could not be used: list, replay, go on.",
