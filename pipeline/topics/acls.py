@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 ROLES: Final[Mapping[str, str]] = {
-    "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`",
+    "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`, and "
+    "`promote` over it (with the rights of an operator on the other deployment)",
     "subscriber": "a subscriber of the outputs, `watch` and `alerts` among them",
     "producer": "a producer of the input, `produce` among them",
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, "

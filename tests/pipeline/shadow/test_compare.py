@@ -1,12 +1,14 @@
 """Two deployments on the same input, compared: every figure equals one computed from the recorded assignments."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.evaluate.report import DATA, PAGE
+from resonance.pipeline.shadow import deployments
 from sklearn import metrics
 
 from tests.pipeline.commands import run
@@ -171,6 +173,21 @@ def test_a_deployment_that_has_learned_nothing_of_the_input(monkeypatch, capsys)
     both.live.work(300, everything=True)
     assert run(monkeypatch, "compare", LIVE, SHADOW) == 69
     assert "orders-shadow has no snapshot of features yet, or reads another input" in capsys.readouterr().err
+
+
+def test_deployments_on_different_inputs(both, monkeypatch, capsys):
+    whole = deployments.newest_records
+
+    def newest(reader, source):
+        found = whole(reader, source)
+        if source.group == LIVE:
+            return found
+        other = {at: replace(one.identity, inputs=(*one.identity.inputs, "more")) for at, one in found.items()}
+        return {at: replace(one, identity=other[at]) for at, one in found.items()}
+
+    monkeypatch.setattr(deployments, "newest_records", newest)
+    assert run(monkeypatch, "compare", LIVE, SHADOW) == 2
+    assert "orders reads features, and orders-shadow reads features, more; only" in capsys.readouterr().err
 
 
 def test_a_shadow_raises_no_alerts():
