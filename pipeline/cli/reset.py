@@ -75,6 +75,9 @@ def reset(
         written |= dict.fromkeys(sorted(outputs), "outputs of what was on its way to subtrees are emitted")
     elif to_archive is not None:
         written = {source.snapshots: "those of the archive are written"}
+        if any(change.archive for change in changes):
+            # They go on as the next version, of which this is the first.
+            written[source.archive] = "archived anew"
     else:
         written = {
             source.snapshots: "all are forgotten, and the archives with them",

@@ -175,6 +175,7 @@ def test_a_shadow_is_compared_promoted_and_undone(pair):
 def test_workers_must_be_stopped(pair):
     with pair.shadow.worker() as worker:
         worker.ready()
+        assert f"{pair.shadow.name} is a shadow of {pair.live.name}: it raises no alerts" in worker.log()
         code, _, err = pair.promote("--yes")
         assert code == 69
         assert "stop every worker of the group first" in err

@@ -162,12 +162,13 @@ def test_what_stands_before_the_place_stays(deployment, reset, capsys):
     assert deployment.written == []
 
 
-def test_behind_a_version_the_archived_models_go_on_as_the_next_one(deployment, reset):
+def test_behind_a_version_the_archived_models_go_on_as_the_next_one(deployment, reset, capsys):
     first = deployment.work(100, archive=True)
     first.assignments += deployment.work(300, everything=True).assignments
     reset("--stream", "p0:a", "--yes")
     deployment.work(400, everything=True)
     assert reset("--to-archive", "200", "--yes") == 0
+    assert "resonance.archive (archived anew)" in capsys.readouterr().out
     assert deployment.offsets == {AT: 100}
 
     def answers(assignments):
