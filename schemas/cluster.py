@@ -113,5 +113,6 @@ def describe_end(snapshot: ClusterSnapshot, event: ClusterEvent, since: str | No
     """Return a cluster that an event ended; parameters as in `describe_cluster`."""
     cluster = describe_cluster(snapshot, event, since)
     cluster["ended"] = _ENDS[event["kind"]]
-    cluster["successors"] = [event["other"]] if event["kind"] == "absorbed" else []
+    heir = event.get("other") if event["kind"] == "absorbed" else snapshot.get("successor")
+    cluster["successors"] = [] if heir is None else [heir]
     return cluster

@@ -43,6 +43,8 @@ class ClusterSnapshot(TypedDict):
         with the smallest means relative to their ranges, and in a long list of clusters all.
     salient : list of SalientFeature, optional
         The features that distinguish it: those with the largest product of salience and weight, the largest first.
+    successor : str, optional
+        Before a ``version_started``: the cluster of `after` that goes on in its place.
     """
 
     id: str
@@ -52,6 +54,7 @@ class ClusterSnapshot(TypedDict):
     nodes: int
     omitted: NotRequired[int]
     salient: NotRequired[list[SalientFeature]]
+    successor: NotRequired[str]
 
 
 class EventReason(TypedDict):

@@ -172,8 +172,9 @@ class ClusterTable:
         Returns
         -------
         str or None
-            The cluster itself while it is there, also when others split from it; what absorbed it, directly or by way
-            of others; None where it, or what absorbed it, vanished or ended with its version.
+            The cluster itself while it is there, also when others split from it; what absorbed it, or goes on in its
+            place in the next version, directly or by way of others; None where it, or what absorbed it, vanished or
+            ended with its version.
 
         Raises
         ------
@@ -238,7 +239,7 @@ class ClusterTable:
             elif known is None or (known.version, known.seq, known.part) != (version, seq, part - 1):
                 raise EventGapError(stream, seq if known is None or known.seq < seq else known.seq, seq)
             for cluster in parsed["before"]:
-                self._end(cluster["id"], None)
+                self._end(cluster["id"], cluster.get("successor"))
         elif not (self._compacted if known is None else known.compacted):
             # A list of which parts are missing is to come first.
             expected = 0 if known is None else known.seq + (known.part == known.parts)

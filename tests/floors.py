@@ -14,6 +14,7 @@ FLOORS = (
     ("config", "disk_map", "kernels", "mismatches"),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
     *(("topics",), ("dead_letters", "recovery"), ("watch", "worker"), ("demo", "replay"), ("evaluate", "verify")),
+    ("shadow",),
     ("cli",),
 )
 """Rooms of the pipeline, from the ground up: each imports only from the floors below it."""

@@ -131,7 +131,7 @@ def evaluate(
             processes=processes,
             report=progress,
         )
-        content = summary.document(result, source_name, _command())
+        content = summary.document(result, source_name, command_line())
         missed = summary.missed(content, under, over)
         if folder is not None:
             reports.write(folder, result, content)
@@ -154,7 +154,7 @@ def evaluate(
         raise typer.Exit(MISSED)
 
 
-def _command() -> str:
+def command_line() -> str:
     """Return the command line, secrets masked."""
     secret = re.compile(rf"({'|'.join(map(re.escape, sorted(messages.SECRETS)))})\s*=.*", re.DOTALL)
     words = (secret.sub(rf"\1={messages.MASK}", word) for word in as_options(sys.argv[1:]))

@@ -28,6 +28,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "replay": "Answer recorded records again, bit for bit.",
     "verify": "Compare what was recorded with a replay.",
     "evaluate": "Compare engines and settings on recorded data.",
+    "compare": "Compare what two deployments have recorded.",
+    "promote": "Let the models of a shadow take the place of the live ones.",
     "inspect": "Show the clusters of a stream.",
     "snapshots": "The models as they are stored: list, export, import, compare.",
     "dlq": "Records that could not be used: list, replay, go on.",

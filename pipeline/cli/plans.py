@@ -4,6 +4,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -42,10 +43,12 @@ def show(
     *,
     done: bool,
     as_json: bool,
+    further: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Print what was changed, or would be.
 
-    `topics` maps the topics that are written to, or whose records are deleted, to a few words on what becomes of each.
+    `topics` maps the topics that are written to, or whose records are deleted, to a few words on what becomes of each;
+    `further` are more members of the JSON.
     """
     command = None if done else _command()
     if any(_cleared(source, change) for change in changes):
@@ -54,6 +57,7 @@ def show(
         partitions = [_as_json(change) | {"alerts": _cleared(source, change)} for change in changes]
         print_json(
             {"done": done, "group": source.group, "topics": list(topics), "partitions": partitions, "command": command}
+            | {**further}
         )
         return
     if not changes:

@@ -75,6 +75,9 @@ def reset(
         written |= dict.fromkeys(sorted(outputs), "outputs of what was on its way to subtrees are emitted")
     elif to_archive is not None:
         written = {source.snapshots: "those of the archive are written"}
+        if any(change.archive for change in changes):
+            # They go on as the next version, of which this is the first.
+            written[source.archive] = "archived anew"
     else:
         written = {
             source.snapshots: "all are forgotten, and the archives with them",
@@ -96,12 +99,13 @@ def _plan(
     to_archive: str | None,
 ) -> "list[rewrite.Change]":
     """Return the changes that the options choose."""
-    task = partial(past_models.tasks_of(source), settings)
     if stream is not None:
         return reset_stream.plan_stream_reset(settings, source, stream)
     if to_archive is not None:
-        changes, unchanged = rollback.plan_return(source, positions.Position.parse(to_archive, "--to-archive"), task)
+        changes, unchanged = rollback.plan_return(
+            settings, source, positions.Position.parse(to_archive, "--to-archive")
+        )
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes
-    return whole_reset.plan_reset(source, task)
+    return whole_reset.plan_reset(source, partial(past_models.tasks_of(source), settings))

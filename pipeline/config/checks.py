@@ -207,6 +207,22 @@ def _stream_ttl(settings: Fields) -> Iterator[Problem]:
         yield Problem("limits.stream_ttl", settings.limits.stream_ttl, allowed)
 
 
+def _shadow(settings: Fields) -> Iterator[Problem]:
+    live = settings.shadow_of
+    if live is None:
+        return
+    if live == settings.name:
+        allowed = "must be another deployment; give this one a name of its own (name)"
+        yield Problem("shadow_of", live, allowed)
+    for kind in TopicsSection.KINDS:
+        if (topic := getattr(settings.topics, kind)) is not None:
+            allowed = (
+                f"must be left out with shadow_of, because the settings of {live} may name the same topic; those of a "
+                f"shadow derive from its name (--topics.{kind} none)"
+            )
+            yield Problem(f"topics.{kind}", topic, allowed)
+
+
 def _topics(settings: Fields) -> Iterator[Problem]:
     owners: dict[str, str] = dict.fromkeys(settings.input.topics, "input.topics")
     if settings.labels.topic is not None:
@@ -227,6 +243,7 @@ RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _sparse,
     _labels,
     _stream_ttl,
+    _shadow,
     _topics,
 )
 """Each rule yields what it finds; only the first problem is reported, so a rule may rely on those before it."""

@@ -36,7 +36,7 @@ from resonance.pipeline.config.sections import (
     WorkerSection,
 )
 from resonance.pipeline.config.sources import PREFIX
-from resonance.pipeline.config.values import OptionalMoment, Start
+from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
 
@@ -70,6 +70,9 @@ class Fields(BaseSettings):
     start: Start = "earliest"
     """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) of
     Kafka's timestamps."""
+    shadow_of: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
+    """Name of the deployment beside which this one tries other settings on the same input: it raises no alerts, and its
+    topics derive from `name` alone (docs/shadow.md)."""
     emit_from: OptionalMoment = None
     """Records before this time (their own) are learned without output, until the partition's first output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
@@ -334,8 +337,10 @@ class Fields(BaseSettings):
 
     @property
     def raises_alerts(self) -> bool:
-        """Whether any rule of the alerts is on."""
+        """Whether any rule of the alerts is on; those of a shadow would be a second call about what is known."""
         rules = self.alerts
+        if self.shadow_of is not None:
+            return False
         others = (rules.unlike, rules.new_cluster, rules.share, rules.drift_open, rules.unconfirmed)
         return any(others) or rules.dead_letters or rules.silent or self.alerts_one_cluster
 

@@ -32,7 +32,7 @@ def detail(found: Evaluation) -> dict[str, Any]:
     """Return the numbers behind the report of the best candidate."""
     data, run = found.data, found.ranked[0].run
     counts = np.bincount(run.cluster[run.cluster >= 0], minlength=len(run.names))
-    largest = [int(number) for number in np.argsort(-counts, kind="stable")[:MOST_CLUSTERS] if counts[number]]
+    largest = largest_of(run)
     content: dict[str, Any] = {
         "clusters": [{"cluster": run.names[number], "records": int(counts[number])} for number in largest],
         "shares": _shares(run, largest, found.yardstick.bounds),
@@ -41,8 +41,14 @@ def detail(found: Evaluation) -> dict[str, Any]:
         "tree": _tree(run),
     }
     if data.has_truth:
-        content["confusion"] = _confusion(data, run, largest)
+        content["confusion"] = confusion(data, run, largest)
     return content
+
+
+def largest_of(run: Run) -> list[int]:
+    """Return the numbers of the clusters with the most records."""
+    counts = np.bincount(run.cluster[run.cluster >= 0], minlength=len(run.names))
+    return [int(number) for number in np.argsort(-counts, kind="stable")[:MOST_CLUSTERS] if counts[number]]
 
 
 def _shares(run: Run, largest: list[int], bounds: NDArray[np.int64]) -> dict[str, list[float]]:
@@ -101,7 +107,7 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _confusion(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
+def confusion(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
     """Return how many records of each class are in each cluster."""
     known = data.truth != UNKNOWN
     sizes = np.bincount(data.truth[known], minlength=len(data.classes))

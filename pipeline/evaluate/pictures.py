@@ -25,7 +25,7 @@ COLOURS: Final = {
 """Colours of a picture that the page decides, for light and for dark."""
 
 TITLES: Final = {
-    "ari": "agreement with the truth (ARI)",
+    "ari": "agreement (ARI)",
     "f1_micro": "agreement with the labels (F1 micro)",
     "silhouette": "silhouette",
     "largest": "share of the largest cluster",

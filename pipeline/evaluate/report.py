@@ -48,9 +48,14 @@ def make_folder(folder: Path) -> None:
 def write(folder: Path, found: Evaluation, document: Mapping[str, Any]) -> None:
     """Write the page and the document, with the details of the best candidate, into a folder."""
     content = {**document, "detail": detail(found)}
+    save(folder, content, page(found, content))
+
+
+def save(folder: Path, document: Mapping[str, Any], html: str) -> None:
+    """Write a page and a document into a folder."""
     try:
-        (folder / DATA).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
-        (folder / PAGE).write_text(page(found, content), encoding="utf-8")
+        (folder / DATA).write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        (folder / PAGE).write_text(html, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{error.filename or folder}: cannot be written ({error.strerror}); make room") from error
 
@@ -64,23 +69,34 @@ def page(found: Evaluation, document: dict[str, Any]) -> str:
         f'<p class="faint">{document["records"]:,} records, {len(document["features"]):,} features, '
         "each assigned first, and learned then.</p>",
         f'<p class="best">{escape(best_sentence(document))}</p>',
-        *(_table(each.columns, each.rows) for each in tables(document)),
+        *(table(each.columns, each.rows) for each in tables(document)),
         *(f'<p class="faint">{escape(note)}</p>' for note in document["notes"]),
-        _section("Figures over the records", pictures.curves(document), picture=True),
+        section("Figures over the records", pictures.curves(document), picture=True),
         f"<h2>The best candidate: {best}</h2>",
         '<p class="faint">Life-lines: width = share of the records; ring = it emerged, dot = it ended, arcs = splits '
         "and absorptions, triangles = drift.</p>",
         *(_scrolled(each) for each in pictures.lives(found.data, found.ranked[0].run, own)),
-        _section("Share of the records", pictures.shares(document, own), picture=True),
-        _section("What sets each cluster apart", _profile(own["profile"])),
-        _section("Clusters and true classes", _confusion(own.get("confusion"))),
-        _section("Before and after each drift", _drifts(own["drifts"])),
-        _section("Tree of the clusters", _tree(own["tree"])),
-        _section("Map of the records", pictures.records_map(found, own), picture=True),
-        "<h2>How to reproduce it</h2>",
-        f"<pre>{escape(document['command'])}</pre>",
-        f'<p class="faint">Resonance {escape(document["resonance"])}; {DATA} has the same numbers.</p>',
+        section("Share of the records", pictures.shares(document, own), picture=True),
+        section("What sets each cluster apart", _profile(own["profile"])),
+        section("Clusters and true classes", confusion_table(own.get("confusion"))),
+        section("Before and after each drift", _drifts(own["drifts"])),
+        section("Tree of the clusters", _tree(own["tree"])),
+        section("Map of the records", pictures.records_map(found, own), picture=True),
+        how_to(document),
     ]
+    return as_html(title, parts)
+
+
+def how_to(document: Mapping[str, Any]) -> str:
+    """Return the part of a page that says how to make it again."""
+    return (
+        f"<h2>How to reproduce it</h2><pre>{escape(document['command'])}</pre>"
+        f'<p class="faint">Resonance {escape(document["resonance"])}; {DATA} has the same numbers.</p>'
+    )
+
+
+def as_html(title: str, parts: Sequence[str]) -> str:
+    """Return a page of its parts; all of them are HTML."""
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}<title>{title}</title><style>{_STYLE}</style></head>\n'
@@ -88,7 +104,7 @@ def page(found: Evaluation, document: dict[str, Any]) -> str:
     )
 
 
-def _section(title: str, content: str, *, picture: bool = False) -> str:
+def section(title: str, content: str, *, picture: bool = False) -> str:
     """Return a part of the page with its heading; nothing without content."""
     if not content:
         return ""
@@ -99,7 +115,8 @@ def _scrolled(content: str) -> str:
     return f'<div class="scroll">{content}</div>'
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Return a table as HTML."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in rows)
     return _scrolled(f"<table><tr>{head}</tr>{body}</table>")
@@ -140,7 +157,8 @@ def _profile(profile: Mapping[str, Any]) -> str:
     )
 
 
-def _confusion(confusion: Mapping[str, Any] | None) -> str:
+def confusion_table(confusion: Mapping[str, Any] | None) -> str:
+    """Return a table of how many records of each class are in each cluster; nothing where it is not known."""
     if confusion is None:
         return ""
     head = "".join(f"<th>{escape(name) or '(no label)'}</th>" for name in confusion["classes"])

@@ -50,7 +50,7 @@ def tables(document: Mapping[str, Any]) -> list[Table]:
     found = [_table("quality", rows, {name: QUALITY[name] for name in quality})]
     if labels:
         found.append(_table("labels", document["candidates"], {name: QUALITY[name] for name in labels}))
-    found.append(_table("life and cost", rows, LIFE))
+    found.append(_table("life and cost", rows, {name: LIFE[name] for name in LIFE if name in measured}))
     if changes := _changes(document["candidates"]):
         columns = ("candidate", "change", "true", "reported", "found", "precision", "recall", "delay")
         found.append(Table("changes", columns, changes))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Offset
+from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
@@ -220,10 +221,18 @@ def step(outlet: Outlet, consumer: Consumer, offsets: Sequence[Offset], *, atomi
     try:
         if atomic:
             producer.begin_transaction()
+        reach("after-begin")
         yield
         outlet.flush()
+        reach("after-produce")
         if atomic:
             producer.send_offsets_to_transaction(list(offsets), consumer.consumer_group_metadata(), timeout)
+            reach("after-offsets")
+            if armed("during-commit"):
+                # Long enough for the request to be sent, too short for its answer to be seen.
+                with suppress(KafkaException):
+                    producer.commit_transaction(0.001)
+            reach("during-commit")
             producer.commit_transaction(timeout)
         else:
             consumer.commit(offsets=list(offsets), asynchronous=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.archive_writer import archive_of
@@ -170,6 +170,17 @@ def note_beside(source: DeploymentContext, change: Change) -> str:
     return OffsetNote(source.identities[change.at[0]].topic_id, change.reproducible).at(change.offset)
 
 
+def end_open_transaction(source: DeploymentContext) -> None:
+    """End the transaction that a killed command has left open, for which a restore would wait until it times out."""
+    producer = Producer({"log_level": 0, **source.client, "transactional.id": _transactional_id(source)})
+    with translated(source.client, f"group {source.group} cannot be changed: {{reason}}"):
+        producer.init_transactions(ANSWER_SECONDS)
+
+
+def _transactional_id(source: DeploymentContext) -> str:
+    return f"{source.group}-recovery"
+
+
 def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool) -> None:
     """Write the changes, in one transaction if `atomic`."""
     if not changes:
@@ -179,7 +190,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
-        settings["transactional.id"] = f"{source.group}-recovery"
+        settings["transactional.id"] = _transactional_id(source)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     offsets = [Offset(*change.at, change.offset, note_beside(source, change)) for change in changes]

@@ -1,12 +1,13 @@
 """Roll partitions back to an earlier state: to an archive, or to what an exported file holds of them.
 
 When workers start, they relearn everything after that offset and emit it again. Under the same settings this gives the
-same bytes; a rollback that would use cluster ids for something else is refused.
+same bytes. A rollback that would use cluster ids for something else goes on under new ones, or is refused.
 """
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import orjson
@@ -23,12 +24,14 @@ from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, Changelo
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
+from resonance.pipeline.recovery.past_models import models_then, tasks_of
 from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
     Change,
@@ -37,6 +40,7 @@ from resonance.pipeline.recovery.rewrite import (
     acknowledged,
     is_stream_of,
 )
+from resonance.pipeline.recovery.succession import succession
 from resonance.pipeline.tasks import MakeTask
 
 
@@ -129,8 +133,12 @@ def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: 
             raise _gone_behind(f"{at[0]}[{at[1]}]: stream {stream}", now.version, after[stream])
 
 
+class _GoneBehindError(MismatchError):
+    """Models are from before the beginning of a version."""
+
+
 def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
-    return MismatchError(
+    return _GoneBehindError(
         f"{who} has begun version {version} since it stood at offset {back.next} with version {back.version}, and a "
         "later version would use the ids of clusters again that it has used; choose a later state, or begin anew with "
         "`resonance reset`"
@@ -153,15 +161,16 @@ def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
 
 
 def plan_return(
-    source: DeploymentContext, place: Position, make_task: MakeTask
+    settings: Settings, source: DeploymentContext, place: Position
 ) -> tuple[list[Change], list[TopicPartition]]:
     """Return the changes that roll every partition back to an archive, and the partitions that stay where they are.
 
+    Models from before the beginning of a version go on as the next one, so that no id of a cluster is used again.
     Raises `MismatchError` where a partition has no archive that early, or where `roll_back` refuses its newest one:
     choose another time, or reset.
     """
     changes, unchanged = [], []
-    inputs = source.logs
+    inputs, make_task = source.logs, partial(tasks_of(source), settings)
     with LogReader(source.client, source.group, source.patience) as reader:
         live = live_records(reader, source)
         committed = reader.committed(inputs)
@@ -184,9 +193,37 @@ def plan_return(
             found = _with_beginning(found, live[at[1]])
             try:
                 changes.append(roll_back(source, found, live[at[1]], committed[at], bounds[at], alerts, make_task))
+            except _GoneBehindError as error:
+                changes.append(_as_next_version(settings, source, found, live[at[1]], alerts, error))
             except MismatchError as error:
                 raise _not_this(found, error) from None
     return changes, unchanged
+
+
+def _as_next_version(
+    settings: Settings,
+    source: DeploymentContext,
+    archived: PartitionCheckpoint,
+    live: Mapping[bytes, bytes],
+    alerts: ForgottenAlerts,
+    error: MismatchError,
+) -> Change:
+    """Return the change that lets archived models go on as the next version; `error` says why not as theirs.
+
+    Raises `error` where the present models cannot be restored, whose events the next version goes on with.
+    """
+    if settings.is_routed:
+        raise error
+    try:
+        record = PartitionRecord.parse(live[partition_key(archived.at[0])], "")
+    except (KeyError, MismatchError, *UNREADABLE):
+        raise error from None
+    present = models_then(settings, source, archived.at, record, tasks_of(source))
+    if present is None:
+        raise error
+    return succession(
+        settings, source, archived.at, present, archived.record.state, archived.streams, archived.position, alerts
+    )
 
 
 def _not_this(archived: PartitionCheckpoint, error: MismatchError) -> MismatchError:

@@ -6,7 +6,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, present
+from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, emitted, present
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.encode.drift_events import Change, describe_drift, kind_of
 from resonance.pipeline.task.model.learn_result import LearnResult
@@ -149,11 +149,7 @@ class Learner:
         self._health.ended(model)
         if outputs is None:
             return
-        if model.ended is None and model.listing is None:
-            clusters = present(model)
-        else:
-            # Of the present ones nothing has been emitted.
-            clusters = [*(model.ended or ()), *(model.listing or ())]
+        clusters = emitted(model)
         self.encoder.stream_ended(outputs, model, key, clusters, cause)
         self._health.count("stream_ended")
         for cluster in (*model.lifetimes.all_ended(), *(cluster["id"] for cluster in clusters)):

@@ -18,7 +18,7 @@ from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
-from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.encode.assignments import emitted, present
 from resonance.pipeline.task.expiry import Expiry, Life, Moment
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -406,11 +406,8 @@ class Streams(ModelStore):
         except StateError as error:
             raise mismatches.unreadable(where, f"the state ({error})") from None
         if new_version:
-            # A version whose start was never emitted still owes the end of the clusters before it. The present clusters
-            # of one that learned silently were never emitted, so they need no end.
-            ended = [*(model.ended or ()), *(present(model) if model.listing is None else model.listing)]
             try:
-                model = model.next_version(settings, features, ended)
+                model = model.next_version(settings, features, emitted(model))
             except ParameterError as error:
                 raise self._unfit(error) from None
         self._put(self.key_of(name), model)

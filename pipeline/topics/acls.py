@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 ROLES: Final[Mapping[str, str]] = {
-    "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`",
+    "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`, and "
+    "`promote` over it (with the rights of an operator on the other deployment)",
     "subscriber": "a subscriber of the outputs, `watch` and `alerts` among them",
     "producer": "a producer of the input, `produce` among them",
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, "
-    "`snapshots list`, `snapshots export`, `snapshots diff`",
+    "`compare` (on both deployments), `snapshots list`, `snapshots export`, `snapshots diff`",
     "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",
 }
 """Each role that needs rights, and what acts in it."""

@@ -264,7 +264,8 @@ class Others(Recorded):
         replayed: dict[int, dict[tuple[Any, ...], int]] = {}
         for message in messages:
             found = self._ref(message)
-            if found is not None:
+            # An alert that opened under an abandoned version can clear under a later one.
+            if found is not None and not 0 < found.version < self._oldest:
                 replayed.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
         recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
         different = [offset for offset in {*replayed, *recorded} if replayed.get(offset) != recorded.get(offset)]

@@ -1,7 +1,7 @@
 """One partition of a verification: compares a replay with the recorded outputs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -72,9 +72,8 @@ def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Ve
         if found.begin == end:
             found.notes.append(f"the models began at offset {start.offset:,}, behind the range: nothing is compared")
             return found
-        models = start.task.models
-        versions = [models.first_version, *(model.version for model in models)]
-        kinds = _compared(reader, part, found, start, min(versions))
+        oldest = _oldest(start)
+        kinds = _compared(reader, part, found, start, oldest)
         _read(reader, part, found, kinds, whole=whole)
         # Most streams have no drift events and no alerts, so their absence shows nothing.
         found.compared = any(kind.begin < end for kind in kinds if kind.name not in ("drift_events", "alerts"))
@@ -90,9 +89,21 @@ def verify_partition(part: PartitionRange, report: Report, *, whole: bool) -> Ve
             if later is None:
                 break
             found.notes.append(later.new_version)
-            start = later
-            found.difference = comparison.first_difference(start, found.difference.offset)
+            start, begin = later, found.difference.offset
+            if (newer := _oldest(start)) > oldest:
+                # Versions between the two were given up, where these models are from before their beginning.
+                oldest, rest = newer, replace(found, begin=begin, notes=[])
+                kinds = _compared(reader, part, rest, start, oldest)
+                _read(reader, part, rest, kinds, whole=False)
+                comparison = _Comparison(reader, part, found, kinds, report)
+            found.difference = comparison.first_difference(start, begin)
     return found
+
+
+def _oldest(start: InitialModels) -> int:
+    """Return the lowest version of the models; outputs of those below it were given up."""
+    models = start.task.models
+    return min([models.first_version, *(model.version for model in models)])
 
 
 def _compared(

@@ -45,6 +45,8 @@ def _started(event: ClusterEvent) -> str:
     if not event["after"]:
         return f"{event['stream']} began version {event['version']}: {ended} ended"
     before = f", {ended} of before ended" if event["before"] else ""
+    if heirs := sum("successor" in cluster for cluster in event["before"]):
+        before += f", of which {heirs} {'goes' if heirs == 1 else 'go'} on"
     return f"{event['stream']} is emitted from here on, version {event['version']}: {present} there{before}"
 
 

@@ -181,6 +181,9 @@ class Worker:
         check_before_joining(settings, client, self._recovery)
         deployment = check_start(settings, client, create=settings.topics.create)
         _log.info("%s", models_of(settings, deployment.partitions))
+        if settings.shadow_of is not None:
+            shadow = (settings.name, settings.shadow_of, settings.shadow_of, settings.name)
+            _log.info("%s is a shadow of %s: it raises no alerts; `resonance compare %s %s` compares them", *shadow)
         # Before the group is joined, where this would hold up every member.
         folder, reason = kernel_folder()
         if reason:

@@ -91,7 +91,7 @@ def test_a_consumer_knows_the_living_streams_alone(deployment):
 
 def test_a_rollback_behind_an_end_is_done_again_by_the_log(deployment):
     recorded = [(event.key, event.value) for event in deployment.recorded("cluster_events")]
-    changes, _ = rollback.plan_return(deployment.source, Position(offset=300), deployment.task)
+    changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=300))
     deployment.write(deployment.source, changes, atomic=True)
     assert deployment.committed([AT])[AT] == 230
     again = deployment.work(918)

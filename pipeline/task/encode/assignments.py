@@ -294,6 +294,18 @@ def present(model: StreamModel) -> list[ClusterSnapshot]:
     return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
 
 
+def emitted(model: StreamModel) -> list[ClusterSnapshot]:
+    """Return the clusters of a stream that consumers know: those of a model that learned silently are not among them.
+
+    A version whose start was never emitted still owes the end of the clusters before it.
+    """
+    known = [*(model.ended or ()), *(present(model) if model.listing is None else model.listing)]
+    for cluster in known:
+        # It was never emitted either.
+        cluster.pop("successor", None)
+    return known
+
+
 def _size(headers: Sequence[Header]) -> int:
     return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 

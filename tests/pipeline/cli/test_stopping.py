@@ -38,6 +38,8 @@ def interrupt(*_, **__):
         *(("reset", SOURCE, UNCHANGED), ("reset --stream p0 --yes", SOURCE, UNCHANGED)),
         ("reset --stream p0 --yes", WRITE, WRITTEN),
         ("reset --yes", "recovery.reset.carry_out_reset", WRITTEN),
+        ("promote a --over b", "shadow.deployments.find_both", UNCHANGED),
+        ("compare a b", "shadow.deployments.find_both", UNCHANGED),
         ("dlq list", DEAD_LETTERS, UNCHANGED),
         ("dlq list --export out", DEAD_LETTERS, f"{PART} out may hold a part of the dead letters"),
         ("dlq replay", "dead_letters.replay.plan", UNCHANGED),

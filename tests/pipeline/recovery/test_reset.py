@@ -162,12 +162,23 @@ def test_what_stands_before_the_place_stays(deployment, reset, capsys):
     assert deployment.written == []
 
 
-def test_nothing_goes_back_behind_a_version(deployment, reset, capsys):
-    deployment.work(100, archive=True)
-    deployment.work(300, everything=True)
+def test_behind_a_version_the_archived_models_go_on_as_the_next_one(deployment, reset, capsys):
+    first = deployment.work(100, archive=True)
+    first.assignments += deployment.work(300, everything=True).assignments
     reset("--stream", "p0:a", "--yes")
-    assert reset("--to-archive", "200", "--yes") == 65
-    assert "stream p0:a has begun version 2 since it stood at offset 100 with version 1" in capsys.readouterr().err
+    deployment.work(400, everything=True)
+    assert reset("--to-archive", "200", "--yes") == 0
+    assert "resonance.archive (archived anew)" in capsys.readouterr().out
+    assert deployment.offsets == {AT: 100}
+
+    def answers(assignments):
+        for one in map(orjson.loads, (message.value for message in assignments)):
+            yield one["source"], one["score"], (one["cluster"] or "//").rsplit("/", 1)[1]
+
+    again = deployment.work(300, everything=True)
+    assert list(answers(again.assignments)) == list(answers(first.assignments[100:]))
+    assert {orjson.loads(message.value)["version"] for message in again.assignments} == {3}
+    assert deployment.verify(begin="100").identical
 
 
 def test_an_archive_needs_the_log_behind_it(deployment, reset, capsys):

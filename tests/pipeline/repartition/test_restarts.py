@@ -329,7 +329,7 @@ def test_going_back_to_archives_emits_the_same_again(monkeypatch):
     places = dict(deployment.offsets)
     deployment.turn(0.5, everything=True)
     before, models = written(deployment, once=True), deployment.models()
-    changes, _ = rollback.plan_return(deployment.source, Position(offset=max(places.values())), deployment.task)
+    changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=max(places.values())))
     assert {change.at[0] for change in changes} == {TOPIC, ROUTES}
     deployment.write(deployment.source, changes, atomic=True)
     deployment.turn(0.6)

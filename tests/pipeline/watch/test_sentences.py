@@ -85,6 +85,8 @@ def test_numbers_are_short(value, text):
     assert sentence(listed) == "p0 is emitted from here on, version 1: 2 clusters there"
     listed["before"] = [cluster("c")]
     assert sentence(listed) == "p0 is emitted from here on, version 1: 2 clusters there, 1 cluster of before ended"
+    listed["before"] = [{**cluster("c"), "successor": "a"}, {**cluster("d"), "successor": "b"}]
+    assert sentence(listed).endswith("2 clusters there, 2 clusters of before ended, of which 2 go on")
 
 
 @pytest.mark.parametrize(("seen", "said"), [(140, ", seen at 140"), (35, "")])

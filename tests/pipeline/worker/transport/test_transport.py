@@ -329,6 +329,7 @@ def test_a_member_that_waits_for_a_join_leaves_at_once_and_does_not_join_again(t
             group_id="group",
             member_id="me",
             coordinator_id=7,
+            reset_generation=lambda: None,
             _coordination_task=joining,
             _client=answered,
         )
@@ -356,7 +357,10 @@ def test_topics_that_a_broker_did_not_describe_are_requested_until_it_does(threa
     monkeypatch.setattr(transport.WATCH, "refusal", lambda: None)
     cluster, requests = ClusterMetadata(), []
     client = SimpleNamespace(cluster=cluster, force_metadata_update=lambda: requests.append(1))
-    coordinator = SimpleNamespace(generation=3, check_errors=lambda: None, _client=client)
+    joining = SimpleNamespace(cancelled=lambda: False)
+    coordinator = SimpleNamespace(
+        generation=3, check_errors=lambda: None, _client=client, _coordination_task=joining
+    )
     thread._consumer = SimpleNamespace(
         _coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in", "routes"})
     )

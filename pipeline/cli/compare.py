@@ -1,0 +1,65 @@
+"""``resonance compare``."""
+
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+from resonance.pipeline.cli.evaluate import Folder, command_line
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.progress import records_bar
+from resonance.pipeline.cli.replay import ChosenSpan
+from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.evaluate import report as reports
+from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.shadow import comparison, deployments, page, summary
+from resonance.pipeline.watch import picture
+
+TEXT = f"""Compare what two deployments on the same input have recorded, such as one and its shadow.
+
+FIRST and SECOND are their names. It reads assignments and cluster events: how far they agree, which clusters are the
+same, events, sizes, and the 20 records that disagree most. Workers may run meanwhile. Nothing is changed.
+
+{SETTINGS_HELP}"""
+
+First = Annotated[str, typer.Argument(metavar="FIRST", help="Name of a deployment, such as the live one.")]
+Second = Annotated[str, typer.Argument(metavar="SECOND", help="Name of another one on the same input.")]
+
+app = CommandApp()
+
+
+@app.command(help=TEXT)
+@injected
+def compare(
+    first: First,
+    second: Second,
+    *,
+    span: ChosenSpan,
+    folder: Folder = None,
+    load: Loader,
+    as_json: Json = False,
+) -> None:
+    """Compare two deployments."""
+    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
+        if find_spec(module) is None:
+            raise picture.missing_extra("compare", name, "evaluate")
+    if folder is not None:
+        reports.make_folder(folder)
+    with says_when_stopped(UNCHANGED), records_bar("compare") as progress:
+        collect_rarely()
+        # With which `stream` each of them has learned stands in its snapshots.
+        both = deployments.find_both(load({"stream": "partition"}), (first, second))
+        found = comparison.read(both, comparison.ranges_of(both[0], span), report=progress)
+        content = summary.document(both, found, command_line())
+        if folder is not None:
+            page.write(folder, found, content)
+    if as_json:
+        print_json(content)
+    else:
+        for table in summary.all_tables(content):
+            print_table(table.columns, table.rows)
+            typer.echo()
+    if folder is not None:
+        say(f"report: {folder / reports.PAGE}")
+    say(summary.sentence(content))

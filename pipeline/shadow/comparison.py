@@ -1,0 +1,163 @@
+"""How far two deployments agree, and which of their clusters are one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.evaluate.dataset import Dataset
+from resonance.pipeline.evaluate.run import NO_ANSWER, Run
+from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
+from resonance.pipeline.kafka.log_search import first_offset
+from resonance.pipeline.kafka.ranges import Span, choose, resolve
+from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.replay.jobs import Report
+from resonance.pipeline.shadow.answers import RecordedAnswers, together
+from resonance.pipeline.shadow.deployments import FoundDeployment
+from resonance.pipeline.verify.digests import OutputRef, assignment_ref, event_ref
+
+SETTLE_SECONDS: Final = 10.0
+"""Longest wait for transactions that are open when the outputs are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The pairs of clusters that records are in, one of each deployment; arrays have an entry for each pair."""
+
+    first: NDArray[np.int64]
+    """Number of the cluster of the first; from the number of its clusters on, records of a stream without one."""
+    second: NDArray[np.int64]
+    both: NDArray[np.int64]
+    """Records in both clusters."""
+    sizes: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """Records of either cluster."""
+    records: NDArray[np.int64]
+    """Places of the records that both have answered."""
+    of: NDArray[np.int64]
+    """The pair of each of these records."""
+
+    @property
+    def overlap(self) -> NDArray[np.float64]:
+        """Records in both clusters for each record in either."""
+        found: NDArray[np.float64] = self.both / (self.sizes[0] + self.sizes[1] - self.both)
+        return found
+
+    @property
+    def agree(self) -> NDArray[np.bool_]:
+        """Whether more than half of the records of each cluster are in the other; no cluster agrees with two."""
+        found: NDArray[np.bool_] = (2 * self.both > self.sizes[0]) & (2 * self.both > self.sizes[1])
+        return found
+
+
+def pairs_of(first: Run, second: Run) -> Pairs:
+    """Count the records of each pair of clusters, of those that both deployments have answered."""
+    records = np.flatnonzero((first.cluster != NO_ANSWER) & (second.cluster != NO_ANSWER))
+    # In each stream those without a cluster are a group of their own.
+    groups = [
+        np.where(run.cluster >= 0, run.cluster, len(run.names) + run.stream)[records].astype(np.int64)
+        for run in (first, second)
+    ]
+    width = int(groups[1].max(initial=0)) + 1
+    codes, of, both = np.unique(groups[0] * width + groups[1], return_inverse=True, return_counts=True)
+    ours, theirs = codes // width, codes % width
+    sizes = np.bincount(groups[0])[ours], np.bincount(groups[1])[theirs]
+    return Pairs(ours, theirs, both, sizes, records, of)
+
+
+def agreeing(first: Run, second: Run) -> dict[str, str]:
+    """Return the cluster of the second deployment that agrees with each cluster of the first that has one."""
+    pairs = pairs_of(first, second)
+    chosen = pairs.agree & (pairs.first < len(first.names)) & (pairs.second < len(second.names))
+    return {
+        first.names[ours]: second.names[theirs]
+        for ours, theirs in zip(pairs.first[chosen].tolist(), pairs.second[chosen].tolist(), strict=True)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBoth:
+    """What two deployments have recorded about the same records."""
+
+    data: Dataset
+    """Its true classes are the clusters of the first."""
+    runs: tuple[Run, Run]
+    ranges: Mapping[TopicPartition, OffsetRange]
+    """Where both have answers."""
+
+
+def read(
+    both: tuple[FoundDeployment, FoundDeployment],
+    ranges: Mapping[TopicPartition, OffsetRange],
+    *,
+    events: bool = True,
+    report: Report = lambda _: None,
+) -> RecordedBoth:
+    """Read what two deployments have recorded about ranges of their input.
+
+    Raises `BrokerError` where they have no answers about the same records.
+    """
+    answers = tuple(_read(one, ranges, events=events, report=report) for one in both)
+    data, first, second, common = together(list(ranges), *answers)
+    if not common:
+        names = [one.settings.name for one in both]
+        counts = " and ".join(f"{len(one.newest()[0]):,} of {name}" for one, name in zip(answers, names, strict=True))
+        raise BrokerError(
+            f"{names[0]} and {names[1]} have no answers in common in that range: it has {counts}; choose another "
+            "range, wait until both have been there, or look at output.assignments"
+        )
+    return RecordedBoth(data, (first, second), common)
+
+
+def _read(
+    one: FoundDeployment, ranges: Mapping[TopicPartition, OffsetRange], *, events: bool, report: Report
+) -> RecordedAnswers:
+    settings, found = one.settings, RecordedAnswers(ranges)
+    kinds = (
+        ("assignments", found.add, assignment_ref),
+        *((("cluster_events", found.add_events, event_ref),) if events else ()),
+    )
+    with LogReader(one.source.client, one.source.group, settings.broker.answer_timeout) as reader:
+        for kind, add, ref in kinds:
+            topic = settings.topic(kind)
+            places = [(topic, number) for number in sorted({number for _, number in ranges})]
+            if missing := next((place for place in places if not reader.has(place)), None):
+                raise BrokerError(
+                    f"topic {topic} of {settings.name} has no partition {missing[1]} on {settings.broker.bootstrap}; "
+                    "`resonance topics check` shows what is missing"
+                )
+            bounds = reader.settled_bounds(places, SETTLE_SECONDS)
+            wanted = {}
+            for place, (first, end) in bounds.items():
+                inputs = {at: begin for at, (begin, _) in ranges.items() if at[1] == place[1]}
+                # Those of several inputs, and those that were routed, are not in the order of one log.
+                if len(inputs) == 1 and not settings.is_routed:
+                    (at, begin), *_ = inputs.items()
+                    first = first_offset(reader, place, partial(_is_behind, ref, at, begin))  # noqa: PLW2901
+                wanted[place] = first, end
+            for _, records in reader.read(wanted):
+                add(records)
+                report(len(records))
+    return found
+
+
+def _is_behind(ref: Any, at: TopicPartition, begin: int, record: Record | Message) -> bool | None:
+    """Whether the source record of an output is at or after an offset; None if unknown."""
+    found: OutputRef | None = ref(record)
+    return None if found is None or found.topic != at[0] else found.offset >= begin
+
+
+def ranges_of(one: FoundDeployment, span: Span) -> dict[TopicPartition, OffsetRange]:
+    """Return the offsets of a span in each partition of the input.
+
+    Raises `BrokerError` where the input has no record there.
+    """
+    settings, source = one.settings, one.source
+    with LogReader(source.client, source.group, settings.broker.answer_timeout) as reader:
+        found = resolve(reader, span, choose(span, settings.input.topics, source.deployment.partitions))
+    if all(begin >= end for begin, end in found.values()):
+        where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
+        raise BrokerError(f"{where} has no committed records in that range; choose another one")
+    return found

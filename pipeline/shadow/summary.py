@@ -1,0 +1,158 @@
+"""The comparison of two deployments as one JSON document, from which tables and the report are made."""
+
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+import numpy as np
+from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.evaluate import tables
+from resonance.pipeline.evaluate.dataset import Dataset
+from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick
+from resonance.pipeline.evaluate.run import Run
+from resonance.pipeline.evaluate.tables import Table, shown
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
+from resonance.pipeline.shadow.deployments import FoundDeployment
+
+MOST_RECORDS: Final = 20
+"""Records that disagree most, of which these are listed."""
+
+MOST_PAIRS: Final = 1_000
+"""Pairs of clusters with the most records, of which these are listed."""
+
+
+SHOWN_CLUSTERS: Final = 20
+"""Clusters of the first deployment with the most records, of which these are in the table."""
+
+
+def document(both: tuple[FoundDeployment, FoundDeployment], found: RecordedBoth, command: str) -> dict[str, Any]:
+    """Return everything that is known of two deployments; `command` compares them again."""
+    data, names = found.data, [one.settings.name for one in both]
+    yardstick = Yardstick(data, both[0].settings)
+    deployments = []
+    for one, run in zip(both, found.runs, strict=True):
+        whole, windows = yardstick.whole(run), yardstick.by_window(run)
+        if one is both[0]:
+            # It agrees with itself.
+            whole, *windows = (
+                {name: each[name] for name in each if name not in AGREEMENT} for each in (whole, *windows)
+            )
+        whole |= {"microseconds": None, "stability": None, "bytes": _bytes_of(one)}
+        kinds = Counter(event["kind"] for _, event in run.events)
+        deployments.append(
+            {"name": one.settings.name, "engine": one.settings.engine.name, "figures": whole}
+            | {"windows": windows, "events": dict(sorted(kinds.items()))}
+        )
+    pairs = pairs_of(*found.runs)
+    return {
+        "names": names,
+        "command": command,
+        "resonance": version("resonance-streams"),
+        "records": len(data),
+        "compared": len(pairs.records),
+        "ranges": [
+            {"topic": topic, "partition": partition, "from": begin, "to": end}
+            for (topic, partition), (begin, end) in found.ranges.items()
+        ],
+        "windows": yardstick.bounds.tolist(),
+        "deployments": deployments,
+        "agreeing": agreeing(*found.runs),
+        "clusters": _pairs(pairs, *found.runs),
+        "disagreeing": _disagreeing(pairs, data, *found.runs),
+    }
+
+
+def _bytes_of(one: FoundDeployment) -> int:
+    """Return the size of a deployment's models as its snapshots have them."""
+    with LogReader(one.source.client, one.source.group, one.source.patience) as reader:
+        return sum(len(snapshot.body) for state in read_states(one.source, reader) for snapshot in state.streams)
+
+
+def _pairs(pairs: Pairs, first: Run, second: Run) -> list[dict[str, Any]]:
+    """Return the pairs of clusters with the most records, largest first."""
+    chosen = np.argsort(-pairs.both, kind="stable")[:MOST_PAIRS].tolist()
+    overlap, agree = pairs.overlap, pairs.agree
+    return [
+        {
+            "clusters": [_name(first, pairs.first[each]), _name(second, pairs.second[each])],
+            "sizes": [int(size[each]) for size in pairs.sizes],
+            "both": int(pairs.both[each]),
+            "overlap": float(overlap[each]),
+            "agree": bool(agree[each]),
+        }
+        for each in chosen
+    ]
+
+
+def _disagreeing(pairs: Pairs, data: Dataset, first: Run, second: Run) -> list[dict[str, Any]]:
+    """Return the records whose two clusters have the fewest records in common, the earliest of equal ones first."""
+    overlap = pairs.overlap[pairs.of]
+    chosen = np.argsort(overlap, kind="stable")[:MOST_RECORDS].tolist()
+    found = []
+    for each in chosen:
+        pair, record = pairs.of[each], pairs.records[each]
+        if overlap[each] < 1:
+            topic, partition = data.logs[data.log[record]]
+            names = [_name(first, pairs.first[pair]), _name(second, pairs.second[pair])]
+            place = {"topic": topic, "partition": partition, "offset": int(data.offset[record])}
+            found.append({**place, "clusters": names, "overlap": float(overlap[each])})
+    return found
+
+
+def _name(run: Run, number: int) -> str | None:
+    return run.names[number] if number < len(run.names) else None
+
+
+def all_tables(document: Mapping[str, Any]) -> list[Table]:
+    """Return the tables of a document: figures, events, clusters, and the records that disagree most."""
+    first, second = document["names"]
+    found = [
+        Table(title, ("deployment", *columns[1:]), rows)
+        for title, columns, rows in tables.tables({"candidates": document["deployments"], "baselines": []})
+    ]
+    kinds = sorted({kind for one in document["deployments"] for kind in one["events"]})
+    if kinds:
+        rows = [[one["name"], *(one["events"].get(kind, 0) for kind in kinds)] for one in document["deployments"]]
+        found.append(Table("events", ("deployment", *kinds), rows))
+    best: dict[str | None, Mapping[str, Any]] = {}
+    for pair in document["clusters"]:
+        name = pair["clusters"][0]
+        if name is not None and (name not in best or pair["overlap"] > best[name]["overlap"]):
+            best[name] = pair
+    largest = sorted(best.values(), key=lambda pair: -pair["sizes"][0])[:SHOWN_CLUSTERS]
+    columns = (f"cluster of {first}", "records", f"most like it of {second}", "records", "in both", "overlap", "agree")
+    rows = [
+        *(
+            [
+                *(pair["clusters"][0], pair["sizes"][0], pair["clusters"][1] or "none", pair["sizes"][1]),
+                *(pair["both"], shown("overlap", pair["overlap"]), "yes" if pair["agree"] else ""),
+            ]
+            for pair in largest
+        )
+    ]
+    found.append(Table("clusters", columns, rows))
+    if document["disagreeing"]:
+        rows = [
+            [
+                f"{one['topic']}[{one['partition']}]@{one['offset']}",
+                *(name or "none" for name in one["clusters"]),
+                shown("overlap", one["overlap"]),
+            ]
+            for one in document["disagreeing"]
+        ]
+        found.append(Table("records that disagree most", ("record", first, second, "overlap"), rows))
+    return found
+
+
+def sentence(document: Mapping[str, Any]) -> str:
+    """Return how far the deployments agree."""
+    first, second = document["names"]
+    figures = document["deployments"][1]["figures"]
+    clusters = document["deployments"][0]["figures"]["clusters"]
+    ari = "unknown" if figures["ari"] is None else f"{figures['ari']:.3f}"
+    return (
+        f"{document['compared']:,} of {document['records']:,} records have an answer of both: ARI {ari}; "
+        f"{len(document['agreeing']):,} of {clusters:,} clusters of {first} agree with one of {second}"
+    )

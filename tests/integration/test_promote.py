@@ -1,0 +1,199 @@
+"""A shadow beside a live deployment on a real broker: compared, promoted over it whatever the kills, and undone."""
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from resonance.schemas import ClusterTable
+
+from tests.brokers import produce
+from tests.integration.workers import ROOT, Deployment, records
+from tests.pipeline.commands import run
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+
+POINTS = (
+    *("during-restore", "after-begin", "between-snapshot-chunks", "between-snapshot-chunks:2"),
+    *("after-produce", "after-offsets", "during-commit"),
+)
+"""Where a promotion can die, in their order."""
+
+SHARED = {
+    "engine.min_cluster_records": 5,
+    "prepare.scale": "warmup",
+    "prepare.warmup_records": 50,
+    "snapshots.archive_interval": 0.01,
+}
+
+
+def options(deployment):
+    return [f"--set={name}={value}" for name, value in deployment.settings.items()]
+
+
+class Pair:
+    """A live deployment and its shadow, with another engine; both have answered the first records."""
+
+    def __init__(self, broker, monkeypatch, capsys):
+        self._patch, self._output = monkeypatch, capsys
+        self.live = Deployment(broker, partitions=2, settings={**SHARED, "engine.memory": 100})
+        self.shadow = copy.copy(self.live)
+        self.shadow.name = f"{self.live.name}-shadow"
+        self.changed = {"engine.name": "caea", "engine.lambda": 20}
+        own = {name: value for name, value in self.live.settings.items() if name != "engine.memory"}
+        self.shadow.settings = {**own, **self.changed, "name": self.shadow.name, "shadow_of": self.live.name}
+        self.feed(0, 300)
+        self.live.work(300)
+        self.feed(300, 600)
+        self.live.work(300)
+        self.shadow.work(600)
+
+    def feed(self, first, end):
+        produce(self.live.broker, self.live.input, records(end - first, 2, first=first))
+
+    def command(self, deployment, *arguments):
+        """Run a command; return its exit code and what it printed."""
+        code = run(self._patch, *arguments, *options(deployment))
+        return code, *self._output.readouterr()
+
+    def promote(self, *further):
+        return self.command(self.live, "promote", self.shadow.name, "--over", self.live.name, *further)
+
+    def killed(self, point):
+        """Let a promotion of its own process die at a fault point."""
+        line = (sys.executable, "-m", "resonance.pipeline.cli.main", "promote", self.shadow.name)
+        done = subprocess.run(
+            [*line, "--over", self.live.name, "--yes", *options(self.live)],
+            cwd=ROOT,
+            env=os.environ | {"RESONANCE_FAULT_POINT": point},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+
+    def verified(self, deployment):
+        code, out, err = self.command(deployment, "verify", "--json")
+        assert code == 0, out + err
+        return json.loads(out)
+
+    def check_ids(self, deployment):
+        """Every id began once, and the events give the clusters that the newest snapshots have."""
+        begun, table = Counter(), ClusterTable()
+        for event in deployment.payloads("cluster-events"):
+            table.apply(event)
+            if event["kind"] in ("emerged", "split"):
+                begun[event["cluster"]] += 1
+            elif event["kind"] == "version_started":
+                begun.update(cluster["id"] for cluster in event["after"])
+        assert set(begun.values()) == {1}
+        for stream in ("p0", "p1"):
+            code, out, _ = self.command(deployment, "inspect", "--stream", stream, "--stored", "--json")
+            assert code == 0
+            assert {cluster["id"] for cluster in json.loads(out)["clusters"]} == set(table.clusters(stream))
+
+    def promoted(self):
+        """Let the live one go on with the settings of the shadow."""
+        self.live = copy.copy(self.live)
+        own = {name: value for name, value in self.shadow.settings.items() if name != "shadow_of"}
+        self.live.settings = {**own, "name": self.live.name}
+
+
+@pytest.fixture
+def pair(broker, monkeypatch, capsys):
+    return Pair(broker, monkeypatch, capsys)
+
+
+def test_killed_at_each_step_the_same_command_completes_it(pair):
+    before = pair.verified(pair.live)
+    assert before["identical"]
+    assert before["records"] == 600
+    for point in POINTS:
+        pair.killed(point)
+    code, _, err = pair.promote("--yes")
+    assert code == 0, err
+    assert json.loads(pair.promote("--yes", "--json")[1])["partitions"] == []
+    pair.promoted()
+    pair.feed(600, 900)
+    pair.live.work(300)
+    after = pair.verified(pair.live)
+    assert after["identical"]
+    assert after["records"] == 300
+    assert after["events"] >= 2
+    later = [one for one in pair.live.payloads() if one["source"]["offset"] >= 300]
+    assert {one["version"] for one in later} == {2}
+    pair.check_ids(pair.live)
+
+
+def test_a_shadow_is_compared_promoted_and_undone(pair):
+    code, out, err = pair.command(pair.live, "compare", pair.live.name, pair.shadow.name, "--json")
+    assert code == 0, err
+    compared = json.loads(out)
+    assert compared["records"] == compared["compared"] == 600
+    assert compared["agreeing"]
+    ends = pair.live.committed()
+
+    # What is shown changes nothing.
+    code, out, _ = pair.promote("--json")
+    assert code == 0
+    assert json.loads(out)["done"] is False
+    assert 'engine was "modal", is "caea"' in json.loads(out)["settings"]
+    pair.feed(600, 620)
+    pair.live.work(20)
+    old = pair.live
+
+    # The live one has gone on: the models of the shadow are those of its offset.
+    assert pair.promote("--yes")[0] == 0
+    assert pair.live.committed() == {partition: offset + 10 for partition, offset in ends.items()}
+    with old.worker() as worker:
+        assert 'learned with other settings: engine was "caea", is "modal"' in worker.last_line(65)
+    pair.promoted()
+    pair.feed(620, 900)
+    pair.live.work(280)
+    named = {
+        cluster["id"]: cluster.get("successor")
+        for event in pair.live.payloads("cluster-events")
+        if event["kind"] == "version_started"
+        for cluster in event["before"]
+    }
+    assert {ours for ours, theirs in named.items() if theirs} <= set(compared["agreeing"])
+    assert any(named.values())
+
+    # Undone: the archived models go on as the next version, under ids that are new.
+    code, _, err = pair.command(old, "reset", "--to-archive", "200", "--yes")
+    assert code == 0, err
+    old.work(900 - sum(old.committed().values()))
+    assert pair.verified(old)["identical"]
+    assert {one["version"] for one in old.payloads()[-100:]} == {3}
+    pair.check_ids(old)
+
+
+def test_workers_must_be_stopped(pair):
+    with pair.shadow.worker() as worker:
+        worker.ready()
+        assert f"{pair.shadow.name} is a shadow of {pair.live.name}: it raises no alerts" in worker.log()
+        code, _, err = pair.promote("--yes")
+        assert code == 69
+        assert "stop every worker of the group first" in err
+        assert pair.promote()[0] == 0
+        worker.terminate()
+
+
+def test_what_cannot_be_promoted_is_one_sentence(pair):
+    code, _, err = pair.command(pair.live, "promote", "nobody", "--over", pair.live.name)
+    assert code == 69
+    assert "there is no deployment nobody" in err
+    other = Deployment(pair.live.broker, partitions=2)
+    code, _, err = pair.command(other, "compare", other.name, pair.live.name)
+    assert code == 69
+    assert f"there is no deployment {other.name}" in err
+    other.settings["broker.bootstrap"] = "127.0.0.1:1"
+    other.settings["broker.answer_timeout"] = 2
+    for line in (("compare", "a", "b"), ("promote", "a", "--over", "b")):
+        code, _, err = pair.command(other, *line)
+        assert code == 69
+        assert "127.0.0.1:1" in err
