@@ -78,7 +78,9 @@ class Parameter:
             if not isinstance(value, bool):
                 raise ParameterError(self.name, value, self.allowed)
             return value
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        # The abstract class alone would take longer than all else here.
+        is_real = isinstance(value, (int, float, numbers.Real))
+        if isinstance(value, bool) or not is_real or not math.isfinite(value):
             raise ParameterError(self.name, value, self.allowed)
         number = self.kind(value)
         if number != value:
@@ -153,6 +155,10 @@ class Parametrised:
     def make(cls, parameters: Mapping[str, Any]) -> Self:
         """Return a new one from parameters by the names that settings use; an unknown one is a `ParameterError`."""
         return cls(**check_parameters(cls.parameters, parameters))
+
+    def has(self, parameters: Mapping[str, Any]) -> bool:
+        """Return whether it was made with these parameters, by the names that settings use."""
+        return self._given == check_parameters(self.parameters, parameters)
 
     def __repr__(self) -> str:
         """Return the call that makes such a one: its name with the parameters that are not the defaults."""

@@ -17,6 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,19 +62,33 @@ class Numbers:
     distinct: bool = False
     name: str = ""  # by which bounds of later numbers call these
 
-    def check(self, array: NDArray[Any], known: Mapping[str, Any], what: str, rows: Any = ...) -> None:
-        """Raise ValueError where one of the numbers may not be; `rows` are those that they stand in."""
-
-        def bound(given: Bound, wide: bool = True) -> Any:
-            value = np.asarray(known[given] if isinstance(given, str) else given)
-            return value[rows].reshape(-1, *[1] * (array.ndim - 1) * wide) if value.ndim else value
-
-        require(((array >= bound(self.low)) & (array <= bound(self.high)) & (array < bound(self.below))).all(), what)
-        require(
-            self.total == math.inf or (array.sum(-1, float) <= bound(self.total, False)).all(), f"the sum of {what}"
-        )
+    def check(self, array: Any, known: Mapping[str, Any], what: str, rows: Any = ...) -> None:
+        """Raise ValueError where an array, or a number, may not be; `rows` are those that the numbers stand in."""
+        low, high, below = self.low, self.high, self.below
+        low = known[low] if isinstance(low, str) else low
+        high = known[high] if isinstance(high, str) else high
+        below = known[below] if isinstance(below, str) else below
+        if not isinstance(array, np.ndarray):
+            require(low <= array <= high and array < below, what)
+            return
+        if any(isinstance(bound, np.ndarray) for bound in (low, high, below)):
+            low, high, below = (_beside(array, bound, rows) for bound in (low, high, below))
+            require(((array >= low) & (array <= high) & (array < below)).all(), what)
+        elif array.size:
+            # Not number by number: a start reads thousands of models. What is no number has no order.
+            least, most = array.min(), array.max()
+            require(least >= low and most <= high and most < below, what)
+        if self.total != math.inf:
+            total = known[self.total] if isinstance(self.total, str) else self.total
+            total = total[rows] if isinstance(total, np.ndarray) else total
+            require((array.sum(-1, float) <= total).all(), f"the sum of {what}")
         require(not self.ascending or (np.diff(array) > 0).all(), f"the order of {what}")
-        require(not self.distinct or len(np.unique(array)) == array.size, f"{what} that come twice")
+        require(not self.distinct or len(set(array.tolist())) == array.size, f"{what} that come twice")
+
+
+def _beside(array: NDArray[Any], bound: Any, rows: Any) -> Any:
+    """Return a bound in the shape in which it is compared with an array whose numbers stand in some rows."""
+    return bound[rows].reshape(-1, *[1] * (array.ndim - 1)) if isinstance(bound, np.ndarray) else bound
 
 
 Axis = int | str | tuple[Numbers | None, ...]
@@ -98,7 +113,9 @@ class Array:
     def made(self, sizes: Mapping[str, int]) -> NDArray[Any]:
         """Return the array with room for sizes."""
         shape = [_length(axis, sizes) for axis in self.axes]
-        return np.arange(*shape) if self.fill is np.arange else np.full(shape, self.fill, self.kind)
+        if self.fill is np.arange:
+            return np.arange(*shape)
+        return np.full(shape, self.fill, self.kind) if self.fill else np.zeros(shape, self.kind)
 
     def part(self, array: NDArray[Any], used: Mapping[str, Any]) -> NDArray[Any]:
         """Return what a state has of the array: of an axis so many, or those that an array lists."""
@@ -114,7 +131,8 @@ class Array:
     def check(self, name: str, array: NDArray[Any], known: dict[str, Any]) -> None:
         """Raise ValueError where a state has not such an array; put the sizes and rows that have names to `known`."""
         shape = f"{name} of shape {array.shape}"
-        require(array.dtype == self.kind, f"{name} of {array.dtype}")
+        if array.dtype != self.kind:
+            raise ValueError(f"{name} of {array.dtype}")
         if self.sparse:
             require(array.ndim == 2 and array.shape[1] == 3, shape)
             (row, column, number), (rows, columns) = array.T, (known[_name(axis)] for axis in self.axes)
@@ -130,13 +148,14 @@ class Array:
                 require(known.setdefault(_name(axis), length) == length, shape)
             elif isinstance(axis, tuple):
                 require(length == len(_listed(axis)), shape)
-                single = list(zip(np.moveaxis(whole, at, 0), filter(None, axis), strict=True))
+                rows = array.tolist() if array.ndim == 1 else whole.swapaxes(0, at)
+                single = list(zip(rows, filter(None, axis), strict=True))
             else:
                 require(length == axis, shape)
         for row, numbers in single:
             numbers.check(row, known, f"{name} {numbers.name}".rstrip())
             if numbers.name:
-                known[numbers.name] = row if row.ndim else row.item()
+                known[numbers.name] = row
 
 
 def _name(axis: Axis) -> str:
@@ -171,6 +190,7 @@ def floats(
     return Array(np.float64, axes, numbers, fill, stored, turned, False)
 
 
+@cache
 def declared(kind: type, stored: bool = False) -> list[tuple[str, str, Array]]:
     """Return field, name in a state, and declaration of a model's arrays; with `stored` those that a state has."""
     fields: dict[str, Array] = kind._field_defaults  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.facts import ModelFacts
 from resonance.engine.modal import layout
 from resonance.engine.modal.batch import learn_batch, predict_batch
-from resonance.engine.modal.cells import END, UNFILLED, fill_cells, new_cells
+from resonance.engine.modal.cells import END, UNFILLED, Cells, fill_cells, new_cells
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.landmarks import move_landmarks
 from resonance.engine.modal.layout import new_model
@@ -72,7 +72,7 @@ class Modal(FlatEngine):
 
     def _begin(self, dimension: int, slots: int = layout.SMALLEST, classes: int = 0) -> None:
         self._rules = rules_from(self._given, dimension)
-        self._cells = new_cells(self._rules, slots)
+        self._cells: Cells | None = None
         self._model = new_model(self._rules, slots, classes)
         self.dimension = dimension
 
@@ -80,6 +80,10 @@ class Modal(FlatEngine):
         """Learn a batch; with `detailed` return the number of clusters after each record."""
         counted = np.empty(len(batch) if detailed else 0, dtype=np.int64)
         slots, classes = self._model.votes.shape
+        if self._cells is None:
+            # Not before: of thousands of streams that a start reads, few have a record soon.
+            list_all(self._model, np.empty(slots))
+            self._cells = new_cells(self._rules, slots)
         self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
         answers, done = filled_by_kernels(step), 0
         while True:
@@ -129,7 +133,8 @@ class Modal(FlatEngine):
         """
         if self.dimension:
             room = np.empty(self._model.number.shape[1])
-            self._cells.head[END] = UNFILLED
+            if self._cells is not None:
+                self._cells.head[END] = UNFILLED
             move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
 
     def _packed(self) -> dict[str, NDArray[Any]]:
@@ -157,7 +162,6 @@ class Modal(FlatEngine):
         most = self._given["landmarks"]
         self._begin(dimension, room_for(used, layout.SMALLEST, lambda slots: min(2 * slots, most)), classes)
         put(self._model, found)
-        list_all(self._model, np.empty(self._model.number.shape[1]))
 
     @classmethod
     def compile(cls) -> None:  # noqa: D102

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
+from resonance.engine.modal import engine
 from resonance.engine.modal.landmarks import leaving_landmark
 from resonance.engine.modal.layout import CLUSTERS, LANDMARKS, LAST, LOOSE, NODES, PLACE, RECORDS
+from resonance.engine.modal.neighbours import list_all
 
 from tests.engine.plain_modal import PlainModal
 from tests.engine.streams import shifting
@@ -91,9 +93,28 @@ def test_the_lists_of_neighbours_are_those_that_a_restored_model_makes(seed):
     model = Modal(**SMALL)
     for record in X:
         model.learn(record[None])
-        lists = (Modal.from_state(model.state())._model.listed, model._model.listed)
+        restored = Modal.from_state(model.state())._model
+        list_all(restored, np.empty(len(restored.listed)))
+        lists = (restored.listed, model._model.listed)
         restored, own = (each[: model._model.head[LANDMARKS], : model._rules.neighbours] for each in lists)
         np.testing.assert_array_equal(own, restored)
+
+
+def test_a_model_from_a_state_lists_neighbours_with_its_first_record(monkeypatch):
+    listed = []
+    monkeypatch.setattr(engine, "list_all", lambda model, room: listed.append(model) or list_all(model, room))
+    model = Modal(**SMALL)
+    model.learn(gaussian(500))
+    listed.clear()
+    restored = Modal.from_state(model.state())
+    assert restored.state() == model.state()
+    assert len(restored.clusters()) == len(model.clusters())
+    restored.predict(gaussian(5))
+    assert not listed
+    for _ in range(2):
+        np.testing.assert_array_equal(restored.learn(gaussian(50)).path, model.learn(gaussian(50)).path)
+        assert len(listed) == 1
+    assert restored.state() == model.state()
 
 
 def test_a_landmark_makes_room_though_every_one_is_the_last_of_its_cluster():

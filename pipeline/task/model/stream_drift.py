@@ -179,8 +179,8 @@ class StreamDrift:
                 drift._last = _Last(seq, end, generation, [(a, b, c) for a, b, c in moves.tolist()])
             if watch:
                 drift.watch = DriftWatch.from_state(watch)
-                wanted = DriftWatch(drift.watch.dimension, **drift.parameters)
-                if repr(drift.watch) != repr(wanted):
+                if not drift.watch.has(drift.parameters):
+                    wanted = DriftWatch(drift.watch.dimension, **drift.parameters)
                     raise ValueError(f"{drift.watch!r} in place of {wanted!r}")
         except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
