@@ -113,9 +113,12 @@ class Array:
     def made(self, sizes: Mapping[str, int]) -> NDArray[Any]:
         """Return the array with room for sizes."""
         shape = [_length(axis, sizes) for axis in self.axes]
+        made: NDArray[Any]
         if self.fill is np.arange:
-            return np.arange(*shape)
-        return np.full(shape, self.fill, self.kind) if self.fill else np.zeros(shape, self.kind)
+            made = np.arange(*shape)
+        else:
+            made = np.full(shape, self.fill, self.kind) if self.fill else np.zeros(shape, self.kind)
+        return made
 
     def part(self, array: NDArray[Any], used: Mapping[str, Any]) -> NDArray[Any]:
         """Return what a state has of the array: of an axis so many, or those that an array lists."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Event
 
 from resonance.pipeline import logs
-from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
 from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
@@ -133,11 +132,14 @@ def archive_writers(
         if not reader.has((source.archive, max(partition for _, partition in writers))):
             _log.warning("there is no topic %s for archives: the past cannot be replayed from them", source.archive)
             return {}
-        stored = {at: Archives(reader, source, at, writer.archives.entries).entries for at, writer in writers.items()}
-    return {
-        at: ArchiveWriter(source.archive, at[1], writer, interval, stored[at][-1] if stored[at] else None)
-        for at, writer in writers.items()
-    }
+        bounds = reader.bounds([(source.archive, partition) for _, partition in writers])
+    found = {}
+    for at, writer in writers.items():
+        (first, end), entries = bounds[source.archive, at[1]], writer.archives.entries
+        # Retention deletes the last one last.
+        last = entries[-1] if entries and first < end else None
+        found[at] = ArchiveWriter(source.archive, at[1], writer, interval, last)
+    return found
 
 
 def archive_of(

@@ -359,13 +359,15 @@ class Worker:
         await self._close()
 
     async def before_stop(self) -> None:
-        """Close the last transaction, with a snapshot of every stream that changed."""
+        """Close the last transaction, with a snapshot of every stream that changed, and leave the group."""
         self._positions = None
         self._status.assigned = ()
         self._cancelled.set()
         self._app.consumer.stop_flow()
         await self._close(everything=True)
         self._ending.closed()
+        # Faust would leave it last: until then the partitions would have no owner that works.
+        await leave(self._app)
 
     async def _close(self, *, everything: bool = False) -> None:
         try:

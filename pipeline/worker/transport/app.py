@@ -5,14 +5,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import faust
+from faust.tables import TableManager
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.worker.transport import transport
 from resonance.pipeline.worker.transport.chunk import RawSchema
 
-HEARTBEAT_SECONDS = 1.0
-"""A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others."""
+HEARTBEAT_SECONDS = 0.25
+"""A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others, and
+how long the partitions of a leaving one wait for them."""
 
 FETCH_BYTES = 1024 * 1024
 """Most bytes of a partition in one fetch."""
@@ -29,6 +31,15 @@ class Lifecycle(Protocol):
 
     async def consume(self, stream: Any) -> None:
         """Process the chunks of an input topic."""
+
+
+class NoTables(TableManager):  # type: ignore[misc]
+    """Faust's manager of tables, of which there are none: the stock one waits a second before the group is joined."""
+
+    async def on_start(self) -> None:
+        """Begin without a wait."""
+        await self._update_channels()
+        await self.recovery.start()
 
 
 class WorkerApp(faust.App):  # type: ignore[misc] # Faust's modules are untyped for mypy
@@ -70,6 +81,7 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.Transp
         topic_disable_leader=True,
         # Without tables this lets the driver use aiokafka's own assignor.
         table_standby_replicas=0,
+        TableManager=NoTables,
         # The worker has pages of its own (`pages`), which answer before there is an app.
         web_enabled=False,
     )

@@ -244,7 +244,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         if (refusal := WATCH.refusal()) is not None:
             raise refusal
         coordinator = self._consumer._coordinator if self._consumer is not None else None
-        if coordinator is not None:
+        # It is cancelled once the group is left.
+        if coordinator is not None and not coordinator._coordination_task.cancelled():
             coordinator.check_errors()
             if missing := self.missing_topics:
                 # A broker that has just begun may not know them yet; aiokafka would not ask again for five minutes.
@@ -261,6 +262,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         if coordinator is not None and coordinator.generation > 0:
             coordinator._coordination_task.cancel()
             request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
+            # No heartbeat of a member that has left, and no second goodbye.
+            coordinator.reset_generation()
             await coordinator._client.send(coordinator.coordinator_id, request)
 
     def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:

@@ -74,6 +74,25 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     assert [answer.partition for answer in tasks[1].process([route]).assignments] == [3]
 
 
+def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
+    done = []
+
+    async def leave_group():
+        done.append("left")
+
+    async def stop():
+        closed = Future()
+        closed.set_result(None)
+        worker = process.Worker(SETTINGS)
+        worker._app = SimpleNamespace(_consumer=SimpleNamespace(leave_group=leave_group), consumer=SimpleNamespace())
+        worker._app.consumer.stop_flow = lambda: done.append("no more records")
+        worker._processor = SimpleNamespace(close=lambda *, everything: done.append("committed") or closed)
+        await worker.before_stop()
+
+    asyncio.run(stop())
+    assert done == ["no more records", "committed", "left"]
+
+
 def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
     given, ids = streams.settings(stream="topic"), {TOPIC: "1", ROUTES: "2"}
     source = DeploymentContext.of(given, {}, Deployment(2, ids, routes=3))
