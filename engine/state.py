@@ -27,6 +27,8 @@ _PREFIX = struct.Struct("<4sHI")
 _DIGEST = hashlib.sha256().digest_size
 _TYPES: dict[str, np.dtype[Any]] = {"f8": np.dtype("<f8"), "i8": np.dtype("<i8"), "u1": np.dtype("|u1")}
 
+_NATIVE = {code: kind.newbyteorder("=") for code, kind in _TYPES.items()}
+
 
 def pack(kind: str, revision: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the bytes that `unpack` reads.
@@ -122,7 +124,7 @@ def _arrays(data: bytes, start: int, end: int, shapes: list[list[Any]]) -> dict[
             raise ValueError(f"array {name!r} of shape {shape} goes beyond the end")
         array: NDArray[Any] = np.frombuffer(data, _TYPES[code], count, start).reshape(shape)
         # A copy in native byte order: writable, aligned, and the caller's own.
-        arrays[name] = array.astype(array.dtype.newbyteorder("="))
+        arrays[name] = array.astype(_NATIVE[code])
         start += size
     if start != end:
         raise ValueError(f"{end - start} bytes belong to no array")

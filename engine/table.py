@@ -71,7 +71,7 @@ class Numbers:
         if not isinstance(array, np.ndarray):
             require(low <= array <= high and array < below, what)
             return
-        if any(isinstance(bound, np.ndarray) for bound in (low, high, below)):
+        if isinstance(low, np.ndarray) or isinstance(high, np.ndarray) or isinstance(below, np.ndarray):
             low, high, below = (_beside(array, bound, rows) for bound in (low, high, below))
             require(((array >= low) & (array <= high) & (array < below)).all(), what)
         elif array.size:
@@ -156,20 +156,28 @@ class Array:
             else:
                 require(length == axis, shape)
         for row, numbers in single:
-            numbers.check(row, known, f"{name} {numbers.name}".rstrip())
+            numbers.check(row, known, f"{name} {numbers.name}" if numbers.name else name)
             if numbers.name:
                 known[numbers.name] = row
 
 
+@cache
+def _split(axis: str) -> tuple[str, int]:
+    """Return the name of an axis, and how much longer it is in memory."""
+    name, _, more = axis.partition("+")
+    return name, int(more or 0)
+
+
 def _name(axis: Axis) -> str:
     """Return the name of an axis that has one."""
-    return axis.partition("+")[0] if isinstance(axis, str) else ""
+    return _split(axis)[0] if isinstance(axis, str) else ""
 
 
 def _length(axis: Axis, sizes: Mapping[str, int]) -> int:
     """Return the length of an axis in memory."""
     if isinstance(axis, str):
-        return sizes[_name(axis)] + int(axis.partition("+")[2] or 0)
+        name, more = _split(axis)
+        return sizes[name] + more
     return len(axis) if isinstance(axis, tuple) else axis
 
 

@@ -1,5 +1,6 @@
 """A watch as arrays without room to spare, and back, checked when it comes back."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +15,14 @@ Arrays = dict[str, NDArray[Any]]
 
 _LARGEST = 1e300
 _NARROW = np.iinfo(np.int32)
+_FINITE = [field for field in range(layout.FIELDS) if field not in (layout.HS, layout.HQ)]
+_FINITE_SHARE = [field for field in range(layout.SHARE_FIELDS) if field != layout.HR]
+"""All but thresholds, which are infinite while nothing is watched."""
 
 
 def within(values: NDArray[Any], low: float, high: float) -> bool:
     """Whether all values are numbers from `low` to `high`."""
-    return bool(((values >= low) & (values <= high)).all())
+    return not values.size or bool(values.min() >= low and values.max() <= high)
 
 
 def _narrow(values: IntArray) -> NDArray[Any]:
@@ -70,11 +74,10 @@ def unpacked(state: WatchState, names: IntArray, arrays: Mapping[str, NDArray[An
         require(values.shape == shape and values.dtype == np.int64, name)
     require(within(arrays["centre"], -MAGNITUDE, MAGNITUDE), "centre")
     limits = channel[:, [layout.HS, layout.HQ]]
-    require(not np.isnan(limits).any() and (limits >= 0.0).all(), "thresholds")
-    finite = np.delete(channel, [layout.HS, layout.HQ], axis=1)
-    require(within(finite, -_LARGEST, _LARGEST), "channel")
-    require(not np.isnan(share[:, layout.HR]).any() and (share[:, layout.HR] > 0.0).all(), "share thresholds")
-    require(within(np.delete(share, layout.HR, axis=1), -_LARGEST, _LARGEST), "share")
+    require(within(limits, 0.0, math.inf), "thresholds")
+    require(within(channel[:, _FINITE], -_LARGEST, _LARGEST), "channel")
+    require((share[:, layout.HR] > 0.0).all(), "share thresholds")
+    require(within(share[:, _FINITE_SHARE], -_LARGEST, _LARGEST), "share")
     require(within(number[:, : layout.NAME], 0, MAX_RECORDS) and (number[:, layout.SEEN] <= records).all(), "number")
     flags = number[:, [layout.WATCHED, layout.FLAG, layout.SHARE_FLAG]]
     require(within(flags, 0, 1), "flags")

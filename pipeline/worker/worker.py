@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -171,19 +172,23 @@ class Worker:
         """Find everything that would go wrong later, before the group notices this worker."""
         settings = self._settings
         check_versions()
+        # Beside the checks, which wait for the broker; the first time they are compiled, which takes half a minute.
+        loader = ThreadPoolExecutor(1, "kernels")
+        kernels = loader.submit(settings.compile_engine)
+        loader.shutdown(wait=False)
         clients.faust_credentials(settings)
         client = clients.librdkafka(settings)
         check_before_joining(settings, client, self._recovery)
         deployment = check_start(settings, client, create=settings.topics.create)
         _log.info("%s", models_of(settings, deployment.partitions))
-        # Half a minute, the first time: inside the group this would hold up every member.
+        # Before the group is joined, where this would hold up every member.
         folder, reason = kernel_folder()
         if reason:
             _log.warning("compiled kernels are not kept in their usual folder (%s)", reason)
         _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, folder)
         self._status.enter("compiling kernels")
         with show_while_compiling(settings.engine.name):
-            settings.compile_engine()
+            kernels.result()
         self._source = DeploymentContext.of(settings, client, deployment)
         if self._recovery:
             self._status.enter("recovering")

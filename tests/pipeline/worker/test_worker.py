@@ -74,6 +74,28 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     assert [answer.partition for answer in tasks[1].process([route]).assignments] == [3]
 
 
+def test_kernels_load_while_the_broker_is_asked(monkeypatch):
+    loaded, given = threading.Event(), Deployment(4, {TOPIC: "1"})
+    monkeypatch.setattr(Settings, "compile_engine", lambda self: loaded.set())
+    monkeypatch.setattr(process, "check_before_joining", lambda *_: loaded.wait(60) or pytest.fail("one by one"))
+    monkeypatch.setattr(process, "check_start", lambda *_, create: given)
+    monkeypatch.setattr(process.DeploymentContext, "of", lambda *_: "source")
+    worker = process.Worker(streams.settings(stream="partition"))
+    assert worker._check() is given
+    assert worker._source == "source"
+
+
+def test_kernels_that_cannot_be_compiled_end_the_start(monkeypatch):
+    def fail(self):
+        raise ConfigurationError("no kernels")
+
+    monkeypatch.setattr(Settings, "compile_engine", fail)
+    monkeypatch.setattr(process, "check_before_joining", lambda *_: None)
+    monkeypatch.setattr(process, "check_start", lambda *_, create: Deployment(4, {TOPIC: "1"}))
+    with pytest.raises(ConfigurationError, match="no kernels"):
+        process.Worker(streams.settings(stream="partition"))._check()
+
+
 def test_a_worker_that_stops_leaves_its_group_as_soon_as_everything_is_committed():
     done = []
 
