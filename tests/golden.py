@@ -6,6 +6,7 @@ older revision is written with the code of its time; where bits have changed sin
 
 import hashlib
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,12 @@ import numpy as np
 from resonance.engine.drift import DriftWatch
 from resonance.engine.drift import watch as drift
 from resonance.engine.prepare import Preparation, preparation
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Record, StreamSnapshot
+from resonance.pipeline.task import stream_task
 from resonance.pipeline.task.model import stream_model
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.engine.test_state_checks import LATER, MODELS, small
 from tests.pipeline import streams
@@ -99,6 +104,41 @@ def _stream_goes_on(state: bytes) -> str:
     return digest(step.cluster, step.score, step.novel, step.path)
 
 
+def _task() -> PartitionTask:
+    given = {
+        "stream": "key",
+        "input.topics": ["features"],
+        "input.features": ["a", "b", "c"],
+        "prepare.warmup_records": 50,
+    }
+    return PartitionTask(Settings.of(given), "features", 0)
+
+
+def _record(offset: int) -> Record:
+    x = offset * 7919 % 1009 / 1009
+    value = json.dumps({"a": x + 3 * (offset // 2 % 2), "b": int(8 * x), "c": x * x * x * x})
+    return Record("features", 0, offset, 1_700_000_000_000 + 1000 * offset, b"k%d" % (offset % 2), value.encode())
+
+
+def _checkpoint() -> bytes:
+    made = _task()
+    made.process([_record(offset) for offset in range(300)])
+    streams = [[each.stream, each.next, each.header, b64encode(each.body).decode()] for each in made.models.states()]
+    return json.dumps({"state": made.partition_state().decode(), "streams": streams}).encode()
+
+
+def _checkpoint_goes_on(state: bytes) -> str:
+    found, task = json.loads(state), _task()
+    task.restore_partition(found["state"].encode())
+    for stream, next_, header, body in found["streams"]:
+        task.restore(StreamSnapshot(stream, next_, header, b64decode(body)))
+    answers = task.process([_record(offset) for offset in range(300, 400)]).assignments
+    assert len(answers) == 100
+    clusters = [cluster for model in task.models for cluster in model.engine.clusters()]
+    assert clusters
+    return digest(*(part for cluster in clusters for part in (cluster.centre, cluster.spread)))
+
+
 KINDS = {
     **{
         name: Kind(small(name).revision, partial(lambda name: small(name).state(), name), partial(_engine, name))
@@ -107,6 +147,7 @@ KINDS = {
     "prepare": Kind(preparation.REVISION, _prepared, _prepare),
     "prepare-robust": Kind(preparation.REVISION, partial(_prepared, robust=True, rescale=True), _prepare),
     "drift": Kind(drift.REVISION, _watch, _drift),
+    "checkpoint": Kind(stream_task.FORMAT, _checkpoint, _checkpoint_goes_on),
     "stream": Kind(stream_model.STATE_REVISION, _stream, _stream_goes_on),
 }
 
