@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo broker test kernels lint types bench kill fuzz chaos soak simulate lock sbom image-test clean .venv
+.PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test clean .venv
 
 .venv: $(STAMP)
 
@@ -66,6 +66,10 @@ fuzz: kernels
 # 200 faults of processes, lines and the broker, half an hour; KAFKA_VERSION names another Kafka, from 3.9 on.
 chaos: kernels
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+# Workers of another version are replaced by these one by one, and some of them back: make mixed COMMIT=...
+mixed: kernels
+	MIXED_WITH=$(COMMIT) $(BIN)/python -m pytest tests/integration/test_mixed_versions.py
 
 # Ten minutes near the highest rate, then an hour with 10,000 keys; on a quiet machine.
 soak: kernels

@@ -358,9 +358,7 @@ def test_topics_that_a_broker_did_not_describe_are_requested_until_it_does(threa
     cluster, requests = ClusterMetadata(), []
     client = SimpleNamespace(cluster=cluster, force_metadata_update=lambda: requests.append(1))
     joining = SimpleNamespace(cancelled=lambda: False)
-    coordinator = SimpleNamespace(
-        generation=3, check_errors=lambda: None, _client=client, _coordination_task=joining
-    )
+    coordinator = SimpleNamespace(generation=3, check_errors=lambda: None, _client=client, _coordination_task=joining)
     thread._consumer = SimpleNamespace(
         _coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in", "routes"})
     )
