@@ -1,7 +1,9 @@
 """Aborted transactions whose markers the broker lost: no later commit makes records count, and no offset is held."""
 
+import time
+
 import pytest
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from faust.types import TP
 from resonance.pipeline.kafka.producer import Batch
@@ -58,12 +60,16 @@ def test_records_whose_abort_has_no_marker_are_not_committed_by_what_comes_next(
 def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
     topic = create_topic(unverified, "unmarked", partitions=3)
     member, identity = Member(unverified, topic), topic_name("id")
+    admin = AdminClient({"bootstrap.servers": unverified})
+    places = [TopicPartition(topic, partition) for partition in range(3)]
 
     def look():
         return left_open({"bootstrap.servers": unverified}, [topic], member.group, [topic], 10)
 
-    def offsets():
-        return [(place.partition, place.offset, place.metadata) for place in look().offsets]
+    def held_back():
+        request = [ConsumerGroupTopicPartitions(member.group, places)]
+        answer = admin.list_consumer_group_offsets(request, require_stable=True)[member.group].result()
+        return [place.partition for place in answer.topic_partitions if place.error is not None]
 
     delivery = exactly_once(unverified, member.group, identity, find_open=look)
     delivery.bind(member.membership)
@@ -71,9 +77,33 @@ def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
     for partition, offset in ((0, 3), (1, 4)):
         leave_offset_open(unverified, identity, member.group, topic, partition, offset)
     leave_offset_open(unverified, topic_name("id"), member.group, topic, 2, 6)
-    assert offsets() == [(0, 5, "note"), (1, OFFSET_INVALID, None), (2, OFFSET_INVALID, None)]
+    assert held_back() == [0, 1, 2]
     exactly_once(unverified, member.group, identity, find_open=look)
-    # What another worker has left open is ended by that one alone.
-    assert offsets() == [(2, OFFSET_INVALID, None)]
-    assert member.committed(topic) == [5, OFFSET_INVALID]
+    # What another worker has left open is ended by that one alone. Markers are written behind the answer to the abort.
+    end = time.monotonic() + 20
+    while held_back() != [2]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert [(place.offset, place.metadata) for place in look().offsets][:2] == [(5, "note"), (OFFSET_INVALID, None)]
+    member.consumer.close()
+
+
+def test_a_start_writes_to_the_offsets_of_the_group_and_changes_none(unverified):
+    topic = create_topic(unverified, "offsets", partitions=1)
+    member = Member(unverified, topic)
+
+    def written():
+        places = [TopicPartition("__consumer_offsets", partition) for partition in range(8)]
+        return sum(member.consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+
+    def look():
+        return left_open({"bootstrap.servers": unverified}, [topic], member.group, [topic], 10)
+
+    delivery = exactly_once(unverified, member.group, find_open=look)
+    delivery.bind(member.membership)
+    delivery.commit({TP(topic, 0): 5}, {TP(topic, 0): "note"})
+    before = written()
+    exactly_once(unverified, member.group, find_open=look)
+    assert written() > before
+    assert [(place.offset, place.metadata) for place in look().offsets] == [(5, "note")]
     member.consumer.close()

@@ -317,10 +317,10 @@ class ExactlyOnce:
         self._outlet.doubtful = False
 
     def _abort_again(self) -> None:
-        """End what the beginning of this producer aborted where the broker has written no marker of it.
+        """Abort a transaction of this producer: of all outputs that have one open, and of the group's offsets.
 
-        A marker of this producer ends whatever it has open in a partition or of the group's offsets, and nothing of
-        others.
+        Its markers end what the beginning of this producer aborted and got no marker for, and nothing of others. The
+        group's coordinator, which writes one in any case, answers with the newest offsets from then on.
         """
         left = self._find_open()
         if not left.partitions and not left.offsets:
