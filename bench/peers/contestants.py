@@ -19,6 +19,8 @@ from bench.streams import Array
 Setting = Mapping[str, Any]
 SHARES: tuple[Setting, ...] = tuple({"share": share} for share in (0.1, 0.03, 0.06, 0.2))
 """Radii as shares of the diagonal."""
+WITHIN: Setting = {"mu": 0.5, "sigma": 0.3, "halflife": 0.4}
+"""Where the k-means inside CluStream and STREAMKMeans begin: among records in [0, 1], not around 0."""
 
 
 class TooSlowError(Exception):
@@ -158,13 +160,13 @@ CONTESTANTS = (
     Contestant(
         "River CluStream",
         True,
-        ({}, {"max_micro_clusters": 50}, {"time_window": 5000}, {"micro_cluster_r_factor": 4}),
+        (WITHIN, {}, {**WITHIN, "max_micro_clusters": 50}, {**WITHIN, "micro_cluster_r_factor": 4}),
         by_record(_clustream),
     ),
     Contestant(
         "River STREAMKMeans",
         True,
-        ({"chunk_size": 100}, {}, {"chunk_size": 30}, {"chunk_size": 500}),
+        ({**WITHIN, "chunk_size": 100}, {}, {**WITHIN, "chunk_size": 30}, {**WITHIN, "chunk_size": 500}),
         by_record(_streamkmeans),
     ),
     Contestant(
