@@ -116,7 +116,7 @@ def test_what_comes_late_is_in_the_suggestion_too():
     assert found.categories == {"country": ["DE", "FR", "IT"]}
     assert found.id_path is None, "they came again"
     assert found.gaps
-    assert "response_time is no number in 30 of 1,230 records, such as 'n/a': these would be dead letters" in texts(
+    assert "response_time is no number in 30 of 1,260 records, such as 'n/a': these would be dead letters" in texts(
         found
     )
 
