@@ -243,8 +243,8 @@ def _check_usable(found: "examination.Examination") -> None:
     if count > MOST_DEAD_LETTERS * all_of_them:
         raise ConfigurationError(
             f"up to {min(count, all_of_them):,} of {all_of_them:,} records would be dead letters, and there is no "
-            "terminal to confirm it, so nothing was produced; give the options that the notes above name, or --yes, which takes "
-            "those that it can and produces the records in any case"
+            "terminal to confirm it, so nothing was produced; give the options that the notes above name, or --yes, "
+            "which takes those that it can and produces the records in any case"
         )
 
 
