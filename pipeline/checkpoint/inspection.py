@@ -143,6 +143,11 @@ class InspectedStream:
     open_drift: int | None = None
     """Number of the drift event whose change has not settled; None where there is none."""
 
+    @property
+    def behind(self) -> int:
+        """Offsets of its partition that the group has processed since."""
+        return max(self.committed - self.next, 0)
+
     def as_json(self) -> dict[str, Any]:
         """Return all fields as plain values."""
         return asdict(self)
@@ -349,6 +354,7 @@ def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:
             "partition": stream.partition,
             "version": stream.version,
             "next": stream.next,
+            "behind": stream.behind,
             "written": stream.written,
             "records": stream.records,
             "clusters": len(stream.clusters),

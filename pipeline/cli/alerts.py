@@ -14,6 +14,9 @@ from resonance.pipeline.task.alerts import alert_table
 PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
 
+SHOWN = 10
+"""Cleared alerts that are shown; --json has the newest of each rule and stream, or cluster."""
+
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
 ]
@@ -25,7 +28,7 @@ app = CommandApp()
 @says_when_stopped(UNCHANGED)
 @injected
 def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False) -> None:
-    """List the open alerts, the most urgent first.
+    """List the open alerts, the most urgent first, then cleared ones and how they ended.
 
     They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.
     """
@@ -40,13 +43,34 @@ def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False)
         for _, records in reader.read(positions.ranges_from(reader, partitions, positions.EARLIEST)):
             table.apply(records)
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
+    ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     if as_json:
-        print_json({"open": found})
+        print_json({"open": found, "cleared": [{**alert.payload, "learned": alert.learned} for alert in ended]})
         return
     if table.foreign:
         say(f"{topic}: {table.foreign:,} records there are no alerts of a worker: left out")
     if not found:
         say("no alert is open")
+    else:
+        rows = [(_second(alert["since"]), alert["severity"], alert["rule"], alert["text"]) for alert in found]
+        print_table(["since", "severity", "rule", "what"], rows)
+    if not ended:
         return
-    rows = [(alert["since"][:19].replace("T", " "), alert["severity"], alert["rule"], alert["text"]) for alert in found]
-    print_table(["since", "severity", "rule", "what"], rows)
+    typer.echo("")
+    cleared = [(_second(one.payload["since"]), _second(one.payload["time"]), *_how(one)) for one in ended[:SHOWN]]
+    print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)
+    if len(ended) > SHOWN:
+        say(f"{len(ended) - SHOWN:,} more have cleared: --json has them")
+
+
+def _second(time: str) -> str:
+    return time[:19].replace("T", " ")
+
+
+def _how(alert: "alert_table.ClearedAlert") -> tuple[str, str, str]:
+    """Return severity and rule of a cleared alert, and how it ended."""
+    payload, learned = alert
+    text = payload["text"]
+    if learned:
+        text = f"learned: {', '.join(learned)} came meanwhile, and is normal for {payload['stream']} now"
+    return payload["severity"], payload["rule"], text

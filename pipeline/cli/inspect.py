@@ -78,10 +78,23 @@ def inspect(
         say(listing.none_yet(settings, f"deployment {settings.name}"))
     else:
         print_table(
-            ("stream", "version", "next offset", "records", "clusters", "snapshot written"),
-            [(s.stream, s.version, s.next, s.records, len(s.clusters), s.written) for s in found],
+            ("stream", "version", "next offset", "offsets since", "records", "clusters", "snapshot written"),
+            [
+                (
+                    s.stream,
+                    s.version,
+                    s.next,
+                    s.behind,
+                    *((s.records, len(s.clusters)) if s.records else "--"),
+                    s.written,
+                )
+                for s in found
+            ],
         )
-        say("as of these snapshots; --stream NAME also learns what came since")
+        say(
+            "as of these snapshots; the partition's offsets since may be of other streams; -: no model yet; "
+            "--stream NAME also learns what came since"
+        )
 
 
 def _draw(

@@ -27,7 +27,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     rows = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for position, name in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[position], int | float | None) for row in rows)
+        numeric = bool(rows) and all(
+            isinstance(row[position], int | float | None) or row[position] == "-" for row in rows
+        )
         texts = [cell(row[position]) for row in rows]
         # Only text of many words may take a second line. What is broken, such as an id, could not be copied.
         wraps = any(len(text.split()) > 2 for text in texts)

@@ -24,6 +24,9 @@ from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka import admin, clients
 from resonance.pipeline.machine import collect_rarely
 
+MOST_DEAD_LETTERS = 0.01
+"""Share of the records that may be dead letters without a terminal to confirm it."""
+
 SHOWN = 3
 """Records that a dry run shows."""
 
@@ -32,7 +35,8 @@ TEXT = """Produce the records of a file into a topic.
 FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
 record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.
 What stands in the way of using them is shown before anything is sent, with the option that helps; a terminal offers to
-take it. At the end the settings are shown with which a worker reads these records."""
+take it. Without a terminal nothing is sent if more than 1 % would be dead letters, unless --yes is given. At the end
+the settings are shown with which a worker reads these records."""
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
 Topic = Annotated[
@@ -52,7 +56,10 @@ Create = Annotated[
 Save = Annotated[
     Path | None, typer.Option("--save-settings", metavar="FILE", help="Write these settings there: a new file.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Take the options that the notes advise, without a question.")]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Take the options that the notes advise, without a question, and produce in any case."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
 
 
@@ -86,6 +93,8 @@ def produce(
     collect_rarely()
     # The file may hold labels, and the input topic must differ from labels.topic.
     settings = load({"input.topics": topic_from(file)}, topics=topic, labels__topic="none")
+    target = ["--topic", topic] if topic else []
+    target += ["--create-partitions", str(create_partitions)] if create_partitions else []
     topic = settings.input.topics[0]
     _check_new(save, settings)
     found = None
@@ -96,6 +105,8 @@ def produce(
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer
             found = _examined(file, columns, skip_bad, limit, taken, described)
+        if taken is None and not dry_run:
+            _check_usable(found)
         columns = found.columns
     with record_file.RecordFile(file, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
@@ -104,7 +115,7 @@ def produce(
             skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
         if dry_run:
-            suggestion = _suggestion(found, settings, topic, file)
+            suggestion = _suggestion(found, settings, topic, file, target)
             _show(first[:limit], suggestion, topic, as_json=as_json)
             if save or not as_json:
                 _offer_settings(suggestion, save, shlex.join(["resonance", "replay", str(file), *columns.options]))
@@ -118,13 +129,18 @@ def produce(
                 "read: days of a backlog mix; --create-partitions 1 keeps their order, --key gives each key a model"
             )
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
+        reads = found is None or found.suggestion.time_path is not None
         with SigtermAsCtrlC(state) as stop:
-            result = _send(source, first, sent, settings, create_partitions, rate, limit, own_times=bool(columns.time))
+            result = _send(
+                *(source, first, sent, settings, create_partitions, rate, limit),
+                own_times=bool(columns.time),
+                time_path_reads=reads,
+            )
         skipped_rows = source.skipped
         for note in found.findings if found else ():
             if note.about not in known:
                 say(f"note: {note}")
-        suggestion = _suggestion(found, settings, topic, file)
+        suggestion = _suggestion(found, settings, topic, file, target)
     if as_json:
         print_json(
             {
@@ -157,6 +173,7 @@ def _send(
     limit: int | None,
     *,
     own_times: bool,
+    time_path_reads: bool,
 ) -> "work.Produced":
     topic = settings.input.topics[0]
     client = clients.librdkafka(settings)
@@ -166,7 +183,7 @@ def _send(
         say(f"made topic {topic} with {target.partitions} partitions")
     elif create_partitions not in (None, target.partitions):
         say(f"topic {topic} is there already, with {target.partitions} partitions")
-    work.check_times(target, first, cluster)
+    work.check_times(target, first, cluster, time_path_reads=time_path_reads)
     total = limit if limit is not None else source.total
     with progress(f"{topic}", total) as draw:
         return work.produce(
@@ -220,16 +237,30 @@ def _examined(
             return found
 
 
+def _check_usable(found: "examination.Examination") -> None:
+    """Refuse records of which more than a few would be dead letters."""
+    count, all_of_them = sum(note.dead_letters for note in found.findings), found.seen.records
+    if count > MOST_DEAD_LETTERS * all_of_them:
+        raise ConfigurationError(
+            f"up to {min(count, all_of_them):,} of {all_of_them:,} records would be dead letters, and there is no "
+            "terminal to confirm it, so nothing was produced; give the options that the notes above name, or --yes, "
+            "which takes those that it can and produces the records in any case"
+        )
+
+
 def _suggestion(
-    found: "examination.Examination | None", settings: "config.Settings", topic: str, file: Path
+    found: "examination.Examination | None", settings: "config.Settings", topic: str, file: Path, target: list[str]
 ) -> str | None:
-    """Return a settings file for the examined records; None where the settings already describe them."""
+    """Return a settings file for the examined records; None where the settings already describe them.
+
+    `target` are the options that name the topic.
+    """
     if found is None or found.described is not None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
     text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap)
     if options := found.columns.options:
-        text = f"# For the records of: {shlex.join(['resonance', 'produce', str(file), *options])}\n{text}"
+        text = f"# For the records of: {shlex.join(['resonance', 'produce', str(file), *target, *options])}\n{text}"
     if found.more:
         text += f"\n# From the first {found.seen.records:,} records; without --dry-run all that are produced count.\n"
     return text

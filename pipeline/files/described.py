@@ -18,7 +18,8 @@ def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) ->
     for name in ("id_path", "time_path", "label_path"):
         if (path := getattr(given, name)) is not None:
             named[f"input.{name}"] = (path,)
-    notes = [note for setting, paths in named.items() for note in _absent(seen, setting, paths)]
+    tolerant = settings.prepare.missing != "reject"
+    notes = [note for setting, paths in named.items() for note in _absent(seen, setting, paths, tolerant)]
     features = [path for path in listed if path in seen.columns and path not in settings.prepare.categories]
     if given.sparse is None and not isinstance(given.features, str):
         notes += [*notes_on_numbers(seen, features, features), *_gaps(seen, features, settings)]
@@ -29,11 +30,12 @@ def notes_on_settings(seen: FileSurvey, settings: Settings, columns: Columns) ->
     return [*notes, *_times(seen, given.time_path, columns)]
 
 
-def _absent(seen: FileSurvey, setting: str, paths: Sequence[str]) -> Iterator[Note]:
+def _absent(seen: FileSurvey, setting: str, paths: Sequence[str], tolerant: bool) -> Iterator[Note]:
     """Yield a note on the paths of a setting that lead nowhere, each with the nearest one."""
     there = [path for path in paths if any(f"{known}.".startswith(f"{path}.") for known in seen.columns)]
     if missing := [f"{path}{nearest(path, seen.columns)}" for path in paths if path not in there]:
-        yield Note(f"{setting} names what no record has: {', '.join(missing)}")
+        unused = seen.records if setting == "input.features" and not tolerant else 0
+        yield Note(f"{setting} names what no record has: {', '.join(missing)}", dead_letters=unused)
 
 
 def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iterator[Note]:
@@ -42,7 +44,8 @@ def _gaps(seen: FileSurvey, features: Sequence[str], settings: Settings) -> Iter
     if most is not None and gaps[most] and settings.prepare.missing == "reject":
         yield Note(
             f"{most} is missing in {gaps[most]:,} of {seen.records:,} records: these would be dead letters, unless "
-            "prepare.missing is mean or a number"
+            "prepare.missing is mean or a number",
+            dead_letters=gaps[most],
         )
 
 

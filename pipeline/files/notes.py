@@ -31,6 +31,8 @@ class Note:
     """What the option chooses."""
     advised: bool = True
     """Whether the option is the better choice."""
+    dead_letters: int = 0
+    """Records that would be dead letters because of it, at most."""
 
     def __str__(self) -> str:
         """Return the finding and the option."""
@@ -75,10 +77,11 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
     for note, sharing in groups.items():
         most = max((seen.columns[path] for path in sharing), key=lambda column: column.strange)
         several = len(sharing) > 1
-        count = f"{'up to ' * several}{most.strange:,} of {most.present:,} records, such as {_short(most.stranger)}"
+        count = f"{'up to ' * several}{most.strange:,} of {seen.records:,} records, such as {_short(most.stranger)}"
         what = f"{_listed(sharing)} {'are no numbers' if several else 'is no number'} in {count}"
         text = f"{what}{note.text}" if note.text not in sharing else f"{what}: these would be dead letters"
-        yield Note(text, note.remedy, note.change)
+        unused = sum(seen.columns[path].strange for path in sharing if path in numbers)
+        yield Note(text, note.remedy, note.change, dead_letters=min(unused, seen.records))
 
 
 def _as_text(column: Column) -> Note | None:

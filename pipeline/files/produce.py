@@ -87,21 +87,29 @@ def find_target(
 
 
 def check_times(
-    target: Target, records: Sequence[FileRecord], cluster: ClusterAdmin, now_ms: int | None = None
+    target: Target,
+    records: Sequence[FileRecord],
+    cluster: ClusterAdmin,
+    now_ms: int | None = None,
+    *,
+    time_path_reads: bool = True,
 ) -> None:
     """Refuse records, by the first ones, that the topic would delete at once because of their own timestamps.
 
-    The `ConfigurationError` has the command of `cluster` that makes the topic keep them.
+    The `ConfigurationError` names the ways to keep them; to leave the times out is one of them only where
+    `input.time_path` can read them.
     """
     times = [record.timestamp for record in records if record.timestamp is not None]
     if not times or target.retention_ms is None:
         return
     age = (int(time.time() * 1000) if now_ms is None else now_ms) - min(times)
     if age > target.retention_ms:
+        without = "leave --time out (input.time_path reads a record's time all the same); " if time_path_reads else ""
         raise ConfigurationError(
             f"--time: the first records are {age / 86_400_000:,.0f} days old and {target.topic} keeps records for "
-            f"{target.retention_ms / 86_400_000:,.1f} days, so Kafka would delete them within minutes; leave --time "
-            f"out (input.time_path reads a record's time all the same), or keep them: "
+            f"{target.retention_ms / 86_400_000:,.1f} days, so Kafka would delete them within minutes; {without}"
+            f"produce into a new topic, which keeps them: --topic {target.topic}-2 --create-partitions "
+            f"{target.partitions}; or let this topic keep them, with a tool of Kafka: "
             + cluster.configure(target.topic, _KEEP_ALL)
         )
 

@@ -26,6 +26,12 @@ STREAMS: Final = {
 }
 """What a choice of `stream` means, beside the others."""
 
+AT_THE_MEAN: Final = (
+    '"mean" places such records between the clusters, where they may form clusters of their own; "reject" makes them '
+    "dead letters."
+)
+"""What `prepare.missing` does to clusters."""
+
 COMES_AGAIN: Final = 500
 """Records of a key, on average, from which on a model for each key is suggested: after 200 it begins to answer."""
 
@@ -143,14 +149,15 @@ def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str) -> str:
         most = max(found.gaps, key=lambda path: found.gaps[path])
         others = f", {len(found.gaps) - 1} more in fewer" if len(found.gaps) > 1 else ""
         text += f"# {most} is missing in {found.gaps[most]:,} records{others}.\n"
-    if found.left_out:
-        text += "\n# Left out of the features:\n"
-        text += "".join(f"#   {path}: {reason}\n" for path, reason in found.left_out.items())
+        text += f"# {AT_THE_MEAN}\n"
     if found.categories:
         text += "\n# Columns with few values can be features, too: add them to input.features and here.\n"
         text += "".join(
             f"# {line}\n" for line in as_toml({"prepare": {"categories": found.categories}}).splitlines()[1:]
         )
+    if found.left_out:
+        text += "\n# Left out of the features:\n"
+        text += "".join(f"#   {path}: {reason}\n" for path, reason in found.left_out.items())
     return text + "".join(f"\n# {note}{'' if note.remedy else '.'}\n" for note in found.notes)
 
 

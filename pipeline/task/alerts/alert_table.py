@@ -1,6 +1,6 @@
 """Which alerts of a deployment are open: the topic of the alerts, folded."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -36,12 +36,24 @@ class OpenedAlert(NamedTuple):
         return int(dict(self.record.headers).get(header) or self.payload["cause"]["source"]["offset"])
 
 
+class ClearedAlert(NamedTuple):
+    """An alert that has cleared: the message with which it did."""
+
+    payload: Mapping[str, Any]
+    learned: Sequence[str]
+    """Of the rule `unlike`: new clusters of the stream while it was open. Their records count as normal since."""
+
+
 class OpenAlertTable:
     """The open alerts, from the messages of the topic of the alerts; each partition in its order."""
 
     def __init__(self) -> None:
         self.opened: dict[str, OpenedAlert] = {}
         """By the key of the alert without its version and number."""
+        self.cleared: dict[str, ClearedAlert] = {}
+        """The newest of each such key that is not open."""
+        self._learned: dict[str, list[str]] = {}
+        """New clusters of each stream while its alert `unlike` is open."""
         self.numbers: dict[str, int] = {}
         """Number of the newest message of each stream or partition."""
         self.foreign = 0
@@ -60,14 +72,38 @@ class OpenAlertTable:
                 continue
             # The newest message counts: after a reset an alert may have cleared with an abandoned history.
             self.opened.pop(place, None)
+            self.cleared.pop(place, None)
+            learned = self._follow(payload, is_open)
             if is_open:
                 self.opened[place] = OpenedAlert(record, payload)
+            else:
+                self.cleared[place] = ClearedAlert(payload, learned)
 
     def alerts(self) -> list[Mapping[str, Any]]:
         """Return the open alerts, the most urgent and then the oldest first."""
-        order = {"critical": 0, "warning": 1, "info": 2}
         found = [each.payload for each in self.opened.values()]
-        return sorted(found, key=lambda alert: (order.get(alert["severity"], 3), alert["since"]))
+        return sorted(found, key=lambda alert: (_urgency(alert), alert["since"]))
+
+    def ended(self) -> list[ClearedAlert]:
+        """Return the cleared alerts, the most urgent and then the latest first."""
+        latest = sorted(self.cleared.values(), key=lambda each: str(each.payload["time"]), reverse=True)
+        return sorted(latest, key=lambda each: _urgency(each.payload))
+
+    def _follow(self, payload: Mapping[str, Any], is_open: bool) -> list[str]:
+        """Collect the new clusters of unlike streams; return those of an alert that clears."""
+        rule, stream = payload["rule"], payload["stream"]
+        if rule == "unlike":
+            before = self._learned.pop(stream, [])
+            if not is_open:
+                return before if "ended" not in payload["evidence"] else []
+            self._learned[stream] = []
+        elif rule == "new_cluster" and is_open and stream in self._learned:
+            self._learned[stream].append(payload["cluster"])
+        return []
+
+
+def _urgency(alert: Mapping[str, Any]) -> int:
+    return {"critical": 0, "warning": 1, "info": 2}.get(alert["severity"], 3)
 
 
 def _numbered(payload: Mapping[str, Any]) -> str:

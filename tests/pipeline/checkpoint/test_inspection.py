@@ -218,10 +218,24 @@ def test_several_streams_are_an_overview(monkeypatch, capsys):
     deployment.work(600, everything=True)
     assert run(monkeypatch, *OPTIONS) == 0
     shown = capsys.readouterr()
-    assert shown.err == "as of these snapshots; --stream NAME also learns what came since\n"
+    assert shown.err.startswith("as of these snapshots; ")
     lines = shown.out.splitlines()
-    assert lines[0].split() == ["stream", "version", "next", "offset", "records", "clusters", "snapshot", "written"]
+    columns = re.split("  +", lines[0].strip())
+    assert columns[2:6] == ["next offset", "offsets since", "records", "clusters"]
     assert [line.split()[0] for line in lines[1:]] == ["p0:a", "p0:b", "p1:a", "p1:b"]
+    assert all(sum(map(int, line.split()[2:4])) == 600 for line in lines[1:])
+
+
+def test_the_overview_says_how_far_a_snapshot_is_behind_and_that_a_warm_up_has_no_model(monkeypatch, capsys):
+    deployment = MemoryDeployment(monkeypatch)
+    deployment.work(150, everything=True)
+    deployment.work(400, snapshots=False)
+    assert run(monkeypatch, *OPTIONS) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[:6] for row in rows] == [
+        ["p0:a", "1", "150", "250", "100", "3"],
+        ["p0:b", "1", "149", "251", "-", "-"],
+    ]
 
 
 @pytest.mark.parametrize("layout", ["key", "field"])

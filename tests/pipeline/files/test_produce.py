@@ -139,12 +139,37 @@ def test_the_options_that_the_notes_name_are_taken_where_the_user_wants(monkeypa
     options = ["in.csv", "-t", f"wanted-{way.strip('-')}", "--broker", broker.bootstrap, "--save-settings", "r.toml"]
     assert run(monkeypatch, *options, *(["--yes"] if way == "--yes" else [])) == 0
     saved = (tmp_path / "r.toml").read_text()
-    taken = "# For the records of: resonance produce in.csv --null N/A --time t\n"
+    taken = f"# For the records of: resonance produce in.csv --topic wanted-{way.strip('-')} --null N/A --time t\n"
     assert saved.startswith(taken) == (way != "refused")
     assert ('missing = "mean"' in saved) == (way != "refused")
     asked_for = ["read as missing: --null N/A?", "as Kafka timestamps, in UTC where no zone is named: --time t?"]
     assert questions == ([] if way == "--yes" else asked_for)
     assert "note: t has times without a zone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("settings", [[], ["--input.features", "x,y"]])
+def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(monkeypatch, capsys, tmp_path, broker, settings):
+    rows = [f"{'N/A' if n % 150 == 0 else n},{'N/A' if n % 150 == 1 else n / 7}" for n in range(3_000)]
+    (tmp_path / "in.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    topic = f"unasked-{len(settings)}"
+    options = ["in.csv", "-t", topic, "--broker", broker.bootstrap, *settings]
+    assert run(monkeypatch, *options) == 2
+    said = capsys.readouterr().err
+    assert "x and y are no numbers in up to 20 of 3,000 records" in said
+    assert "up to 40 of 3,000 records would be dead letters" in said.splitlines()[-1]
+    assert "or --yes, which takes" in said.splitlines()[-1]
+    assert topic not in said
+    assert run(monkeypatch, *options, "--yes") == 0
+    assert "produced 3,000 records" in capsys.readouterr().err
+    assert b"N/A" not in b"".join(value for *_, value in stored(broker, topic))
+
+
+def test_a_feature_that_no_record_has_keeps_a_file_from_being_sent(monkeypatch, capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("heat\n" + "1\n" * 20)
+    options = ["in.csv", "--broker", "127.0.0.1:1", "--input.features", "haet"]
+    assert run(monkeypatch, *options) == 2
+    assert "up to 20 of 20 records would be dead letters" in capsys.readouterr().err
+    assert run(monkeypatch, *options, "--prepare.missing", "mean") == 69
 
 
 def test_who_stops_at_a_question_has_produced_nothing(monkeypatch, capsys, tmp_path):
@@ -227,8 +252,12 @@ def test_records_that_would_be_deleted_at_once_are_refused():
     assert target == Target("flows", 3, 2_000_000, 7 * DAY)
     records = [FileRecord(None, b"{}", None), FileRecord(None, b"{}", 30 * DAY)]
     check_times(target, records, cluster, now_ms=36 * DAY)
-    with pytest.raises(ConfigurationError, match=r"30 days old and flows keeps records for 7\.0 days.*name flows "):
+    old = r"30 days old and flows keeps records for 7\.0 days, so Kafka would delete them within minutes; "
+    ways = r"produce into a new topic, which keeps them: --topic flows-2 --create-partitions 3; or .*name flows "
+    with pytest.raises(ConfigurationError, match=rf"{old}leave --time out \(input\.time_path.*\); {ways}"):
         check_times(target, records, cluster, now_ms=60 * DAY)
+    with pytest.raises(ConfigurationError, match=old + ways):
+        check_times(target, records, cluster, now_ms=60 * DAY, time_path_reads=False)
     for harmless in ({"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}):
         harmless_target = find_target(FakeCluster({"flows": (3, config | harmless)}), "flows")
         check_times(harmless_target, records, cluster, now_ms=60 * DAY)

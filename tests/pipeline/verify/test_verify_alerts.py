@@ -1,5 +1,6 @@
 """Alerts of whole deployments: written with the other outputs, compared by `verify`, listed while they are open."""
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -165,13 +166,41 @@ def test_open_alerts_are_listed_until_they_clear(
     monkeypatch.setattr("resonance.pipeline.kafka.positions.partitions_of", lambda *_: [(ALERTS, 0)])
     monkeypatch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: deployment)
     assert run(monkeypatch, "alerts") == 0
-    assert "no alert is open" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "no alert is open" in said.err
+    assert re.search(r"critical  dead_letters  \d+ of the last 20 records of features\[0\] are dead", said.out)
     deployment.logs[ALERTS, 0].pop()
     assert run(monkeypatch, "alerts") == 0
     assert "critical  dead_letters  5 of the last 20 records of features[0] are dead letters" in capsys.readouterr().out
     assert run(monkeypatch, "alerts", "--json") == 0
-    (alert,) = orjson.loads(capsys.readouterr().out)["open"]
-    assert alert["rule"] == "dead_letters"
+    listed = orjson.loads(capsys.readouterr().out)
+    assert [alert["rule"] for alert in listed["open"]] == ["dead_letters"]
+    assert listed["cleared"] == []
+
+
+def test_a_cleared_alert_that_was_learned_has_the_clusters_that_became_normal() -> None:
+    table = OpenAlertTable()
+
+    def alert(kind: str, rule: str, stream: str, second: int, cluster: str = "") -> Record:
+        key = "/".join(["n", rule, stream, *([cluster.replace("/", ":")] if cluster else []), "1", str(second)])
+        severity = "critical" if rule == "unlike" else "info"
+        named = {"key": key, "kind": kind, "rule": rule, "stream": stream, "seq": second, "severity": severity}
+        more = {"cluster": cluster, "evidence": {}, "time": f"2026-01-01T00:00:{second:02}Z"}
+        return Record("n.alerts", 0, second, 0, None, orjson.dumps({**named, **more}), [])
+
+    table.apply(
+        [
+            alert("opened", "new_cluster", "a", 1, "a/1/1"),
+            alert("opened", "unlike", "a", 2),
+            alert("opened", "unlike", "b", 3),
+            alert("opened", "new_cluster", "a", 4, "a/1/2"),
+            alert("cleared", "unlike", "b", 5),
+            alert("cleared", "unlike", "a", 6),
+            alert("cleared", "new_cluster", "a", 7, "a/1/3"),
+        ]
+    )
+    found = [(each.payload["rule"], each.payload["stream"], list(each.learned)) for each in table.ended()]
+    assert found == [("unlike", "a", ["a/1/2"]), ("unlike", "b", []), ("new_cluster", "a", [])]
 
 
 def test_a_record_that_is_no_alert_is_left_out(deployment: MemoryDeployment) -> None:
