@@ -54,7 +54,9 @@ def _drift(event: DriftEvent) -> str:
         count = sum(unit["cluster"] is not None for unit in units)
         what = f"{event['stream']}: {count} of its clusters changed, most {_unit(strongest, event['stream'])}"
     elif len(units) > 1:
-        what = f"{_unit(strongest, event['stream'])}; and {len(units) - 1} more"
+        rest = [unit for unit in units if unit is not strongest]
+        more = rest[0]["cluster"] or event["stream"] if len(rest) == 1 else f"{len(rest)} more (--json names them)"
+        what = f"{_unit(strongest, event['stream'])}; and {more}"
     else:
         what = _unit(strongest, event["stream"])
         if "continues" in event:

@@ -95,3 +95,25 @@ def test_where_drift_was_seen_is_left_out_in_another_topic_than_where_it_began(s
     change = {"cluster": "a", "change": ["together"], "features": []}
     drift = {"kind": "drift", "stream": "s", "units": [change], "since": since, "cause": {"source": {"offset": seen}}}
     assert drift_sentence(drift) == f"a's features vary together differently, since about offset 120 (08:00:00){said}"
+
+
+def test_the_other_cluster_of_a_drift_is_named():
+    units = [
+        {
+            "cluster": f"p0/1/{n}",
+            "change": ["more"],
+            "share": {"before": 0.1, "after": 0.2 + n / 10},
+            "features": [],
+            "score": 9.0 - n,
+        }
+        for n in range(3)
+    ]
+    drift = {
+        "kind": "drift",
+        "stream": "p0",
+        "version": 1,
+        "seq": 0,
+        "since": {"offset": 5, "time": "2026-01-05T08:00:00Z"},
+    }
+    assert "; and p0/1/" in drift_sentence({**drift, "units": units[:2]})
+    assert "; and 2 more (--json names them)" in drift_sentence({**drift, "units": units})
