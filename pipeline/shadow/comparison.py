@@ -93,15 +93,16 @@ def read(
     ranges: Mapping[TopicPartition, OffsetRange],
     *,
     events: bool = True,
+    apart: bool = False,
     report: Report = lambda _: None,
 ) -> RecordedBoth:
     """Read what two deployments have recorded about ranges of their input.
 
-    Raises `BrokerError` where they have no answers about the same records.
+    Raises `BrokerError` where they have no answers about the same records, unless they may be so far `apart`.
     """
     answers = tuple(_read(one, ranges, events=events, report=report) for one in both)
     data, first, second, common = together(list(ranges), *answers)
-    if not common:
+    if not common and not apart:
         names = [one.settings.name for one in both]
         counts = " and ".join(f"{len(one.newest()[0]):,} of {name}" for one, name in zip(answers, names, strict=True))
         raise BrokerError(

@@ -58,14 +58,14 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
         committed = reader.committed(before.logs)
         bounds = reader.bounds(before.logs)
     ranges = {at: (max(bounds[at][0], end - LOOK), end) for at, end in committed.items()}
-    successors = agreeing(*read((live, new), ranges, events=False).runs)
+    successors = agreeing(*read((live, new), ranges, events=False, apart=True).runs)
     changes = []
     for at in before.logs:
         old = restore_partitions(before, [at], partial(tasks_of(before), live.settings))[at]
         task = _models_at(new, at, old.start, live.settings.name)
         # After the same command these are the models that are there.
-        same = source.identities == before.identities and _learned(old.task.models) == _learned(task.models)
-        if not same:
+        ours, theirs = (_learned(after, one.models) for one in (old.task, task))
+        if source.identities != before.identities or ours != theirs:
             own = task.partition_state(), task.models.states()
             changes.append(succession(after, source, at, old, *own, old.start, alerts, successors))
     topic = next(iter(source.identities))
@@ -123,6 +123,15 @@ def _not_known(one: FoundDeployment, at: TopicPartition, offset: int, stands: in
     )
 
 
-def _learned(models: Iterable[StreamModel]) -> dict[str, tuple[bytes, bytes]]:
-    """Return what each stream has learned, without its version and its numbers."""
-    return {model.name: (model.preparation.state(), model.engine.state()) for model in models}
+def _learned(settings: Settings, models: Iterable[StreamModel]) -> dict[str, tuple[bytes, bytes]]:
+    """Return what each stream has learned, without its version and its numbers.
+
+    A stream that has learned nothing is left out: one that the other deployment lacks begins as such.
+    """
+    found = {}
+    for model in models:
+        empty = StreamModel(settings, model.name, model.preparation.features)
+        own, nothing = ((one.preparation.state(), one.engine.state()) for one in (model, empty))
+        if own != nothing:
+            found[model.name] = own
+    return found

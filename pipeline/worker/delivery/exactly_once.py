@@ -159,6 +159,7 @@ class ExactlyOnce:
                     'delivery.mode = "at_least_once"'
                 ) from error
             break
+        self._began = time.monotonic()
         self._abort_again()
 
     def bind(self, membership: Membership) -> None:

@@ -6,6 +6,7 @@ import jsonschema
 import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError, MismatchError
+from resonance.pipeline.shadow import promote as module
 from resonance.pipeline.shadow.deployments import FoundDeployment
 from resonance.pipeline.shadow.promote import plan_promotion
 from resonance.schemas import ClusterTable, load_schema
@@ -176,7 +177,17 @@ def test_a_shadow_that_stands_elsewhere_is_taken_at_the_live_offset(monkeypatch,
     assert both.live.verify().identical
 
 
-def test_a_stream_that_only_the_live_one_has_begins_a_new_model(monkeypatch, promote):
+def test_a_shadow_too_far_behind_for_a_comparison_has_no_successors(monkeypatch, promote, capsys):
+    monkeypatch.setattr(module, "LOOK", 20)
+    both = Both(monkeypatch, engine__name="caea")
+    both.live.work(510, everything=True)
+    both.shadow.work(420, everything=True)
+    assert promote("--yes", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["successors"] == {}
+    assert both.live.offsets == {AT: 510}
+
+
+def test_a_stream_that_only_the_live_one_has_begins_a_new_model(monkeypatch, promote, capsys):
     both = Both(monkeypatch, engine__name="caea")
     log = both.live.logs[AT]
     # The shadow began later, where one of the streams has no records any more.
@@ -187,6 +198,10 @@ def test_a_stream_that_only_the_live_one_has_begins_a_new_model(monkeypatch, pro
     both.shadow.firsts.clear()
     assert promote("--yes") == 0
     both.promoted()
+    capsys.readouterr()
+    # Nor does the same command again begin one more.
+    assert promote("--yes", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["partitions"] == []
     both.live.work(600, everything=True)
     begun = {event["stream"]: event for event in events(both.live) if event["kind"] == "version_started"}
     assert begun["p0:a"]["after"]

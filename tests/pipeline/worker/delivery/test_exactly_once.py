@@ -4,10 +4,12 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
+from resonance.pipeline.errors import FencedError
 from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
+from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 
 SLOW = KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
 
@@ -33,6 +35,9 @@ class SlowOutlet:
         pass
 
     def denied(self, **_):
+        return None
+
+    def fatal_error(self):
         return None
 
 
@@ -72,3 +77,17 @@ def test_a_producer_that_cannot_be_closed_is_no_error(delivery, monkeypatch, cap
     returned.set()
     assert closed.wait(10)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_worker_that_is_fenced_while_it_starts_is_told_so(delivery, monkeypatch):
+    delivery._find_open = lambda: LeftOpen([TopicPartition("out", 0)], [])
+    delivery._deadline = SimpleNamespace(start=lambda: None)
+    fenced = KafkaException(KafkaError(KafkaError._FENCED))
+
+    def abort(_):
+        raise fenced
+
+    producer = delivery._outlet.producer
+    producer.produce, producer.flush, producer.abort_transaction = lambda *_, **__: None, lambda _: 0, abort
+    with pytest.raises(FencedError, match="another worker with the same worker id"):
+        delivery.start()
