@@ -42,7 +42,7 @@ STREAMS = (
 )
 """Group and name in the gallery."""
 
-LADDER = tuple((d, k) for d in (2, 8, 32, 128, 384, 768) for k in (10, 40) if (d, k) != (768, 40))
+LADDER = tuple((d, k) for d in (2, 8, 32, 128, 384, 768) for k in (10, 40))
 """Features and clusters of the unit vectors."""
 
 
