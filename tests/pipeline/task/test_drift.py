@@ -188,7 +188,7 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
                 ]
             ),
             "p2 has more of p2/1/6, 13 % -> 25 %, and it moved: latency_ms 764 -> 803 (+1.6 spreads); "
-            f"and 1 more{SINCE}",
+            f"and p2/1/7{SINCE}",
         ),
         (
             event_of(
