@@ -306,16 +306,21 @@ class ExactlyOnce:
 
     def _replace_producer(self) -> None:
         """Continue with a new producer, whose epoch fences every request of the one before it."""
-        _log.debug("transactional id %s: a new producer fences what may still be on its way", self._id)
-        if not self._hung:
-            # In a thread of its own: where a transaction is open, it waits for brokers without end.
-            threading.Thread(target=_close, args=(self._outlet,), name="close", daemon=True).start()
-        self._hung = False
-        self._outlet = Outlet(self._settings, self._timeout, reports=False)
-        self._repeat("init_transactions", self._outlet.producer.init_transactions)
-        self._abort_again()
-        # However long that took: a new producer has nothing on its way that could end a transaction.
-        self._outlet.doubtful = False
+        while True:
+            _log.debug("transactional id %s: a new producer fences what may still be on its way", self._id)
+            if not self._hung:
+                # In a thread of its own: where a transaction is open, it waits for brokers without end.
+                threading.Thread(target=_close, args=(self._outlet,), name="close", daemon=True).start()
+            self._hung = False
+            self._outlet = Outlet(self._settings, self._timeout, reports=False)
+            self._repeat("init_transactions", self._outlet.producer.init_transactions)
+            # However long that took: it has nothing on its way yet that could end a transaction.
+            self._outlet.doubtful = False
+            self._abort_again()
+            self._outlet.look()
+            # The end of what it has just aborted could come a second time, as any other.
+            if not self._outlet.doubtful:
+                return
 
     def _abort_again(self) -> None:
         """Abort a transaction of this producer: of all outputs that have one open, and of the group's offsets.

@@ -79,7 +79,21 @@ def test_a_producer_that_cannot_be_closed_is_no_error(delivery, monkeypatch, cap
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_a_worker_that_is_fenced_while_it_starts_is_told_so(delivery, monkeypatch):
+def test_a_connection_lost_while_a_new_producer_aborts_brings_another_one(delivery, monkeypatch):
+    delivery.commit({TP("in", 0): 1}, {})
+    losses = [True, False]
+
+    def find():
+        # Between the beginning of a new producer and its first transaction that counts.
+        delivery._outlet.doubtful = losses.pop(0)
+        return LeftOpen([], [])
+
+    delivery._find_open, delivery._outlet.doubtful = find, True
+    delivery.commit({TP("in", 0): 2}, {})
+    assert (SlowOutlet.made, delivery._outlet.doubtful, losses) == (3, False, [])
+
+
+def test_a_worker_that_is_fenced_while_it_starts_names_the_reason(delivery, monkeypatch):
     delivery._find_open = lambda: LeftOpen([TopicPartition("out", 0)], [])
     delivery._deadline = SimpleNamespace(start=lambda: None)
     fenced = KafkaException(KafkaError(KafkaError._FENCED))
