@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from resonance.engine import make_engine
 from rich.console import Console
 from rich.markdown import Markdown
 
 from bench import evq, ildn, mlca
+from bench.quality import tree_accuracy
 from bench.report import arguments
-from bench.streams import DATA, Array, Classes, load
+from bench.streams import DATA, load
 
 HEADING = "## The tables\n"
 SPLITS = 10
@@ -47,20 +46,6 @@ SEGMENT = (465, 0.9032)
 Rows = Iterator[tuple[str, ...]]
 
 
-def tree_accuracy(X: Array, y: Classes, *, by_class: bool) -> tuple[float, float]:
-    """Return mean and standard error of the accuracy on a tenth, over random splits."""
-    found = []
-    for seed in range(SPLITS):
-        order = np.random.default_rng(seed).permutation(len(X))
-        learned, asked = np.split(order, [round(0.9 * len(X))])
-        if by_class:
-            learned = learned[np.argsort(y[learned], kind="stable")]
-        engine = make_engine("hcaea", {"lambda": 28, "grace": 0, "orphans": "nearest"})
-        engine.learn(X[learned], labels=y[learned].tolist())
-        found.append(float((engine.predict(X[asked]).label == y[asked]).mean()))
-    return statistics.mean(found), statistics.stdev(found) / math.sqrt(SPLITS)
-
-
 def of_trees() -> Rows:
     """Yield the accuracy of HCAEA."""
     for name, paper in TREE.items():
@@ -69,7 +54,7 @@ def of_trees() -> Rows:
             continue
         cells = []
         for stated, by_class in zip(paper, (False, True), strict=True):
-            mean, error = tree_accuracy(*data, by_class=by_class)
+            mean, error = tree_accuracy(*data, SPLITS, by_class=by_class)
             cells += [f"{stated:.3f}", f"{mean:.3f} ± {error:.3f}"]
         yield (name, *cells)
 

@@ -86,6 +86,20 @@ def live_rows() -> list[Row]:
     return rows
 
 
+def tree_accuracy(X: Array, y: Classes, splits: int, *, by_class: bool = False) -> tuple[float, float]:
+    """Return mean and standard error of HCAEA's accuracy on a tenth, over random splits; classes mixed or in turn."""
+    accuracy: list[float] = []
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(len(X))
+        learned, tested = np.split(order, [round(0.9 * len(X))])
+        if by_class:
+            learned = learned[np.argsort(y[learned], kind="stable")]
+        engine = make_engine("hcaea", {"lambda": 28, "grace": 0, "orphans": "nearest"})
+        engine.learn(X[learned], labels=y[learned].tolist())
+        accuracy.append(float((engine.predict(X[tested]).label == y[tested]).mean()))
+    return statistics.mean(accuracy), statistics.stdev(accuracy) / math.sqrt(splits)
+
+
 def tree_rows() -> list[Row]:
     """Classify with HCAEA, and compare with its specification's table."""
     rows: list[Row] = []
@@ -94,15 +108,8 @@ def tree_rows() -> list[Row]:
         if found is None:
             continue
         X, y = found
-        accuracy: list[float] = []
-        for seed in range(SPLITS):
-            order = np.random.default_rng(seed).permutation(len(X))
-            learned, asked = np.split(order, [round(0.9 * len(X))])
-            engine = make_engine("hcaea", {"lambda": 28, "grace": 0, "orphans": "nearest"})
-            engine.learn(X[learned], labels=y[learned].tolist())
-            accuracy.append(float((engine.predict(X[asked]).label == y[asked]).mean()))
-        error = statistics.stdev(accuracy) / math.sqrt(SPLITS)
-        rows.append(Row(name, "accuracy", statistics.mean(accuracy), "specification", TREE_TABLE[name]))
+        accuracy, error = tree_accuracy(X, y, SPLITS)
+        rows.append(Row(name, "accuracy", accuracy, "specification", TREE_TABLE[name]))
         rows.append(Row(name, "two standard errors", 2 * error))
     return rows
 

@@ -42,8 +42,8 @@ class Contestant(NamedTuple):
     ----------
     name : str
         As the tables have it.
-    told_k : bool
-        Whether it is told the number of clusters.
+    knows_k : bool
+        Whether it knows the number of clusters.
     settings : tuple of mapping
         The sweep.
     answer : callable
@@ -51,7 +51,7 @@ class Contestant(NamedTuple):
     """
 
     name: str
-    told_k: bool
+    knows_k: bool
     settings: tuple[Setting, ...]
     answer: Callable[[Array, int, Setting, float], Answers]
 
@@ -120,7 +120,7 @@ def by_batch(make: Callable[[int, Setting], Any]) -> Callable[[Array, int, Setti
         for start, stop in pairwise([*range(0, len(rows), CHUNK), len(rows)]):
             if start:
                 groups += model.predict(rows[start:stop]).tolist()
-            # Whoever is told k wants as many records at once.
+            # One that knows k needs as many records at once.
             if stop - start >= k:
                 model.partial_fit(rows[start:stop])
             if not start:

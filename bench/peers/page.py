@@ -45,8 +45,8 @@ def _names(lines: Sequence[Line]) -> list[str]:
 
 
 def _head(first: str, names: Sequence[str]) -> list[str]:
-    told = {one.name for one in CONTESTANTS if one.told_k}
-    cells = [f"{name}{' (k)' if name in told else ''}" for name in names]
+    knowing = {one.name for one in CONTESTANTS if one.knows_k}
+    cells = [f"{name}{' (k)' if name in knowing else ''}" for name in names]
     return [f"| {first} | {' | '.join(cells)} |", "|---" * (1 + len(names)) + "|"]
 
 

@@ -1,10 +1,9 @@
 """``resonance compare``."""
 
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.evaluate import Folder, command_line
+from resonance.pipeline.cli.evaluate import Folder, check_extra, command_line
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
 from resonance.pipeline.cli.output import print_json, print_table, say
@@ -14,7 +13,6 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.shadow import comparison, deployments, page, summary
-from resonance.pipeline.watch import picture
 
 TEXT = f"""Compare what two deployments on the same input have recorded, such as one and its shadow.
 
@@ -41,9 +39,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare two deployments."""
-    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
-        if find_spec(module) is None:
-            raise picture.missing_extra("compare", name, "evaluate")
+    check_extra("compare")
     if folder is not None:
         reports.make_folder(folder)
     with says_when_stopped(UNCHANGED), records_bar("compare") as progress:

@@ -94,9 +94,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate candidates on a topic or a file."""
-    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
-        if find_spec(module) is None:
-            raise picture.missing_extra("evaluate", name, "evaluate")
+    check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
     topic, otherwise = (None, topic_from(file)) if file else (source_name, None)
@@ -152,6 +150,13 @@ def evaluate(
     if missed:
         say("; ".join(missed))
         raise typer.Exit(MISSED)
+
+
+def check_extra(command: str) -> None:
+    """Raise `ConfigurationError` where a library of the extra ``evaluate`` is not installed."""
+    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
+        if find_spec(module) is None:
+            raise picture.missing_extra(command, name, "evaluate")
 
 
 def command_line() -> str:

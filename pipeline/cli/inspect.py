@@ -85,7 +85,7 @@ def inspect(
                     s.version,
                     s.next,
                     s.behind,
-                    *((s.records, len(s.clusters)) if s.records else "--"),
+                    *((s.records, len(s.clusters)) if s.records else ("-", "-")),
                     s.written,
                 )
                 for s in found

@@ -132,7 +132,13 @@ def produce(
         reads = found is None or found.suggestion.time_path is not None
         with SigtermAsCtrlC(state) as stop:
             result = _send(
-                *(source, first, sent, settings, create_partitions, rate, limit),
+                source,
+                first,
+                sent,
+                settings,
+                create_partitions,
+                rate,
+                limit,
                 own_times=bool(columns.time),
                 time_path_reads=reads,
             )

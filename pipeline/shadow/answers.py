@@ -83,11 +83,11 @@ class RecordedAnswers:
         found: Keys = np.asarray(self._times)[rows]
         return found
 
-    def run(self, keys: Keys, order: Keys) -> Run:
-        """Return the answers about the records with some keys, which are sorted, in an order."""
+    def run(self, newest: tuple[Keys, Keys], keys: Keys, order: Keys) -> Run:
+        """Return the `newest` answers about the records with some keys, which are sorted, in an order."""
         place = np.empty(len(keys), dtype=np.int64)
         place[order] = np.arange(len(keys))
-        own, rows = self.newest()
+        own, rows = newest
         inside = np.isin(own, keys)
         at, rows = place[np.searchsorted(keys, own[inside])], rows[inside]
         columns: list[NDArray[Any]] = []
@@ -136,7 +136,7 @@ def together(
         known = np.isin(own, keys)
         times[np.searchsorted(keys, own[known])] = answers.times(rows[known])
     order = merged(times, (keys >> _PLACE).astype(np.int32))
-    ours, theirs = first.run(keys, order), second.run(keys, order)
+    ours, theirs = first.run(found[0], keys, order), second.run(found[1], keys, order)
     arranged = keys[order]
     data = Dataset(
         list(logs),

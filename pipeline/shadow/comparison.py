@@ -67,9 +67,8 @@ def pairs_of(first: Run, second: Run) -> Pairs:
     return Pairs(ours, theirs, both, sizes, records, of)
 
 
-def agreeing(first: Run, second: Run) -> dict[str, str]:
+def agreeing(pairs: Pairs, first: Run, second: Run) -> dict[str, str]:
     """Return the cluster of the second deployment that agrees with each cluster of the first that has one."""
-    pairs = pairs_of(first, second)
     chosen = pairs.agree & (pairs.first < len(first.names)) & (pairs.second < len(second.names))
     return {
         first.names[ours]: second.names[theirs]

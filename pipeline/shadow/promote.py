@@ -19,7 +19,7 @@ from resonance.pipeline.recovery.rewrite import Change
 from resonance.pipeline.recovery.succession import succession
 from resonance.pipeline.replay.initial_models import find_start
 from resonance.pipeline.replay.opening import PartitionRange
-from resonance.pipeline.shadow.comparison import agreeing, read
+from resonance.pipeline.shadow.comparison import agreeing, pairs_of, read
 from resonance.pipeline.shadow.deployments import FoundDeployment
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
@@ -58,7 +58,8 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
         committed = reader.committed(before.logs)
         bounds = reader.bounds(before.logs)
     ranges = {at: (max(bounds[at][0], end - LOOK), end) for at, end in committed.items()}
-    successors = agreeing(*read((live, new), ranges, events=False, apart=True).runs)
+    runs = read((live, new), ranges, events=False, apart=True).runs
+    successors = agreeing(pairs_of(*runs), *runs)
     changes = []
     for at in before.logs:
         old = restore_partitions(before, [at], partial(tasks_of(before), live.settings))[at]

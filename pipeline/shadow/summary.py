@@ -58,7 +58,7 @@ def document(both: tuple[FoundDeployment, FoundDeployment], found: RecordedBoth,
         ],
         "windows": yardstick.bounds.tolist(),
         "deployments": deployments,
-        "agreeing": agreeing(*found.runs),
+        "agreeing": agreeing(pairs, *found.runs),
         "clusters": _pairs(pairs, *found.runs),
         "disagreeing": _disagreeing(pairs, data, *found.runs),
     }
@@ -124,13 +124,16 @@ def all_tables(document: Mapping[str, Any]) -> list[Table]:
     largest = sorted(best.values(), key=lambda pair: -pair["sizes"][0])[:SHOWN_CLUSTERS]
     columns = (f"cluster of {first}", "records", f"most like it of {second}", "records", "in both", "overlap", "agree")
     rows = [
-        *(
-            [
-                *(pair["clusters"][0], pair["sizes"][0], pair["clusters"][1] or "none", pair["sizes"][1]),
-                *(pair["both"], shown("overlap", pair["overlap"]), "yes" if pair["agree"] else ""),
-            ]
-            for pair in largest
-        )
+        [
+            pair["clusters"][0],
+            pair["sizes"][0],
+            pair["clusters"][1] or "none",
+            pair["sizes"][1],
+            pair["both"],
+            shown("overlap", pair["overlap"]),
+            "yes" if pair["agree"] else "",
+        ]
+        for pair in largest
     ]
     found.append(Table("clusters", columns, rows))
     if document["disagreeing"]:

@@ -46,13 +46,13 @@ class Pair:
         self.changed = {"engine.name": "caea", "engine.lambda": 20}
         own = {name: value for name, value in self.live.settings.items() if name != "engine.memory"}
         self.shadow.settings = {**own, **self.changed, "name": self.shadow.name, "shadow_of": self.live.name}
-        self.feed(0, 300)
+        self.send(0, 300)
         self.live.work(300)
-        self.feed(300, 600)
+        self.send(300, 600)
         self.live.work(300)
         self.shadow.work(600)
 
-    def feed(self, first, end):
+    def send(self, first, end):
         produce(self.live.broker, self.live.input, records(end - first, 2, first=first))
 
     def command(self, deployment, *arguments):
@@ -118,7 +118,7 @@ def test_killed_at_each_step_the_same_command_completes_it(pair):
     assert code == 0, err
     assert json.loads(pair.promote("--yes", "--json")[1])["partitions"] == []
     pair.promoted()
-    pair.feed(600, 900)
+    pair.send(600, 900)
     pair.live.work(300)
     after = pair.verified(pair.live)
     assert after["identical"]
@@ -142,7 +142,7 @@ def test_a_shadow_is_compared_promoted_and_undone(pair):
     assert code == 0
     assert json.loads(out)["done"] is False
     assert 'engine was "modal", is "caea"' in json.loads(out)["settings"]
-    pair.feed(600, 620)
+    pair.send(600, 620)
     pair.live.work(20)
     old = pair.live
 
@@ -152,7 +152,7 @@ def test_a_shadow_is_compared_promoted_and_undone(pair):
     with old.worker() as worker:
         assert 'learned with other settings: engine was "caea", is "modal"' in worker.last_line(65)
     pair.promoted()
-    pair.feed(620, 900)
+    pair.send(620, 900)
     pair.live.work(280)
     named = {
         cluster["id"]: cluster.get("successor")
