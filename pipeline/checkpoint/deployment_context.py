@@ -89,6 +89,8 @@ class DeploymentContext:
                 limits=orjson.loads(orjson.dumps(limits)),
             )
             for topic in settings.logs
+            # Before the first worker there are no routes.
+            if topic != routes or deployment.routes
         }
         # A dead worker's transaction holds the committed offsets back until the broker aborts it.
         patience = settings.delivery.transaction_timeout + 30
