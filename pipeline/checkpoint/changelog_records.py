@@ -200,6 +200,8 @@ class ArchiveIndex:
     partition: int
     entries: tuple[ArchiveEntry, ...] = ()
     epoch: int = 0
+    used: int = 0
+    """No version up to this one may begin on request: a state that was given up may have used it."""
 
     def until(self, position: int) -> tuple[ArchiveEntry, ...]:
         """Return the archives at or before an offset."""
@@ -216,7 +218,8 @@ class ArchiveIndex:
     def value(self) -> bytes:
         """Return the index as it is stored."""
         origin = {"topic_id": self.topic_id, "partition": self.partition, "epoch": self.epoch}
-        return orjson.dumps({"format": FORMAT, **origin, "archives": list(map(list, self.entries))})
+        used = {"used": self.used} if self.used else {}
+        return orjson.dumps({"format": FORMAT, **origin, "archives": list(map(list, self.entries)), **used})
 
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:
@@ -228,7 +231,8 @@ class ArchiveIndex:
         for position, written, digest in entries:
             if type(position) is not int or type(written) is not int or type(digest) is not str:
                 raise TypeError(f"archives = {entries!r}")
-        return typed(cls(data.get("topic_id", ""), data.get("partition", UNSTATED), entries, data["epoch"]))
+        origin = data.get("topic_id", ""), data.get("partition", UNSTATED)
+        return typed(cls(*origin, entries, data["epoch"], data.get("used", 0)))
 
 
 def archives_key(topic: str) -> bytes:

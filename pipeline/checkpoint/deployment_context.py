@@ -48,6 +48,8 @@ class DeploymentContext:
     """The routes topic; ``""`` if streams are learned in the partition that they are read from."""
     alerts: str = ""
     """The topic of the alerts; it need not exist."""
+    transaction_timeout: float = 60.0
+    """Seconds after which the broker aborts a transaction."""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -89,6 +91,8 @@ class DeploymentContext:
                 limits=orjson.loads(orjson.dumps(limits)),
             )
             for topic in settings.logs
+            # Before the first worker there are no routes.
+            if topic != routes or deployment.routes
         }
         # A dead worker's transaction holds the committed offsets back until the broker aborts it.
         patience = settings.delivery.transaction_timeout + 30
@@ -107,6 +111,7 @@ class DeploymentContext:
             settings.topic("clusters"),
             routes,
             settings.topic("alerts"),
+            settings.delivery.transaction_timeout,
         )
 
     @property

@@ -32,6 +32,7 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, load: Loader, as_js
     """Promote a deployment."""
     # With which `stream` each of them has learned stands in its snapshots.
     both = deployments.find_both(load({"stream": "partition"}), (new, live))
+    promote.check(*both)
     if yes:
         for one in both:
             plans.alone(one.source)

@@ -137,7 +137,9 @@ def replay(
                     report=report,
                 )
             else:
-                inputs = (source,) if source else settings.logs
+                # Of records that are routed the answers are in what follows the routes.
+                alone = source is not None and not (settings.is_rekeyed and settings.input.topics == (source,))
+                inputs = (source,) if source is not None and alone else settings.logs
                 summary = replaying.replay_topics(
                     settings,
                     inputs,
@@ -244,6 +246,8 @@ def _say_starts(summary: "replaying.Summary") -> bool:
 
 
 def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_json: bool) -> None:
+    if summary.note:
+        say(summary.note)
     several = _say_starts(summary)
     if as_json:
         print_json(summary.as_json() | {"output": output.name or (str(output.folder) if output.folder else None)})

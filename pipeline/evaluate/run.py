@@ -11,12 +11,12 @@ import orjson
 from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import Dataset
-from resonance.pipeline.evaluate.source import Recording, by_partition, loaded, rearranged
+from resonance.pipeline.evaluate.source import Recording, loaded, rearranged, separated
 from resonance.pipeline.evaluate.stability import Checkpoint, Checkpoints
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
-from resonance.pipeline.replay.two_stage_file import Routes
+from resonance.pipeline.replay.two_stage_file import Routes, routes_of
 from resonance.pipeline.task.encode.assignments import present
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -179,8 +179,7 @@ def run_candidate(settings: Settings, source: Recording, data: Dataset, seed: in
     for records in _batches(source, order, is_routed=settings.is_routed):
         for part in checkpoints.cut(records):
             began = thread_time()
-            taken = replay.take(part)
-            for routed in routes.records(taken.routes):
+            for routed in routes.records(routes_of(replay, part, rekeyed=settings.is_rekeyed)):
                 replay.take(routed)
             seconds += thread_time() - began
             checkpoints.passed(part)
@@ -194,7 +193,7 @@ def run_candidate(settings: Settings, source: Recording, data: Dataset, seed: in
 
 
 def _batches(source: Recording, order: NDArray[np.int64] | None, *, is_routed: bool) -> Iterator[list[Record]]:
-    """Yield the records of one partition at a time; of re-keyed streams in the order of the evaluation."""
+    """Yield the records of one topic, or of one partition; of routed streams in the order of the evaluation."""
     batches: Iterable[list[Record]] = source.batches()
     if order is not None or (is_routed and not source.in_order):
         records = loaded(source)
@@ -202,4 +201,4 @@ def _batches(source: Recording, order: NDArray[np.int64] | None, *, is_routed: b
             records = rearranged(records, order)
         batches = (records[first : first + BATCH] for first in range(0, len(records), BATCH))
     for batch in batches:
-        yield from by_partition(batch, in_order=is_routed)
+        yield from separated(batch, in_order=is_routed)

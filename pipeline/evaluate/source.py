@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.ranges import Span
@@ -94,15 +94,18 @@ class TopicSource:
 def open_topic(settings: Settings, topic: str, span: Span, labels: str | None = None) -> TopicSource:
     """Return a range of a topic, and with it all that is on the topic of the `labels`.
 
-    Raises `BrokerError` where the range has no record, or the broker does not answer.
+    Raises `ConfigurationError` for another topic, `BrokerError` where the range has no record, or the broker does not
+    answer.
     """
-    with open_ranges(settings, [topic], span) as (_, ranges):
+    if topic not in settings.input.topics:
+        raise ConfigurationError(f"{topic} is no input; evaluate {' or '.join(settings.input.topics)} (input.topics)")
+    with open_ranges(settings, [topic], span, or_unrouted=True) as (_, ranges):
         found = [part for part in ranges if part.begin < part.end]
     if not found:
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{topic} on {settings.broker.bootstrap} {whole}; there is nothing to evaluate")
     if labels is not None:
-        with open_ranges(settings, [labels], Span()) as (_, late):
+        with open_ranges(settings, [labels], Span(), or_unrouted=True) as (_, late):
             found += late
     return TopicSource(tuple(replace(part, settings=settings) for part in found))
 
@@ -152,8 +155,8 @@ def rearranged(records: Sequence[Record], order: NDArray[np.int64]) -> list[Reco
     ]
 
 
-def by_partition(batch: Sequence[Record], *, in_order: bool) -> Iterator[list[Record]]:
-    """Yield the records of one partition at a time; `in_order` only those that follow each other."""
-    place = attrgetter("topic", "partition")
+def separated(batch: Sequence[Record], *, in_order: bool) -> Iterator[list[Record]]:
+    """Yield the records of one partition at a time; `in_order` those of one topic that follow each other."""
+    place = attrgetter("topic") if in_order else attrgetter("topic", "partition")
     for _, records in groupby(batch if in_order else sorted(batch, key=place), place):
         yield list(records)

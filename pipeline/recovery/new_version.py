@@ -109,7 +109,10 @@ def _new_models(
         _pass_over(source, before, record.position if record else 0, first, start)
     task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
+    task.models.used = table.archives(at[0]).used
     task.models.first_version = max([before.models.new_version, *known]) + (learned is None)
+    if task.models.used:
+        task.models.first_version = max(task.models.first_version, task.models.used + 1)
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
     return task, len(old)

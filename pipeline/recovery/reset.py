@@ -10,12 +10,20 @@ there.
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
 import orjson
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Manifest, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import (
+    UNREADABLE,
+    ArchiveIndex,
+    Manifest,
+    PartitionRecord,
+    archives_key,
+    partition_key,
+)
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import is_reproducible
@@ -36,6 +44,8 @@ from resonance.pipeline.tasks import MakeTask
 
 _CHUNK: Final = b'["chunk",'
 _OUR_KEYS: Final = tuple(f'["{kind}",'.encode() for kind in ("chunk", "manifest", "partition", "archives"))
+
+TTL: Final = "limits.stream_ttl"
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +87,10 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     if source.routes:
         # A re-keyed stream may have been learned in any partition of the routes, and has the same name in all.
         beyond = [number for number in live if number >= source.deployment.state_partitions]
-        used = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
-        highest = max([version for at, version in versions.items() if at[0] == source.routes] + used)
+        further = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
+        highest = max([version for at, version in versions.items() if at[0] == source.routes] + further)
         versions |= {at: highest for at in versions if at[0] == source.routes}
+    used = {at: used_versions(at, live[at[1]], committed[at], make_task) for at in inputs}
     standing = {partition: standing_streams(records) for partition, records in live.items()}
     for at in inputs:
         topic, partition = at
@@ -88,6 +99,9 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         task = make_task(topic, partition)
         task.models.first_version = versions[at]
         begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
+        if used[at] >= versions[at]:
+            index = replace(writer.archives, epoch=writer.epoch, used=used[at])
+            begin.append(Message(archives_key(topic), index.value(), []))
         new = Standing(versions[at], first)
         known = standing[partition].items()
         forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
@@ -187,7 +201,19 @@ def _next_version(
 
     It is one that the live records do not show as used, or the same one where the log gives every output again.
     """
-    topic, partition = at
+    with suppress(MismatchError, *UNREADABLE):
+        record = PartitionRecord.parse(live[partition_key(at[0])], "")
+        first, end = bounds
+        same = record.identity == source.identities[at[0]] and record.began == first
+        if same and max(record.position, committed) <= end:
+            task = make_task(*at)
+            task.restore_partition(record.state)
+            return task.models.first_version
+    return _highest_version(at, live, committed, make_task) + 1
+
+
+def _highest_version(at: TopicPartition, live: Mapping[bytes, bytes], committed: int, make_task: MakeTask) -> int:
+    """Return the highest version that the models of a partition may have used, as far as its live records show it."""
     # A record or a committed offset proves that version 1 was used, even where nothing can be read.
     highest = int(bool(live) or committed != NO_OFFSET)
     for key, value in live.items():
@@ -199,11 +225,26 @@ def _next_version(
                 highest = max([highest, *(int(version.header["version"]) for version in versions)])
             elif kind == "partition":
                 record = PartitionRecord.parse(value, name)
-                task = make_task(topic, partition)
+                task = make_task(*at)
                 task.restore_partition(record.state)
-                first, end = bounds
-                same = record.identity == source.identities[topic] and record.began == first
-                if same and max(record.position, committed) <= end:
-                    return task.models.first_version
                 highest = max(highest, task.models.new_version)
-    return highest + 1
+                if name == at[0] and TTL in record.identity.limits:
+                    # Of the records behind the snapshots each can have ended a stream, or let it begin once more.
+                    highest = max(highest, task.models.new_version + committed - record.position)
+            elif kind == "archives":
+                highest = max(highest, ArchiveIndex.parse(value, name).used)
+    return highest
+
+
+def used_versions(at: TopicPartition, live: Mapping[bytes, bytes], committed: int, make_task: MakeTask) -> int:
+    """Return the highest version that an `ArchiveIndex` must keep where a partition goes back; 0 for none.
+
+    The versions of streams that have ended are in no snapshot, and the log lets them begin again only later.
+    """
+    used = 0
+    with suppress(*UNREADABLE):
+        used = ArchiveIndex.parse(live[archives_key(at[0])], "").used
+    with suppress(MismatchError, *UNREADABLE):
+        if TTL in PartitionRecord.parse(live[partition_key(at[0])], "").identity.limits:
+            return max(used, _highest_version(at, live, committed, make_task))
+    return used

@@ -29,6 +29,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     part, task, start = parts[at], parts[at].task, parts[at].start
     snapshot = next(state for _, state in task.models.changes([stream]) if state is not None)
     before = Standing(task.models.named(stream).version, part.writer.snapshot_at(stream))
+    task.models.used = part.writer.archives.used
     task.restore(replace(snapshot, next=start), new_version=True)
     below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
     if below is not None:

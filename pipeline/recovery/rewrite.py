@@ -172,13 +172,17 @@ def note_beside(source: DeploymentContext, change: Change) -> str:
 
 def end_open_transaction(source: DeploymentContext) -> None:
     """End the transaction that a killed command has left open, for which a restore would wait until it times out."""
-    producer = Producer({"log_level": 0, **source.client, "transactional.id": _transactional_id(source)})
+    producer = Producer({"log_level": 0, **source.client, **_transactional(source)})
     with translated(source.client, f"group {source.group} cannot be changed: {{reason}}"):
         producer.init_transactions(ANSWER_SECONDS)
 
 
-def _transactional_id(source: DeploymentContext) -> str:
-    return f"{source.group}-recovery"
+def _transactional(source: DeploymentContext) -> dict[str, Any]:
+    """Return the settings of the producer of changes, which may write for as long as a worker's may."""
+    return {
+        "transactional.id": f"{source.group}-recovery",
+        "transaction.timeout.ms": round(1000 * source.transaction_timeout),
+    }
 
 
 def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool) -> None:
@@ -190,7 +194,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
-        settings["transactional.id"] = _transactional_id(source)
+        settings |= _transactional(source)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
     offsets = [Offset(*change.at, change.offset, note_beside(source, change)) for change in changes]

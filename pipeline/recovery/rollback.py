@@ -32,7 +32,7 @@ from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.past_models import models_then, tasks_of
-from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
+from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams, used_versions
 from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
@@ -90,7 +90,9 @@ def roll_back(
     )
     messages = list(writer.checkpoint_messages(checkpoint, acknowledged(committed, record.position)))
     # Those behind it are of models that are given up.
-    index = replace(writer.archives, entries=_index(at, live).until(record.position), epoch=writer.epoch)
+    entries = _index(at, live).until(record.position)
+    used = used_versions(at, {key: live[key] for key in mine}, committed, make_task)
+    index = replace(writer.archives, entries=entries, epoch=writer.epoch, used=used)
     messages.append(Message(archives_key(at[0]), index.value(), []))
     stale = sorted({*mine} - {message.key for message in messages})
     streams = [

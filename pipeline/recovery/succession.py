@@ -55,8 +55,9 @@ def succession(
     # Open alerts are those that the deployment has emitted, not those of the other models.
     task.restore_partition(orjson.dumps({k: value for k, value in orjson.loads(state).items() if k != "alerts"}))
     models = old.task.models
-    version = 1 + max([models.new_version, *(model.version for model in models)])
+    version = 1 + max([models.new_version, old.writer.archives.used, *(model.version for model in models)])
     task.models.first_version = version
+    task.models.used = old.writer.archives.used
     left = dict.fromkeys(models.names)
     changes = []
 

@@ -71,6 +71,12 @@ def route_message(record: SourceRecord, topic: str, partition: int, stream: byte
     return Message(stream, record.value, headers, to)
 
 
+def source_of(message: Message) -> tuple[str, int, int]:
+    """Return topic, partition and offset of the record that was routed."""
+    topic, partition, offset, *_ = orjson.loads(message.headers[0][1] or b"")
+    return topic, partition, offset
+
+
 def rest_bytes(record: SourceRecord, stream: bytes) -> int:
     """Return the bytes of a route without the value."""
     return OWN_BYTES + len(stream) + bytes_beside(record) + HEADER_BYTES * len(record.headers or ())

@@ -51,14 +51,24 @@ class PartitionRange:
 
 @contextmanager
 def open_ranges(
-    settings: Settings, inputs: Collection[str], span: Span, *, fresh: bool = False, or_fresh: bool = False
+    settings: Settings,
+    inputs: Collection[str],
+    span: Span,
+    *,
+    fresh: bool = False,
+    or_fresh: bool = False,
+    or_unrouted: bool = False,
 ) -> Iterator[tuple[LogReader, list[PartitionRange]]]:
-    """Open a deployment and resolve a span in each partition of some of its input topics."""
+    """Open a deployment and resolve a span in each partition of some of its input topics.
+
+    With `or_unrouted` the routes are left out where no worker has made them.
+    """
     client = clients.librdkafka(settings)
-    deployment = read_logs(client, settings)
+    deployment = read_logs(client, settings, or_unrouted=or_unrouted)
     settings.check_stream(deployment.partitions)
     source = DeploymentContext.of(settings, client, deployment)
     with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
-        chosen = [at for topic in inputs for at in choose(span, [topic], source.identities[topic].partitions)]
+        there = {topic: source.identities[topic] for topic in inputs if topic in source.identities or not or_unrouted}
+        chosen = [at for topic, one in there.items() for at in choose(span, [topic], one.partitions)]
         ranges = resolve(reader, span, chosen)
         yield reader, [PartitionRange(settings, source, at, *found, fresh, or_fresh) for at, found in ranges.items()]

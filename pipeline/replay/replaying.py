@@ -17,10 +17,10 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.jobs import Report, run_jobs
-from resonance.pipeline.replay.opening import open_ranges
+from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
-from resonance.pipeline.replay.two_stage_file import Routes, read_rows, replay_two_stages
+from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -32,6 +32,8 @@ class Summary:
     parts: Sequence[Replayed]
     seconds: float
     """Working time of the slowest process."""
+    note: str = ""
+    """What was decided for the records of all parts."""
 
     @property
     def records(self) -> int:
@@ -96,7 +98,7 @@ def replay_topics(
     Parameters
     ----------
     inputs : collection of str
-        Input topics, or the topic of the routes.
+        Input topics, or the topic of the routes. Inputs whose routes no worker has made go through both stages here.
     fresh : bool
         Begin with empty models at the start of the range.
     or_fresh : bool
@@ -105,20 +107,46 @@ def replay_topics(
     Raises
     ------
     ConfigurationError
-        The output topics belong to the deployment itself, or a partition does not exist.
+        The output topics belong to the deployment itself, or a partition does not exist. Or a range without routes is
+        to begin with other than empty models.
     BrokerError
         The broker does not answer, or the range has no records.
     MismatchError
         The models at the start of the range cannot be recovered.
     """
-    with open_ranges(settings, inputs, span, fresh=fresh, or_fresh=or_fresh) as (_, ranges):
+    by_hand = list(inputs) == [settings.topic("routes")]
+    opened = open_ranges(settings, inputs, span, fresh=fresh, or_fresh=or_fresh, or_unrouted=not by_hand)
+    with opened as (_, ranges):
         routes = ranges[0].source.deployment.routes
     if all(part.begin >= part.end for part in ranges):
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{', '.join(inputs)} on {settings.broker.bootstrap} {whole}; there is nothing to replay")
+    if settings.is_routed and not routes:
+        if not (span.whole or fresh or or_fresh):
+            raise ConfigurationError(
+                f"there is no topic {settings.topic('routes')} yet, so the models at the beginning of a range are not "
+                "known: add --fresh for empty ones, or replay the whole topic"
+            )
+        return _replay_unrouted(settings, ranges, output, report)
     with _sinks(settings, output, [part.at[1] for part in ranges], routes=routes) as sinks:
         jobs = [partial(replay_partition, part, make_sink) for part, make_sink in zip(ranges, sinks, strict=True)]
         return Summary(*run_jobs(settings, jobs, processes, report))
+
+
+def _replay_unrouted(
+    settings: Settings, ranges: Sequence[PartitionRange], output: ReplayOutput, report: Report
+) -> Summary:
+    """Replay ranges of a deployment that has no routes yet, from empty models, in the order of the timestamps."""
+    logs = [part.at for part in ranges]
+    routes = Routes(settings, ranges[0].source.deployment.partitions)
+    settings.compile_engine()
+    with _sinks(settings, output, [at[1] for at in (*logs, *routes.logs)], routes=len(routes.logs)) as sinks:
+        began = time.perf_counter()
+        parts = replay_two_stages(settings, by_time(ranges), logs, routes, sinks, report)
+        seconds = time.perf_counter() - began
+    for part, given in zip(parts, ranges, strict=False):
+        part.begin, part.end = given.begin, given.end
+    return Summary(parts, seconds, MADE_ORDER if settings.is_rekeyed and len(logs) > 1 else "")
 
 
 def replay_file(
@@ -158,10 +186,9 @@ def replay_file(
             # Streams that are re-keyed learn in the order of the rows.
             settings.compile_engine()
             began = time.perf_counter()
+            logs = [(settings.input.topics[0], number) for number in range(partitions)]
             rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
-            return Summary(
-                replay_two_stages(settings, rows, partitions, routes, sinks, report), time.perf_counter() - began
-            )
+            return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
         routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
         run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), routed, processes, report)

@@ -1,20 +1,29 @@
-"""Replays a file whose streams are re-keyed: rows are routed, and learned, in the order of the file."""
+"""Replays re-keyed records that no worker has routed: in the order of a file, or of their timestamps."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, product
-from operator import attrgetter
+from contextlib import ExitStack
+from heapq import merge
+from itertools import groupby, islice, product
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from typing import Final
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.kafka.log_reader import BATCH, LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.repartition.envelope import source_of
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
+from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.run import Replayed
 from resonance.pipeline.replay.sinks import Sink
+
+MADE_ORDER: Final = "partitions are merged by the Kafka timestamps of their records, as workers need not have done"
+"""Remark where an order was made that no log has."""
 
 
 def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip_bad: bool) -> Iterator[list[Record]]:
@@ -33,6 +42,39 @@ def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip
                 lengths[at] += 1
             index += len(batch)
             yield rows
+
+
+def by_time(parts: Sequence[PartitionRange]) -> Iterator[list[Record]]:
+    """Yield the records of several partitions, in batches: by their timestamps, and each partition in its own order."""
+
+    def timed(part: PartitionRange, reader: LogReader) -> Iterator[tuple[int, Record]]:
+        # A record with an older time than one before it in its partition still comes after that one.
+        newest = -1
+        for batch in part.records(reader, part.begin, part.end):
+            for record in batch:
+                newest = max(newest, record.timestamp)
+                yield newest, record
+
+    with ExitStack() as stack:
+        logs = [timed(part, stack.enter_context(part.open())) for part in parts]
+        records = map(itemgetter(1), merge(*logs, key=itemgetter(0)))
+        while batch := list(islice(records, BATCH)):
+            yield batch
+
+
+def routes_of(replay: FileReplay, records: Sequence[Record], *, rekeyed: bool) -> list[Message]:
+    """Take records of several partitions through the first stage, and return their routes in the order of the records.
+
+    With `rekeyed` streams each partition is taken at once.
+    """
+    log = attrgetter("topic", "partition")
+    groups = groupby(sorted(records, key=log) if rekeyed else records, log)
+    found = [replay.take(list(part)).routes for _, part in groups]
+    messages = [message for part in found for message in part]
+    if rekeyed and len(found) > 1:
+        places = {record[:3]: place for place, record in enumerate(records)}
+        messages.sort(key=lambda message: places[source_of(message)])
+    return messages
 
 
 class Routes:
@@ -60,26 +102,21 @@ class Routes:
 def replay_two_stages(
     settings: Settings,
     batches: Iterator[list[Record]],
-    partitions: int,
+    logs: Sequence[TopicPartition],
     routes: Routes,
     sinks: Sequence[Callable[[], Sink]],
     report: Report,
 ) -> list[Replayed]:
-    """Replay the records of one input topic through both stages, in one process so that the routes keep their order.
+    """Replay the records of input partitions through both stages, in one process so that the routes keep their order.
 
-    `partitions` is the partition count of the topic. `sinks` makes the sink of each input partition, then of each
-    routes partition.
+    `sinks` makes the sink of each of the `logs`, then of each routes partition.
     """
     replay = FileReplay(settings, len(routes.logs))
-    logs = [*product(settings.input.topics[:1], range(partitions)), *routes.logs]
-    for at, make_sink in zip(logs, sinks, strict=True):
+    for at, make_sink in zip([*logs, *routes.logs], sinks, strict=True):
         replay.add(at, make_sink)
     try:
         for batch in batches:
-            messages: list[Message] = []
-            for _, rows in groupby(batch, attrgetter("topic", "partition")):
-                messages += replay.take(list(rows)).routes
-            for records in routes.records(messages):
+            for records in routes.records(routes_of(replay, batch, rekeyed=settings.is_rekeyed)):
                 replay.take(records)
             report(len(batch))
     finally:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
-from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -21,6 +21,7 @@ from resonance.pipeline.replay.initial_models import find_start
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.shadow.comparison import agreeing, pairs_of, read
 from resonance.pipeline.shadow.deployments import FoundDeployment
+from resonance.pipeline.task.encode.assignments import emitted, present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
 
@@ -45,10 +46,10 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
     """Return what changes where the models of `new` take the place of those of `live`.
 
     Every partition keeps the offset of `live`; the other models are taken as they are there. A partition whose models
-    are those already is left as it is. Raises `ConfigurationError` where the streams of the two are not the same, and
-    `MismatchError` where models cannot be restored at that offset.
+    are those already is left as it is. Raises `ConfigurationError` where `check` does, and `MismatchError` where models
+    cannot be restored at that offset.
     """
-    _check(new.settings, live.settings)
+    check(new, live)
     before = entry.open_source(live.settings)
     # What decides no model, such as the names of topics, is that of the deployment itself.
     after = settings_then(live.settings, next(iter(new.source.identities.values())))
@@ -60,22 +61,27 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
     ranges = {at: (max(bounds[at][0], end - LOOK), end) for at, end in committed.items()}
     runs = read((live, new), ranges, events=False, apart=True).runs
     successors = agreeing(pairs_of(*runs), *runs)
-    changes = []
+    changes: list[Change] = []
+    named: dict[str, str] = {}
     for at in before.logs:
-        old = restore_partitions(before, [at], partial(tasks_of(before), live.settings))[at]
+        old = _restored(live.settings, before, at)
         task = _models_at(new, at, old.start, live.settings.name)
         # After the same command these are the models that are there.
         ours, theirs = (_learned(after, one.models) for one in (old.task, task))
         if source.identities != before.identities or ours != theirs:
+            known = {cluster["id"] for model in old.task.models for cluster in emitted(model)}
+            there = {cluster["id"] for model in task.models for cluster in present(model)}
+            named |= {one: heir for one, heir in successors.items() if one in known and heir in there}
             own = task.partition_state(), task.models.states()
-            changes.append(succession(after, source, at, old, *own, old.start, alerts, successors))
+            changes.append(succession(after, source, at, old, *own, old.start, alerts, named))
     topic = next(iter(source.identities))
     changed = differences(before.identities[topic].values, source.identities[topic].values)
-    return Promotion(source, changes, changed, successors)
+    return Promotion(source, changes, changed, named)
 
 
-def _check(new: Settings, live: Settings) -> None:
-    """Refuse deployments whose streams are not the same, or that are learned in two stages."""
+def check(found: FoundDeployment, over: FoundDeployment) -> None:
+    """Raise `ConfigurationError` for deployments whose streams are not the same, or that are learned in two stages."""
+    new, live = found.settings, over.settings
     for one in (new, live):
         if one.is_routed:
             raise ConfigurationError(
@@ -94,6 +100,17 @@ def _check(new: Settings, live: Settings) -> None:
         )
 
 
+def _restored(settings: Settings, source: DeploymentContext, at: TopicPartition) -> RestoredPartition[Task]:
+    """Return the models of a deployment as its workers would find them, or raise `MismatchError` without their ways."""
+    try:
+        return restore_partitions(source, [at], partial(tasks_of(source), settings))[at]
+    except MismatchError as error:
+        raise MismatchError(
+            f"{error.problem}; promote needs the models of {settings.name} as they are: use the release of its "
+            "workers, or start one of them first, which says what helps"
+        ) from None
+
+
 def _models_at(one: FoundDeployment, at: TopicPartition, offset: int, live: str) -> Task:
     """Return the models of a deployment as they are at an offset of a partition."""
     settings, source = one.settings, one.source
@@ -101,7 +118,7 @@ def _models_at(one: FoundDeployment, at: TopicPartition, offset: int, live: str)
     with part.open() as reader:
         stands = reader.committed([at])[at]
         if stands <= offset:
-            restored = restore_partitions(source, [at], partial(tasks_of(source), settings))[at]
+            restored = _restored(settings, source, at)
             task, start = restored.task, restored.start
         else:
             try:

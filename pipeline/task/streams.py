@@ -68,6 +68,8 @@ class Streams(ModelStore):
 
         It is above 1 where streams that are no longer known may have used the ids of the versions below.
         """
+        self.used = 0
+        """Version above which a next version begins: those up to it may have been used, whatever the models say."""
         self.record_after = 0
         """Records after which the state beside the streams is written without them; 0: never."""
         self._settings = settings
@@ -410,6 +412,7 @@ class Streams(ModelStore):
                 model = model.next_version(settings, features, emitted(model))
             except ParameterError as error:
                 raise self._unfit(error) from None
+            model.version = max(model.version, self.used + 1)
         self._put(self.key_of(name), model)
         self.expiry.restored(self.key_of(name), model)
         if (lives := snapshot.header.get("lives")) and not new_version:

@@ -93,20 +93,27 @@ def prepare_topics(cluster: ClusterAdmin, topics: Topics, *, create: bool = True
     return replace(deployment, past_alerts=there >= deployment.state_partitions)
 
 
-def read_deployment(cluster: ClusterAdmin, topics: Topics, operations: Sequence[str] = ("Describe",)) -> Deployment:
+def read_deployment(
+    cluster: ClusterAdmin, topics: Topics, operations: Sequence[str] = ("Describe",), *, or_unrouted: bool = False
+) -> Deployment:
     """Return what the broker reports of the topics that workers process; on Kafka nothing is created.
 
-    Other outputs need not exist. Raises BrokerError where a topic is missing, partition counts differ, or the user
-    lacks the right to one of `operations`, which it names.
+    Other outputs need not exist, and with `or_unrouted` the routes need not, which a worker makes. Raises BrokerError
+    where a topic is missing, partition counts differ, or the user lacks the right to one of `operations`, which it
+    names.
     """
     if cluster.embedded:
         return _touched(cluster, topics.logs)
     names = [topic.name for topic in topics.logs]
     found = cluster.find(names, dict.fromkeys(names, operations))
     check_inputs(cluster, topics.input_names, found)
+    logs = topics.logs
     for topic in topics.logs:
         if topic.kind.name == "routes" and topic.name not in found:
             cluster.check_seen(topic.name)
+            if or_unrouted:
+                logs.remove(topic)
+                continue
             raise BrokerError(
                 f"there is no topic {topic.name} with the routes of this deployment on {cluster.servers}"
                 f"{nearest(topic.name, cluster.partition_counts())}; look at name and topics.routes, or start a "
@@ -114,12 +121,13 @@ def read_deployment(cluster: ClusterAdmin, topics: Topics, operations: Sequence[
             )
         if topic.kind is LABELS:
             check_labels(cluster, topic.name, found)
-    return _deployment((topic, found[topic.name]) for topic in topics.logs)
+    return _deployment((topic, found[topic.name]) for topic in logs)
 
 
-def read_logs(client: Mapping[str, Any], settings: "Settings") -> Deployment:
+def read_logs(client: Mapping[str, Any], settings: "Settings", *, or_unrouted: bool = False) -> Deployment:
     """Call `read_deployment` for the deployment of some settings."""
-    return read_deployment(ClusterAdmin(client, settings.broker.answer_timeout), Topics.of(settings))
+    cluster = ClusterAdmin(client, settings.broker.answer_timeout)
+    return read_deployment(cluster, Topics.of(settings), or_unrouted=or_unrouted)
 
 
 def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:

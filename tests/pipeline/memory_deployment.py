@@ -94,7 +94,7 @@ class MemoryDeployment(MemoryReader):
         patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.given)
         patch.setattr(rewrite, "members_of", lambda _: self.members)
         patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
-        patch.setattr(opening, "read_logs", lambda *_: self.source.deployment)
+        patch.setattr(opening, "read_logs", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
 

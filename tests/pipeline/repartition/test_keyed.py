@@ -366,7 +366,7 @@ def test_a_file_is_replayed_through_both_hops(logs, expected):
     found = replay_two_stages(
         given("keyed"),
         batches,
-        2,
+        [(TOPIC, 0), (TOPIC, 1)],
         Routes(given("keyed"), KEYED_ROUTES),
         [Nowhere] * (2 + KEYED_ROUTES),
         lambda count: None,

@@ -3,12 +3,16 @@
 import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.evaluate.candidates import Candidate
+from resonance.pipeline.evaluate.evaluation import evaluate
+from resonance.pipeline.evaluate.source import open_topic
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
-from resonance.pipeline.replay import bootstrapping, replaying
+from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.replay import bootstrapping, replaying, two_stage_file
 from resonance.pipeline.verify import verify as verifying
 
-from tests.pipeline.memory_deployment import rekeyed
+from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES, inputs, settings
 from tests.pipeline.streams import TOPIC
 
@@ -92,6 +96,57 @@ def test_a_file_is_routed_in_the_order_of_its_rows(tmp_path, stream):
         assert (line["source"]["partition"], line["source"]["offset"]) == divmod(int(line["id"][1:]), 3)[::-1]
     assert all(numbers == sorted(numbers) for numbers in by_stream.values())
     assert set(by_stream) == ({TOPIC} if stream == "topic" else {"DE", "FR", "IT"})
+
+
+def test_the_first_hop_takes_the_rows_of_a_partition_at_once(tmp_path, monkeypatch):
+    file, sizes, process = tmp_path / "rows.jsonl", [], RouterTask.process
+    file.write_bytes(b"".join((record.value or b"") + b"\n" for log in inputs(600).values() for record in log))
+    monkeypatch.setattr(RouterTask, "process", lambda task, rows: sizes.append(len(rows)) or process(task, rows))
+    replaying.replay_file(settings(input__id_path="id"), file, Columns(), partitions=3)
+    assert sizes == [200] * 3
+
+
+@pytest.fixture
+def unrouted(monkeypatch):
+    """A topic of two partitions that no worker has read."""
+    return MemoryDeployment(monkeypatch, partitions=2, records=200, stream="topic", input__id_path="id")
+
+
+def rows_of(folder):
+    lines = [orjson.loads(line)["value"] for line in (folder / "assignments.jsonl").read_bytes().splitlines()]
+    return [(line["source"]["partition"], line["source"]["offset"], line["clusters"]) for line in lines]
+
+
+def test_without_routes_the_records_are_replayed_in_the_order_of_their_times(unrouted, tmp_path):
+    file, logs = tmp_path / "rows.jsonl", [unrouted.logs[TOPIC, number] for number in (0, 1)]
+    file.write_bytes(b"".join((record.value or b"") + b"\n" for pair in zip(*logs, strict=True) for record in pair))
+    out = replaying.ReplayOutput(tmp_path / "topic")
+    summary = replaying.replay_topics(unrouted.given, unrouted.given.logs, Span(), out)
+    replaying.replay_file(unrouted.given, file, Columns(), replaying.ReplayOutput(tmp_path / "file"), partitions=2)
+    assert rows_of(tmp_path / "topic") == rows_of(tmp_path / "file")
+    assert (summary.records, [part.end for part in summary.parts[:2]]) == (400, [201, 201])
+    assert summary.note == two_stage_file.MADE_ORDER
+
+
+def test_a_range_without_routes_begins_with_empty_models(unrouted):
+    later = Span.parse(begin="150")
+    with pytest.raises(ConfigurationError, match="models at the beginning of a range are not known: add --fresh"):
+        replaying.replay_topics(unrouted.given, unrouted.given.logs, later)
+    assert replaying.replay_topics(unrouted.given, unrouted.given.logs, later, fresh=True).records == 100
+
+
+def test_an_evaluation_needs_no_routes_and_says_in_which_order_it_is(unrouted, tmp_path):
+    replaying.replay_topics(unrouted.given, unrouted.given.logs, Span(), replaying.ReplayOutput(tmp_path))
+    found = evaluate([Candidate("modal", unrouted.given, {})], open_topic(unrouted.given, TOPIC, Span()))
+    run = found.candidates[0].run
+    answers = [None if number < 0 else run.names[number] for number in run.cluster.tolist()]
+    assert answers == [clusters[0] if clusters else None for *_, clusters in rows_of(tmp_path)]
+    assert two_stage_file.MADE_ORDER in found.notes
+
+
+def test_an_input_of_routes_is_replayed_with_them(deployment, command, capsys):
+    assert command("replay", TOPIC, "--processes", "1", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out)["assignments"] == 900
 
 
 def test_a_bootstrap_says_what_to_do_instead(deployment):

@@ -267,6 +267,67 @@ def test_it_can_be_promoted_once_more(undone, promote):
     assert all("/4/" in one for clusters in present(undone.live).values() for one in clusters)
 
 
+def test_no_successor_is_promised_to_a_cluster_that_has_ended(both, promote, monkeypatch, capsys):
+    agreeing = module.agreeing
+    extra = {"p0:a/1/999": "p0:a/1/0", "p0:a/1/0": "p0:a/1/998"}
+    monkeypatch.setattr(module, "agreeing", lambda *found: agreeing(*found) | extra)
+    assert promote("--yes", "--json") == 0
+    promised = orjson.loads(capsys.readouterr().out)["successors"]
+    both.promoted()
+    both.live.grow(700)
+    both.live.work(700, everything=True)
+    begun = [event for event in events(both.live) if event["kind"] == "version_started"]
+    written = [one for event in begun for one in event["before"] if "successor" in one]
+    assert set(promised) == {one["id"] for one in written}
+
+
+def test_a_deployment_of_an_earlier_release_is_not_said_to_need_what_a_worker_needs(both, promote, capsys):
+    both.live.grow(700)
+    for one in (both.live, both.shadow):
+        one.work(700)
+    for (topic, _), log in both.live.logs.items():
+        if topic.endswith("shadow.snapshots"):
+            log[:] = [
+                one._replace(value=one.value and one.value.replace(b'"revision":"', b'"revision":"0')) for one in log
+            ]
+    assert promote("--yes") == 65
+    shown = capsys.readouterr().err
+    assert "promote needs the models of orders-shadow as they are" in shown
+    assert "worker --new-version" not in shown
+
+
+def test_what_cannot_be_promoted_touches_nothing(monkeypatch, promote, capsys):
+    both = Both(monkeypatch, given={"delivery__mode": "at_least_once"})
+    for one in (both.live, both.shadow):
+        one.work(300, everything=True)
+    monkeypatch.setattr("resonance.pipeline.recovery.rewrite.end_open_transaction", lambda _: pytest.fail("opened"))
+    assert promote("--yes") == 2
+    assert "promote needs delivery.mode = exactly_once" in capsys.readouterr().err
+    assert both.live.waited == []
+
+
+@pytest.mark.parametrize("way", [("reset", "--to-archive", "310"), ("reset",)], ids=["archive", "beginning"])
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_going_back_before_the_end_of_a_stream_leaves_no_version_to_be_used_twice(monkeypatch, promote, way, snapshots):
+    both = Both(monkeypatch, engine__name="caea", records=900, given={"limits__stream_ttl": 40})
+    log = both.live.logs[AT]
+    log[350:450] = [record._replace(key=b"a") for record in log[350:450]]
+    both.live.work(300, everything=True, archive=True)
+    both.live.work(340, everything=True)
+    # The stream b ends, and comes back.
+    both.live.work(900, everything=snapshots, snapshots=snapshots)
+    assert run(monkeypatch, *way, "--yes") == 0
+    both.live.work(320, everything=True)
+    both.shadow.work(320, everything=True)
+    assert promote("--yes") == 0
+    both.promoted()
+    both.live.work(900, everything=True)
+    begun = [one for one in ids_begun(both.live) if "p0:b/" in one]
+    again = {one for one, count in Counter(begun).items() if count > 1}
+    # What was emitted again from the archive on is the same; the versions behind it are others.
+    assert all("/1/" in one for one in again)
+
+
 @pytest.mark.parametrize(
     ("new", "live", "text"),
     [

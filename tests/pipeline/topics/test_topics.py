@@ -12,7 +12,7 @@ from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.kinds import KINDS, SMALL_SEGMENTS, Topics
 from resonance.pipeline.topics.start_check import check_start
-from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, survey
+from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, read_deployment, survey
 
 from tests.pipeline.fake_cluster import FakeCluster
 
@@ -50,6 +50,15 @@ def test_a_topic_of_alerts_from_before_is_found_where_every_rule_is_off(partitio
         cluster.topics["shop.alerts"] = partitions, {}
     assert prepare_topics(cluster, topics).past_alerts == there
     assert ("shop.alerts" in cluster.topics) == (partitions is not None)
+
+
+def test_only_what_can_do_without_routes_opens_a_deployment_before_its_first_worker():
+    topics = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop", "stream": "topic"}))
+    cluster = FakeCluster({"in": (3, {})})
+    found = read_deployment(cluster, topics, or_unrouted=True)
+    assert (found.partitions, found.routes, found.topic_ids) == (3, 0, {"in": "id-in"})
+    with pytest.raises(BrokerError, match=r"no topic shop\.routes with the routes .* start a worker, which makes it"):
+        read_deployment(cluster, topics)
 
 
 def test_missing_topics_are_made_as_they_are_wanted():
