@@ -21,8 +21,9 @@ $(STAMP): .venv/.locked pyproject.toml $(SOURCES)
 	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
 	@touch $@
 
+# Prints the address of its web page; make demo KEEP=--keep leaves that open.
 demo: .venv
-	@$(BIN)/resonance demo
+	@$(BIN)/resonance demo $(KEEP)
 
 # A Kafka for first steps, without Docker: its data go when it ends.
 broker: .venv

@@ -82,7 +82,7 @@ class Tab:
 @asynccontextmanager
 async def tab():
     """A tab of a Chromium of its own."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
         quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         process = subprocess.Popen(

@@ -43,7 +43,8 @@ def entry_of(output: WatchedOutput) -> Entry:
     cluster, other = (str(payload.get(name) or "") for name in ("cluster", "other"))
     text = as_line(output)
     shown = text if len(text) <= TEXT else f"{text[:TEXT]}…"
-    return Entry(0, output.kind, what, stream_of(output) or "", cluster, other, severity, payload.get("time", ""), shown)
+    stream, time = stream_of(output) or "", payload.get("time", "")
+    return Entry(0, output.kind, what, stream, cluster, other, severity, time, shown)
 
 
 class Feed:

@@ -7,7 +7,7 @@ than a page may cost, as many of the newest are read as the budget allows; each 
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -30,6 +30,9 @@ FOLLOWED: Final[Mapping[str, str]] = {
 
 SAMPLED: Final[Mapping[str, int]] = {"assignments": 3_000, "dead_letters": 300}
 """Kinds of topics of which the newest records are read, and how many a second, in all partitions."""
+
+SAVED: Final = 20.0
+"""Seconds of this budget that can be saved up: what comes in bursts is then read whole, and a page begins with more."""
 
 HISTORY: Final = 5_000
 """Offsets of each partition of events and drifts that are read at the start."""
@@ -72,6 +75,15 @@ class Follower:
             threading.Thread(target=self._forever, args=(what, run), name=f"page-{what}", daemon=True)
             for what, run in (("outputs", self._follow), ("samples", self._sample))
         ]
+
+    def sentences(self) -> list[str]:
+        """Return what is wrong, a broker that is away once."""
+        troubles = self.troubles.copy()
+        if "broker" in troubles:
+            return [troubles["broker"]]
+        if "outputs" in troubles:
+            troubles.pop("samples", None)
+        return list(dict.fromkeys(troubles.values()))
 
     def start(self) -> None:
         """Begin to read."""
@@ -218,15 +230,15 @@ class Follower:
         cluster = self._admin()
         partitions = self._partitions(cluster, SAMPLED)
         positions: dict[TopicPartition, int] = {}
-        looked = time.monotonic()
+        looked = began = time.monotonic()
+        budget = {kind: SAVED * most for kind, most in SAMPLED.items()}
         with LogReader(self._client, f"{self._settings.name}-page", PATIENCE) as reader:
             while not self._stop.is_set():
-                began = time.monotonic()
-                self._read_newest(reader, partitions, positions)
+                before, began = began, time.monotonic()
+                for kind, most in SAMPLED.items():
+                    budget[kind] = min(budget[kind] + most * (began - before), SAVED * most)
+                self._read_newest(reader, partitions, positions, budget)
                 self.troubles.pop("samples", None)
-                view = self.view
-                with view.lock:
-                    view.tick()
                 if began - looked > LOOK_SECONDS:
                     looked = began
                     if self._partitions(cluster, SAMPLED).keys() != partitions.keys():
@@ -234,13 +246,18 @@ class Follower:
                 self._stop.wait(max(ROUND_SECONDS - (time.monotonic() - began), 0.05))
 
     def _read_newest(
-        self, reader: LogReader, partitions: Mapping[TopicPartition, str], positions: dict[TopicPartition, int]
+        self,
+        reader: LogReader,
+        partitions: Mapping[TopicPartition, str],
+        positions: dict[TopicPartition, int],
+        budget: dict[str, float],
     ) -> None:
-        """Read up to the budget of each kind from the ends of its partitions, and weigh the records."""
-        kinds = list(partitions.values())
+        """Read up to the `budget` of each kind from the ends of its partitions, and weigh the records."""
+        count = Counter(partitions.values())
+        shares = {kind: budget[kind] / count[kind] for kind in count}
         ranges, advance = {}, {}
         for at, (first, end) in reader.bounds(partitions).items():
-            most = max(SAMPLED[partitions[at]] // kinds.count(partitions[at]), 1)
+            most = max(int(shares[partitions[at]]), 1)
             known = at in positions
             begin = max(positions.get(at, end - most), first)
             if begin > end:
@@ -256,6 +273,7 @@ class Follower:
             read, known = advance[at]
             # Offsets are also taken by the marks of transactions, in the same share of what was left out.
             weight = read / (end - first)
+            budget[partitions[at]] -= len(records)
             view = self.view
             with view.lock:
                 for record in records:

@@ -225,7 +225,7 @@ class PageServer:
         return {
             "deployment": self._follower.view.name,
             "loaded": round(self._follower.loaded, 2),
-            "troubles": list(self._follower.troubles.copy().values()),
+            "troubles": self._follower.sentences(),
         }
 
     # What happens
@@ -262,6 +262,9 @@ class PageServer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
+            view = self._follower.view
+            with view.lock:
+                view.tick()
             if self._tabs:
                 self._send(self._headline())
 

@@ -12,6 +12,12 @@ function ink(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+// Times are in UTC, as everywhere on the page.
+function timeAxis(): uPlot.Axis {
+  const short = (ticks: number[]) => (ticks.at(-1) ?? 0) - (ticks[0] ?? 0) < 600;
+  return { ...axis(), values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(11, short(ticks) ? 19 : 16)), space: 80 };
+}
+
 function axis(): uPlot.Axis {
   return { stroke: ink("--faint"), grid: { stroke: ink("--rule"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
 }
@@ -36,7 +42,7 @@ export class RateChart {
     const line = { stroke: colour("0"), width: 2, fill: `${colour("0")}22`, points: { show: false } };
     this.chart = plot(this.element, {
       series: [{}, line],
-      axes: [axis(), { ...axis(), size: 56, values: (_, ticks) => ticks.map((tick) => number(tick)) }],
+      axes: [timeAxis(), { ...axis(), size: 56, values: (_, ticks) => ticks.map((tick) => number(tick)) }],
       scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] } },
       cursor: { show: false },
     }, data, 120);
@@ -71,7 +77,7 @@ export class ShareChart {
     const fills = [REST, ...names.map(colour).reverse()];
     this.chart = plot(this.element, {
       series: [{}, ...fills.map((fill) => ({ stroke: ink("--ground"), width: 1, fill, points: { show: false } }))],
-      axes: [axis(), { ...axis(), size: 48, values: (_, ticks) => ticks.map(percent) }],
+      axes: [timeAxis(), { ...axis(), size: 48, values: (_, ticks) => ticks.map(percent) }],
       scales: { y: { range: [0, 1] } },
       cursor: { drag: { x: false, y: false }, points: { show: false } },
       hooks: { setCursor: [(chart) => this.describe(chart.cursor.idx, history)] },

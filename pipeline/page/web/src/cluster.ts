@@ -22,7 +22,7 @@ export class ClusterPage implements Page {
   async refresh(): Promise<void> {
     const found = await get<Found>("cluster", { id: this.id });
     const state = found.present ? "is there" : HOW[found.how ?? ""] ?? "is gone";
-    const facts = [fact("it", state), fact("size", number(found.size)), fact("share", percent(found.share)),
+    const facts = [fact("it", state), fact("records at its last event", number(found.size)), fact("share", percent(found.share)),
       fact("since", ago(found.since ?? "")), fact(found.present ? "last event" : "until", ago(found.seen ?? ""))];
     const series = found.history.series[this.id] ?? [];
     this.element.replaceChildren(

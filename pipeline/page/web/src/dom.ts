@@ -61,7 +61,10 @@ export function length(seconds: number): string {
 export function ago(text: string): HTMLElement {
   const date = Date.parse(text);
   if (Number.isNaN(date)) return h("span", {}, "–");
-  return h("time", { datetime: text, title: `${clock(date)} UTC` }, `${length((Date.now() - date) / 1000)} ago`);
+  const seconds = (Date.now() - date) / 1000;
+  // Of records from long ago, or of a clock that is ahead, the time itself says more.
+  const shown = seconds > 2 * 86_400 || seconds < -60 ? clock(date).slice(5) : `${length(seconds)} ago`;
+  return h("time", { datetime: text, title: `${clock(date)} UTC` }, shown);
 }
 
 const PALETTE = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#3aa6a0", "#c9a227", "#9d755d", "#7b7fd6", "#d6679a"];

@@ -81,8 +81,9 @@ function connect(): void {
       document.title = `${page?.title ?? ""} · ${deployment}`;
       if (page instanceof EventsPage) void show();
     }
-    live.textContent = found.loaded < 1 ? `reading, ${Math.round(100 * found.loaded)} %` : "live";
-    live.className = found.loaded < 1 ? "waits" : "good";
+    const state = found.loaded < 1 ? `reading, ${Math.round(100 * found.loaded)} %` : found.troubles.length ? "not all is live" : "live";
+    live.textContent = state;
+    live.className = state === "live" ? "good" : "waits";
     troubles.hidden = !found.troubles.length;
     troubles.replaceChildren(...found.troubles.map((text) => h("p", {}, text)));
   });

@@ -7,7 +7,7 @@ import type { Page } from "./page";
 export class OperationsPage implements Page {
   readonly title = "Operations";
   readonly every = 5;
-  readonly element = h("div");
+  readonly element = h("div", {}, h("h1", {}, "Operations"), h("p", { class: "quiet" }, "Waiting for the broker and the workers …"));
 
   async refresh(): Promise<void> {
     const found = await get<Operations>("operations");

@@ -72,7 +72,7 @@ export function against(feature: Feature): string {
 }
 
 function clusterTable(found: Found): HTMLElement {
-  const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["size", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
+  const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["records, at its last event", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
   const rows = found.table.map((row) => h("tr", {},
     h("th", { scope: "row" }, chip(row.id)),
     h("td", {}, ...salient(row)),
