@@ -31,7 +31,8 @@ class UnknownNameError(ResonanceError):
 
 _SORTED: Final[Mapping[str, Callable[[StreamView, int], Any]]] = {
     "stream": lambda stream, _: stream.name,
-    "rate": lambda stream, _: stream.rate,
+    # Two digits: streams that are alike keep their places.
+    "rate": lambda stream, _: float(f"{stream.rate:.1e}"),
     "clusters": lambda stream, _: len(stream.clusters),
     "novelty": lambda stream, _: _novelty(stream) or 0.0,
     "drift": lambda stream, _: stream.drift is not None,

@@ -4,6 +4,7 @@ Both are read only while an operations page is open, and at most every few secon
 """
 
 import asyncio
+import os
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,8 @@ import aiohttp
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from prometheus_client.parser import text_string_to_metric_families
-from resonance.pipeline.kafka.errors import reason_of
+from resonance.pipeline.kafka.acl import Acl
+from resonance.pipeline.kafka.errors import reason_of, right_refused
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
@@ -102,8 +104,9 @@ class Operations:
         return found
 
     def _problem(self, what: str, error: BaseException) -> str:
-        right = f"Describe on group {self._group} may be missing"
-        return f"group {self._group}: the broker {what} ({reason_of(error)}); {right}"
+        right = Acl("group", self._group, ("Describe",), "see where the group stands")
+        denied = right_refused(self._client, error, right)
+        return str(denied) if denied else f"group {self._group}: the broker {what} ({reason_of(error)})"
 
     def _lags(self) -> list[dict[str, Any]]:
         assert self._admin is not None  # noqa: S101 - made above
@@ -137,7 +140,7 @@ class Operations:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return {
                 "address": address,
-                "problem": f"no worker answers at {address} ({error or type(error).__name__}); start it there, or give "
+                "problem": f"no worker answers at {address} ({_reason(error)}); start it there, or give "
                 "the addresses of the workers with --worker",
             }
         return {
@@ -148,6 +151,12 @@ class Operations:
             "problem": shown,
             "partitions": partitions_of(text),
         }
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
+    return str(error) or type(error).__name__
 
 
 def _not_shown(address: str, status: int) -> str:

@@ -8,7 +8,7 @@ STEPS: Final = 64
 """Steps of time that are kept."""
 
 FIRST_STEP: Final = 1_000
-MOST_STEP: Final = 1_800_000
+MOST_STEP: Final = 2_048_000
 """Milliseconds of a step: it doubles when the room is full, up to this; then the older half goes."""
 
 MOST_CLUSTERS: Final = 200

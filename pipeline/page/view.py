@@ -127,27 +127,23 @@ class DeploymentView:
             return
         parsed = _parsed(value)
         try:
+            cluster = Present(parsed["size"], parsed["since"] or "", parsed["time"], parsed["level"])
+            version, ended = parsed["version"], parsed.get("ended")
+            heir = next(iter(parsed.get("successors", ())), None)
             stream = self._stream(parsed["stream"])
-            if stream is None:
-                return
-            size, since, seen, level = parsed["size"], parsed["since"] or "", parsed["time"], parsed["level"]
-            stream.version = max(stream.version, parsed["version"])
-            if "ended" in parsed:
-                stream.clusters.pop(name, None)
-                heirs = parsed["successors"]
-                heir = heirs[0] if heirs else None
-                stream.ended = deque([each for each in stream.ended if each.id != name], MOST_ENDED)
-                stream.ended.append(Ended(name, since, seen, parsed["ended"], size, heir, level))
-            elif name in stream.clusters or len(stream.clusters) < MOST_CLUSTERS:
-                stream.clusters[name] = Present(size, since, seen, level)
-            else:
-                return
         except (KeyError, TypeError):
             # No cluster of a worker.
             return
-        if "ended" in parsed:
+        if stream is None:
+            return
+        stream.version = max(stream.version, version)
+        if ended is not None:
+            stream.clusters.pop(name, None)
+            stream.ended = deque([each for each in stream.ended if each.id != name], MOST_ENDED)
+            stream.ended.append(Ended(name, cluster.since, cluster.seen, ended, cluster.size, heir, cluster.level))
             self._details.pop(key)
-        else:
+        elif name in stream.clusters or len(stream.clusters) < MOST_CLUSTERS:
+            stream.clusters[name] = cluster
             self._details.put(key, value)
 
     def apply_output(self, kind: str, record: Record, *, peers: bool) -> Entry | None:
@@ -156,12 +152,15 @@ class DeploymentView:
         With `peers` a new cluster is described beside the others of its stream.
         """
         payload = _parsed(record.value)
-        if not isinstance(payload.get("kind"), str):
+        named = payload.get("stream", ...) is None or isinstance(payload.get("stream"), str)
+        if not isinstance(payload.get("kind"), str) or not named:
             return None
         if kind == "alerts":
             self.alerts.apply([record])
             # Only open ones are shown.
             self.alerts.cleared.clear()
+        elif payload["stream"] is None:
+            return None
         elif kind == "drift":
             self._drift(payload)
         else:
@@ -173,17 +172,18 @@ class DeploymentView:
         """Take an assignment in, which stands for `weight` records; without `counts` it is not counted in the rate."""
         answer = _parsed(value)
         try:
-            stream, clusters = self._stream(answer["stream"]), answer["clusters"]
-            moment, novel = answer["time"], answer["novel"]
-        except (KeyError, TypeError):
+            time_text, clusters, novel = answer["time"], answer["clusters"], bool(answer["novel"])
+            moment = epoch_ms(time_text)
+            stream = self._stream(answer["stream"])
+        except (KeyError, TypeError, ValueError):
             return
         if stream is None:
             return
-        stream.last = max(stream.last, moment)
-        stream.history.add(epoch_ms(moment), clusters, weight)
+        stream.last = max(stream.last, time_text)
+        stream.history.add(moment, clusters, weight)
         if counts:
             stream.pending += weight
-            stream.pending_novel += weight * bool(novel)
+            stream.pending_novel += weight * novel
 
     def apply_dead_letter(self, record: Record, weight: float) -> None:
         """Take a dead letter in, which stands for `weight` of them."""
@@ -220,9 +220,11 @@ class DeploymentView:
                 mine.history, mine.last, mine.rate, mine.novel = stream.history, stream.last, stream.rate, stream.novel
         self.dead_letters, self.rates = before.dead_letters, before.rates
 
-    def _stream(self, name: str) -> StreamView | None:
+    def _stream(self, name: Any) -> StreamView | None:
         found = self.streams.get(name)
         if found is None:
+            if not isinstance(name, str):
+                raise TypeError(name)
             if len(self.streams) >= MOST_STREAMS:
                 if len(self.left_out) < MOST_STREAMS:
                     self.left_out.add(name)
@@ -231,7 +233,7 @@ class DeploymentView:
         return found
 
     def _event(self, payload: Mapping[str, Any]) -> None:
-        stream = self._stream(str(payload.get("stream")))
+        stream = self._stream(payload["stream"])
         if stream is None:
             return
         if payload["kind"] == "split" and len(stream.parents) < MOST_CLUSTERS:
@@ -242,7 +244,7 @@ class DeploymentView:
             self.streams.pop(stream.name, None)
 
     def _drift(self, payload: Mapping[str, Any]) -> None:
-        stream, kind = self._stream(str(payload.get("stream"))), payload["kind"]
+        stream, kind = self._stream(payload["stream"]), payload["kind"]
         if stream is None:
             return
         text = as_line(WatchedOutput("drift", _NOWHERE, payload))

@@ -15,7 +15,7 @@ function ink(name: string): string {
 // Times are in UTC, as everywhere on the page.
 function timeAxis(): uPlot.Axis {
   const short = (ticks: number[]) => (ticks.at(-1) ?? 0) - (ticks[0] ?? 0) < 600;
-  return { ...axis(), values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(11, short(ticks) ? 19 : 16)), space: 80 };
+  return { ...axis(), values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(11, short(ticks) ? 19 : 16)), space: 80, size: 30 };
 }
 
 function axis(): uPlot.Axis {
@@ -57,7 +57,9 @@ export class ShareChart {
 
   show(history: History): void {
     // Clusters of a deeper level are within those of the first.
-    const names = Object.keys(history.series).filter((name) => !name.slice(name.lastIndexOf("/")).includes(".")).slice(0, DRAWN);
+    const names = Object.keys(history.series).filter((name) => !name.slice(name.lastIndexOf("/")).includes(".")).slice(0, DRAWN)
+      // An order that stays, whichever is the largest now.
+      .sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
     const times = history.total.map((_, at) => (history.start + at * history.step) / 1000);
     const below = history.total.map(() => 0);
     const stacked = names.map((name) => history.total.map((total, at) => {
