@@ -65,14 +65,21 @@ class Tab:
     async def wait(self, expression, seconds=20):
         """Wait until an expression is true; return its value."""
         end = time.monotonic() + seconds
-        while not (found := await self.value(expression)):
-            shown = "" if time.monotonic() < end else await self.value("document.body.innerText")
+        # While the page changes there may be no such element.
+        trying = f"(() => {{ try {{ return {expression} }} catch {{ return false }} }})()"
+        while not (found := await self.value(trying)):
+            shown = "" if time.monotonic() < end else await self.text()
             assert time.monotonic() < end, f"not within {seconds} s: {expression}\n{shown}"
             await asyncio.sleep(0.02)
         return found
 
     async def text(self):
-        return await self.value("document.body.innerText")
+        return await self.value("document.body?.innerText")
+
+    async def press(self, key):
+        """Press a key such as Tab."""
+        for kind in ("keyDown", "keyUp"):
+            await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=9)
 
     async def picture(self, file, whole=True):
         found = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
