@@ -63,15 +63,14 @@ class Tab:
         return found["result"].get("value")
 
     async def wait(self, expression, seconds=20):
-        """Wait until an expression is true; return its value."""
+        """Wait until an expression is true."""
         end = time.monotonic() + seconds
         # While the page changes there may be no such element.
-        trying = f"(() => {{ try {{ return {expression} }} catch {{ return false }} }})()"
-        while not (found := await self.value(trying)):
+        trying = f"(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()"
+        while not await self.value(trying):
             shown = "" if time.monotonic() < end else await self.text()
             assert time.monotonic() < end, f"not within {seconds} s: {expression}\n{shown}"
             await asyncio.sleep(0.02)
-        return found
 
     async def text(self):
         return await self.value("document.body?.innerText")

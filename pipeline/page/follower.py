@@ -15,7 +15,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.page.feed import Entry
+from resonance.pipeline.page.feed import FeedEntry
 from resonance.pipeline.page.view import DeploymentView, by_time
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.output_reader import OutputReader
@@ -60,7 +60,9 @@ class Follower:
     `tell` is called from them with each batch of new entries. What is wrong is in `troubles`, a sentence each.
     """
 
-    def __init__(self, settings: Settings, client: Mapping[str, Any], tell: Callable[[Sequence[Entry]], None]) -> None:
+    def __init__(
+        self, settings: Settings, client: Mapping[str, Any], tell: Callable[[Sequence[FeedEntry]], None]
+    ) -> None:
         self.view = DeploymentView(settings.name)
         self.troubles: dict[str, str] = {}
         """By what they are about."""

@@ -110,8 +110,8 @@ class Operations:
 
     def _lags(self) -> list[dict[str, Any]]:
         assert self._admin is not None  # noqa: S101 - made above
-        asked = [ConsumerGroupTopicPartitions(self._group)]
-        (answer,) = self._admin.list_consumer_group_offsets(asked, request_timeout=ANSWER_SECONDS).values()
+        wanted = [ConsumerGroupTopicPartitions(self._group)]
+        (answer,) = self._admin.list_consumer_group_offsets(wanted, request_timeout=ANSWER_SECONDS).values()
         committed = {(at.topic, at.partition): at.offset for at in answer.result(2 * ANSWER_SECONDS).topic_partitions}
         places = {TopicPartition(*at): OffsetSpec.latest() for at in committed}
         if not places:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.page.feed import Entry
+from resonance.pipeline.page.feed import FeedEntry
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.server import PageServer
@@ -34,7 +34,7 @@ async def serve(settings: Settings, place: Place, say: Callable[[str], None]) ->
     client = librdkafka(settings) | {"client.id": f"{settings.name}-page"}
     loop = asyncio.get_running_loop()
 
-    def tell(entries: Sequence[Entry]) -> None:
+    def tell(entries: Sequence[FeedEntry]) -> None:
         with contextlib.suppress(RuntimeError):
             # The loop may have ended.
             loop.call_soon_threadsafe(server.publish, entries)

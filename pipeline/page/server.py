@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.page import answers, feed
-from resonance.pipeline.page.feed import Entry
+from resonance.pipeline.page.feed import FeedEntry
 from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
@@ -110,7 +110,7 @@ class PageServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def publish(self, entries: Sequence[Entry]) -> None:
+    def publish(self, entries: Sequence[FeedEntry]) -> None:
         """Send entries to every tab; called in the event loop."""
         for entry in feed.as_json(entries):
             self._send(_message("entry", entry, entry["number"]))
@@ -214,10 +214,10 @@ class PageServer:
 
     async def _operations_page(self, request: web.Request) -> web.Response:
         found = await self._operations.report()
-        letters = sorted(self._follower.view.dead_letters.copy().items(), key=lambda each: -each[1]["count"])
+        counted = sorted(self._follower.view.dead_letters.copy().items(), key=lambda each: -each[1]["count"])
         found["dead_letters"] = [
             {"where": where, "stage": stage, "class": kind, **known, "count": round(known["count"])}
-            for (where, stage, kind), known in letters
+            for (where, stage, kind), known in counted
         ]
         return _zipped(request, found | self._state())
 

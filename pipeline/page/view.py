@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.page.feed import Entry, Feed, entry_of
+from resonance.pipeline.page.feed import Feed, FeedEntry, entry_of
 from resonance.pipeline.page.share_history import ShareHistory
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
@@ -146,7 +146,7 @@ class DeploymentView:
             stream.clusters[name] = cluster
             self._details.put(key, value)
 
-    def apply_output(self, kind: str, record: Record, *, peers: bool) -> Entry | None:
+    def apply_output(self, kind: str, record: Record, *, peers: bool) -> FeedEntry | None:
         """Take an event, a drift event or an alert in, and return its entry; None for what is no output.
 
         With `peers` a new cluster is described beside the others of its stream.
@@ -187,14 +187,14 @@ class DeploymentView:
 
     def apply_dead_letter(self, record: Record, weight: float) -> None:
         """Take a dead letter in, which stands for `weight` of them."""
-        letter = StoredDeadLetter.of(record, self.name)
-        if letter is None:
+        found = StoredDeadLetter.of(record, self.name)
+        if found is None:
             return
-        topic, partition, _ = letter.source
-        reason = (f"{topic}[{partition}]", letter.stage, letter.kind)
+        topic, partition, _ = found.source
+        reason = (f"{topic}[{partition}]", found.stage, found.kind)
         known = self.dead_letters.setdefault(reason, {"count": 0.0})
         known["count"] += weight
-        known |= {"time": letter.timestamp, "example": letter.where, "message": letter.message[:300]}
+        known |= {"time": found.timestamp, "example": found.where, "message": found.message[:300]}
 
     def tick(self) -> None:
         """Average the rates and count the alerts; called about once a second."""

@@ -104,7 +104,7 @@ def test_all_pages_open_and_are_reached_by_links():
             text = await browser.text()
             assert "p0 is unlike what its model knows" in text
             assert "The data are changing: p0/1/2 changed" in text
-            assert "latency_ms 100 (others 249)" in text
+            assert "latency_ms 100 (others 250)" in text
             await browser.wait("document.querySelector('.chart canvas')")
             await browser.value("document.querySelector('tbody a').click()")
             await browser.wait("document.querySelector('h1').textContent === 'p0/1/0'")
