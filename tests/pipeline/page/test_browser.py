@@ -84,6 +84,8 @@ async def shop():
         try:
             async with tab() as browser:
                 await browser.look()
+                await browser.open(f"{made.address}/operations")
+                await browser.wait("document.getElementById('live').textContent === 'live'")
                 yield made, browser
                 assert browser.errors == []
                 assert [url for url in browser.requests if not url.startswith(made.address)] == []

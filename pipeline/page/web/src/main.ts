@@ -19,6 +19,7 @@ let deployment = "";
 let page: Page | undefined;
 let failed = false;
 let fresh = 0;
+let whole = false;
 
 function opened(): Page {
   switch (location.pathname) {
@@ -81,6 +82,9 @@ function connect(): void {
       document.title = `${page?.title ?? ""} · ${deployment}`;
       if (page instanceof EventsPage) void show();
     }
+    // A page that was opened before the server had read everything, or before it came back.
+    if (found.loaded === 1 && !whole && page) void refresh(page);
+    whole = found.loaded === 1;
     const state = found.loaded < 1 ? `reading, ${Math.round(100 * found.loaded)} %` : found.troubles.length ? "not all is live" : "live";
     live.textContent = state;
     live.className = state === "live" ? "good" : "waits";
@@ -98,6 +102,7 @@ function connect(): void {
     }
   });
   source.addEventListener("error", () => {
+    whole = false;
     live.textContent = "no connection; trying again";
     live.className = "waits";
     // After an answer that is no stream the browser does not try again by itself.
