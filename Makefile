@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test clean .venv
+.PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test page clean .venv
 
 .venv: $(STAMP)
 
@@ -21,8 +21,9 @@ $(STAMP): .venv/.locked pyproject.toml $(SOURCES)
 	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
 	@touch $@
 
+# Prints the address of its web page; make demo KEEP=--keep leaves that open.
 demo: .venv
-	@$(BIN)/resonance demo
+	@$(BIN)/resonance demo $(KEEP)
 
 # A Kafka for first steps, without Docker: its data go when it ends.
 broker: .venv
@@ -100,6 +101,14 @@ sbom:
 # Builds the image and runs it beside a broker with podman, as root; minutes. tests/image.py says what it needs.
 image-test: .venv
 	$(BIN)/python -m tests.image
+
+# The web page, from its sources in pipeline/page/web; the built files are committed, so that nothing else needs node.
+PAGE := build/page
+page:
+	@command -v npm >/dev/null || { echo "make page needs node 20 and npm, which are not there: install them"; exit 1; }
+	@mkdir -p $(PAGE) && cp -r pipeline/page/web/. $(PAGE)
+	@cd $(PAGE) && npm ci --no-progress --loglevel error && npm run --silent build -- $(CURDIR)/pipeline/page/static
+	@$(PYTHON) -m tests.pipeline.page.built
 
 clean:
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache

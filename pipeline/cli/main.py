@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "bootstrap": "Learn recorded data silently, to begin with.",
     "worker": "Run a worker.",
     "watch": "Follow the outputs as they come.",
+    "page": "A live web page: streams, clusters, events, workers.",
     "alerts": "List what needs a look: the open alerts.",
     "replay": "Answer recorded records again, bit for bit.",
     "verify": "Compare what was recorded with a replay.",

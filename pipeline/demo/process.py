@@ -1,10 +1,11 @@
-"""The demo's worker: the real command in its own process, which can be killed and restarted."""
+"""The demo's worker and its page: the real commands in processes of their own, which can be killed and restarted."""
 
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -20,10 +21,11 @@ class WorkerFailedError(ResonanceError):
 
 
 class WorkerProcess:
-    """Runs ``resonance worker`` with a settings file, and writes its output to a log file."""
+    """Runs ``resonance worker``, or another `command`, with a settings file, and writes its output to a log file."""
 
-    def __init__(self, config: Path, log: Path) -> None:
+    def __init__(self, config: Path, log: Path, command: Sequence[str] = ("worker",)) -> None:
         self._config = config
+        self._command = command
         self._log_path = log
         self._log: IO[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -36,7 +38,7 @@ class WorkerProcess:
         # The settings file is complete: settings in the user's environment are meant for other workers.
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "resonance.pipeline.cli.main", "worker", "--config", str(self._config)],
+            [sys.executable, "-m", "resonance.pipeline.cli.main", *self._command, "--config", str(self._config)],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
@@ -51,7 +53,7 @@ class WorkerProcess:
         code = None if self._process is None else self._process.poll()
         if code is not None:
             raise WorkerFailedError(
-                f"the worker ended with exit code {code}: {self._last_line()} (its log: {self._log_path})"
+                f"the {self._command[0]} ended with exit code {code}: {self._last_line()} (its log: {self._log_path})"
             )
 
     def kill(self) -> None:

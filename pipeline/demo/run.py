@@ -70,6 +70,8 @@ class Options:
     """Seed of the telemetry; only the default is rehearsed."""
     kill_at: float = 0.48
     """Share of the records after which the worker is killed."""
+    keep: bool = False
+    """Whether the page stays open after the verdict, until Ctrl-C."""
 
 
 def run(options: Options, console: Console | None = None) -> int:
@@ -119,14 +121,27 @@ class _Demo:
             config = folder / "resonance.toml"
             config.write_text(as_toml(_values(broker.bootstrap)))
             follower = stack.enter_context(follow(broker, outputs))
-            worker = WorkerProcess(config, folder / "worker.log")
-            stack.callback(worker.stop)
-            stack.enter_context(self._view)
-            self._play(broker, follower, worker, outputs)
-            self._story.say("note", "all records are answered; stopping the worker, replaying the log without a break")
-            self._story.worker = "stopping"
-            self._view.update()
-        return self._judge(settings, follower)
+            address = f"http://127.0.0.1:{(port := free_port())}"
+            page = WorkerProcess(config, folder / "page.log", ("page", "--port", str(port)))
+            stack.callback(page.stop)
+            page.start()
+            with ExitStack() as play:
+                worker = WorkerProcess(config, folder / "worker.log")
+                play.callback(worker.stop)
+                play.enter_context(self._view)
+                self._story.say("note", f"live as a web page meanwhile: {address}")
+                self._play(broker, follower, worker, outputs)
+                text = "all records are answered; stopping the worker, replaying the log without a break"
+                self._story.say("note", text)
+                self._story.worker = "stopping"
+                self._view.update()
+            code = self._judge(settings, follower)
+            if self._options.keep:
+                self._console.print(f"  {address}  [dim]the page, until Ctrl-C[/]", highlight=False, soft_wrap=True)
+                while True:
+                    page.check()
+                    time.sleep(1.0)
+        return code
 
     # The play
 

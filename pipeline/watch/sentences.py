@@ -81,16 +81,19 @@ def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] =
 
     Where the engine itself reports the features that separate it, these are used.
     """
-    if cluster is None:
-        return ""
+    features = () if cluster is None else telling(cluster, peers)[:SHOWN]
+    return "" if cluster is None else ", ".join(f"{name} {number(cluster['centre'][name])}" for name in features)
+
+
+def telling(cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot] = ()) -> list[str]:
+    """Return the features of a cluster, those first that separate it from each of its peers."""
     features = list(cluster["centre"])
     if "salient" in cluster:
-        features = [each["feature"] for each in cluster["salient"] if each["feature"] in cluster["centre"]]
-        peers = ()
+        return [each["feature"] for each in cluster["salient"] if each["feature"] in cluster["centre"]]
     apart = [_distances(cluster, peer) for peer in peers if peer["id"] != cluster["id"]]
     if apart:
         features.sort(key=lambda feature: -min(distances.get(feature, 0.0) for distances in apart))
-    return ", ".join(f"{feature} {number(cluster['centre'][feature])}" for feature in features[:SHOWN])
+    return features
 
 
 def _distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, float]:

@@ -121,18 +121,22 @@ class Pages:
         return _json({"resumed": resumed}, 200)
 
 
-def check_exposure(worker: WorkerSection) -> None:
-    """Raise `ConfigurationError` where pages without a token would be served beyond this machine."""
-    host = worker.web_host
+def check_exposure(worker: WorkerSection, host: str | None = None, setting: str = "worker.web_host") -> None:
+    """Raise `ConfigurationError` where pages without a token would be served beyond this machine.
+
+    They are those of the worker, or others on `host`, which `setting` names.
+    """
+    host = worker.web_host if host is None else host
     try:
         local = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = False
     if not (local or worker.web_token or worker.web_open):
+        could = "read the metrics and resume partitions" if setting == "worker.web_host" else "see the page"
         raise ConfigurationError(
-            f"worker.web_host = {host}: others than this machine could read the metrics and resume partitions; set "
+            f"{setting} = {host}: others than this machine could {could}; set "
             f"{variable('worker.web_token')} to a secret, worker.web_open = true where only trusted hosts reach the "
-            "port, or worker.web_host = 127.0.0.1"
+            f"port, or {setting} = 127.0.0.1"
         )
 
 

@@ -1,0 +1,41 @@
+"""``resonance page``."""
+
+import asyncio
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import Outputs
+from resonance.pipeline.cli.output import say
+from resonance.pipeline.page import run
+
+TEXT = """Show a deployment as a web page: its streams, clusters and events, live, and how its workers do.
+
+The page reads the output topics like any other subscriber, belongs to no group and changes nothing, so that any number
+of pages can be open. Others than this machine see it with --host and a token (worker.web_token): docs/page.md."""
+
+Workers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--worker",
+        metavar="URL",
+        help="Pages of a worker, such as http://127.0.0.1:6066; repeatable. By default where the settings have them.",
+    ),
+]
+
+app = CommandApp()
+
+
+@app.command(help=TEXT)
+@injected
+def page(
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve it on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, metavar="N", help="Its port.")] = 6060,
+    workers: Workers = None,
+    *,
+    settings: Outputs,
+) -> None:
+    """Serve the page until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        asyncio.run(run.serve(settings, run.Place(host, port, tuple(workers or ())), say))

@@ -1,0 +1,201 @@
+"""What the page shows, as plain values: an overview of the streams, a stream, a cluster, the events."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from resonance.pipeline.errors import ResonanceError, several_nearest
+from resonance.pipeline.page.feed import as_json
+from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
+from resonance.pipeline.watch.lifelines import LifeLine, in_order
+from resonance.pipeline.watch.sentences import number, telling
+
+MOST_ROWS: Final = 200
+"""Streams, and entries of the feed, in one answer."""
+
+MOST_LINES: Final = 60
+"""Life-lines of a stream: the present clusters, and the newest of those that ended."""
+
+MOST_FEATURES: Final = 40
+"""Features of a cluster's profile, the most telling first."""
+
+SALIENT: Final = 3
+"""Features by which a table describes a cluster."""
+
+COMPARED: Final = 50
+"""Other clusters, the largest, from which these separate it."""
+
+
+class UnknownNameError(ResonanceError):
+    """There is no such stream or cluster; the text offers similar ones."""
+
+
+_SORTED: Final[Mapping[str, Callable[[StreamView, int], Any]]] = {
+    "stream": lambda stream, _: stream.name,
+    # Two digits: streams that are alike keep their places.
+    "rate": lambda stream, _: float(f"{stream.rate:.1e}"),
+    "clusters": lambda stream, _: len(stream.clusters),
+    "novelty": lambda stream, _: _novelty(stream) or 0.0,
+    "drift": lambda stream, _: stream.drift is not None,
+    "alerts": lambda _, alerts: alerts,
+    "last": lambda stream, _: stream.last,
+}
+
+
+def overview(
+    view: DeploymentView, search: str = "", order: str = "rate", *, ascending: bool = False, start: int = 0, most: int
+) -> dict[str, Any]:
+    """Return the figures of the deployment, and some of the streams whose name contains a text."""
+    wanted, alerts = search.casefold(), view.alerts_by_stream
+    found = [stream for stream in view.streams.values() if not wanted or wanted in stream.name.casefold()]
+    key = _SORTED.get(order, _SORTED["rate"])
+    # Twice: what is equal stays in the order of the names.
+    found.sort(key=lambda stream: stream.name)
+    found.sort(key=lambda stream: key(stream, alerts[stream.name]), reverse=not ascending)
+    rows = [_row(stream, alerts[stream.name]) for stream in found[start : start + min(most, MOST_ROWS)]]
+    return {"found": len(found), "start": start, "rows": rows, "rates": list(view.rates)[-300:], **view.headline()}
+
+
+def stream(view: DeploymentView, name: str) -> dict[str, Any]:
+    """Return a stream: its clusters, their lives and shares; raises `UnknownNameError`."""
+    known = _known(view, name)
+    described = {each["id"]: each for each in view.details(name, MOST_ROWS)}
+    history = known.history.as_json(MOST_LINES)
+    clusters = [
+        _cluster_row(known, id_, known.clusters[id_], each, list(described.values()))
+        for id_, each in described.items()
+        if id_ in known.clusters
+    ]
+    return {
+        **_row(known, view.alerts_by_stream[name]),
+        "version": known.version,
+        "drift": known.drift,
+        "open": [dict(alert) for alert in view.alerts.alerts() if alert["stream"] == name][:MOST_ROWS],
+        "history": history,
+        "lines": _lines(known),
+        "drifts": [{"time": moment_of(time), "cluster": cluster, "text": text} for time, cluster, text in known.drifts],
+        "table": clusters,
+        "left_out": len(known.clusters) - len(clusters),
+        "events": as_json(view.feed.select(50, stream=name)),
+    }
+
+
+def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
+    """Return a cluster, present or ended: its profile, its share, where it comes from and what it became.
+
+    Raises `UnknownNameError`.
+    """
+    known = _known(view, name.rsplit("/", 2)[0] if name.count("/") > 1 else name, what=name)
+    events = as_json(view.feed.select(50, cluster=name))
+    ended = next((each for each in known.ended if each.id == name), None)
+    lineage = {
+        "parent": known.parents.get(name),
+        "children": [child for child, parent in known.parents.items() if parent == name],
+        "absorbed": [
+            {"id": each.id, "time": each.time, "size": each.size} for each in known.ended if each.heir == name
+        ],
+        "heir": None if ended is None else ended.heir,
+    }
+    found: dict[str, Any] = {"id": name, "stream": known.name, "lineage": lineage, "events": events, "examples": []}
+    present, detail = known.clusters.get(name), view.detail(name)
+    history = known.history.as_json()
+    found["history"] = {**history, "series": {name: history["series"].get(name, [])}}
+    if present is not None and detail is not None:
+        peers = [each for each in view.details(known.name, MOST_ROWS) if each["id"] != name]
+        row = _cluster_row(known, name, present, detail, peers)
+        return found | row | {"present": True, "profile": _profile(detail, peers), "omitted": detail.get("omitted", 0)}
+    if ended is None and not events:
+        similar = several_nearest(name, known.clusters)
+        raise UnknownNameError(
+            f"stream {known.name} has no cluster {name}{similar}; one that ended long ago is no longer known"
+        )
+    gone = {} if ended is None else {"since": ended.since, "seen": ended.time, "how": ended.how, "size": ended.size}
+    return found | {"present": False, "name": "", "profile": []} | gone
+
+
+def _known(view: DeploymentView, name: str, what: str = "") -> StreamView:
+    known = view.streams.get(name)
+    if known is None:
+        similar = several_nearest(name, view.streams)
+        wanted = f"cluster {what}" if what else f"stream {name}"
+        raise UnknownNameError(f"there is no {wanted}{similar}: {len(view.streams):,} streams are known")
+    return known
+
+
+def _novelty(stream: StreamView) -> float | None:
+    return stream.novel / stream.rate if stream.rate else None
+
+
+def _row(stream: StreamView, alerts: int) -> dict[str, Any]:
+    return {
+        "stream": stream.name,
+        "rate": round(stream.rate, 2),
+        "clusters": len(stream.clusters),
+        "novelty": _novelty(stream),
+        "drift": stream.drift,
+        "alerts": alerts,
+        "last": stream.last,
+    }
+
+
+def _cluster_row(
+    stream: StreamView, name: str, known: Present, detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    features = telling(detail, peers[:COMPARED])[:SALIENT]  # type: ignore[arg-type]
+    return {
+        "id": name,
+        # What sets it apart.
+        "name": ", ".join(f"{feature} {number(detail['centre'][feature])}" for feature in features),
+        "salient": [_feature(detail, feature, peers) for feature in features],
+        "size": known.size,
+        "share": stream.history.recent(name),
+        "since": known.since,
+        "seen": known.seen,
+        "level": known.level,
+        "parent": stream.parents.get(name),
+    }
+
+
+def _feature(detail: Mapping[str, Any], feature: str, peers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a feature of a cluster beside the mean of the others, weighed by their sizes."""
+    others = [
+        (each["centre"][feature], each["size"])
+        for each in peers
+        if feature in each["centre"] and each["id"] != detail["id"]
+    ]
+    records = sum(size for _, size in others)
+    rest = sum(centre * size for centre, size in others) / records if records else None
+    return {
+        "feature": feature,
+        "centre": detail["centre"][feature],
+        "spread": detail["spread"].get(feature, 0.0),
+        "rest": rest,
+    }
+
+
+def _profile(detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    features = telling(detail, peers[:COMPARED])[:MOST_FEATURES]  # type: ignore[arg-type]
+    return [_feature(detail, feature, peers) for feature in features]
+
+
+def _lines(stream: StreamView) -> list[dict[str, Any]]:
+    """Return the lives of the clusters, each near those that it came from; times in milliseconds since 1970."""
+    present = sorted(stream.clusters, key=lambda name: -stream.clusters[name].size)[:MOST_LINES]
+    ended = list(stream.ended)[::-1][: MOST_LINES - len(present)]
+    ends = {each.id: moment_of(each.time) for each in ended}
+    lines = [
+        LifeLine(name, moment_of(stream.clusters[name].since) or 0, 0, stream.clusters[name].level) for name in present
+    ] + [LifeLine(each.id, moment_of(each.since) or 0, 0, each.level, heir=each.heir) for each in ended]
+    for line in lines:
+        line.parent = stream.parents.get(line.name)
+    lines.sort(key=lambda line: line.born)
+    return [
+        {
+            "id": line.name,
+            "born": line.born or None,
+            "ended": ends.get(line.name),
+            "parent": line.parent,
+            "heir": line.heir,
+            "level": line.level,
+        }
+        for line in in_order(lines)
+    ]

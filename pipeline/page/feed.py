@@ -1,0 +1,112 @@
+"""What happened lately, as sentences: the newest events, drifts and alerts of all streams."""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from resonance.pipeline.watch.watch import WatchedOutput, as_line, stream_of
+
+KEPT: Final = 20_000
+"""Entries that are kept; about 500 bytes each."""
+
+TEXT: Final = 600
+"""Longest sentence, in characters."""
+
+
+class FeedEntry(NamedTuple):
+    """An output that a person would read."""
+
+    number: int
+    """Counts the entries since the page's start."""
+    kind: str
+    """``events``, ``drift`` or ``alerts``."""
+    what: str
+    """Kind of the event or drift event; of an alert its rule and whether it opened."""
+    stream: str
+    cluster: str
+    other: str
+    severity: str
+    """``info``, ``warning`` or ``critical``."""
+    time: str
+    text: str
+
+
+def entry_of(output: WatchedOutput) -> FeedEntry:
+    """Return an output as an entry without a number."""
+    payload = output.payload
+    what = payload.get("kind", "")
+    if output.kind == "alerts":
+        severity = payload.get("severity", "info") if what == "opened" else "info"
+        what = f"{payload.get('rule', '')} {what}"
+    else:
+        severity = "warning" if what == "drift" else "info"
+    cluster, other = (str(payload.get(name) or "") for name in ("cluster", "other"))
+    text = as_line(output)
+    shown = text if len(text) <= TEXT else f"{text[:TEXT]}…"
+    stream, time = stream_of(output) or "", payload.get("time", "")
+    return FeedEntry(0, output.kind, what, stream, cluster, other, severity, time, shown)
+
+
+class Feed:
+    """The newest entries, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._entries: deque[FeedEntry] = deque(maxlen=KEPT)
+        self._next = 1
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest entry; 0 before the first."""
+        return self._next - 1
+
+    def add(self, entry: FeedEntry) -> FeedEntry:
+        """Add an entry, and return it with its number."""
+        numbered = entry._replace(number=self._next)
+        self._entries.append(numbered)
+        self._next += 1
+        return numbered
+
+    def since(self, number: int) -> list[FeedEntry]:
+        """Return the entries after a number, the oldest first."""
+        found = []
+        for entry in reversed(self._entries):
+            if entry.number <= number:
+                break
+            found.append(entry)
+        return found[::-1]
+
+    def select(
+        self,
+        most: int,
+        *,
+        kinds: Collection[str] = (),
+        severities: Collection[str] = (),
+        stream: str = "",
+        cluster: str = "",
+        search: str = "",
+        before: int = 0,
+    ) -> list[FeedEntry]:
+        """Return the newest entries that fit, the newest first; empty filters let all pass."""
+        wanted = search.casefold()
+        found: list[FeedEntry] = []
+        for entry in reversed(self._entries):
+            if (
+                (not before or entry.number < before)
+                and (not kinds or entry.kind in kinds or entry.what in kinds)
+                and (not severities or entry.severity in severities)
+                and (not stream or entry.stream == stream)
+                and (not cluster or cluster in (entry.cluster, entry.other))
+                and (not wanted or wanted in entry.text.casefold())
+            ):
+                found.append(entry)
+                if len(found) == most:
+                    break
+        return found
+
+    def __iter__(self) -> Iterator[FeedEntry]:
+        return iter(self._entries)
+
+
+def as_json(entries: Sequence[FeedEntry]) -> list[dict[str, Any]]:
+    """Return entries as plain values."""
+    return [entry._asdict() for entry in entries]

@@ -1,0 +1,285 @@
+"""Reads the output topics into a view, for as long as the page is open.
+
+Events, drifts, alerts and clusters are read to the last record. Of assignments and dead letters, which can come faster
+than a page may cost, as many of the newest are read as the budget allows; each then stands for several.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.page.feed import FeedEntry
+from resonance.pipeline.page.view import DeploymentView, by_time
+from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.watch.output_reader import OutputReader
+
+FOLLOWED: Final[Mapping[str, str]] = {
+    "clusters": "clusters",
+    "cluster_events": "events",
+    "drift_events": "drift",
+    "alerts": "alerts",
+}
+"""Kinds of topics that are read whole, and what their outputs are."""
+
+SAMPLED: Final[Mapping[str, int]] = {"assignments": 3_000, "dead_letters": 300}
+"""Kinds of topics of which the newest records are read, and how many a second, in all partitions."""
+
+SAVED: Final = 20.0
+"""Seconds of this budget that can be saved up: what comes in bursts is then read whole, and a page begins with more."""
+
+HISTORY: Final = 5_000
+"""Offsets of each partition of events and drifts that are read at the start."""
+
+POLL_SECONDS: Final = 0.2
+ROUND_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 5.0
+"""Seconds between two looks at which topics there are, and until a failed read is tried again."""
+
+DENIED_SECONDS: Final = 600.0
+"""Seconds until a topic that may not be read is tried again."""
+
+PATIENCE: Final = 10.0
+"""Seconds without an answer after which a read is given up and begun again."""
+
+FEW: Final = 50
+"""Outputs at once up to which new clusters are described beside the others, which takes a while."""
+
+_log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Keeps `view` up to date from threads of its own.
+
+    `tell` is called from them with each batch of new entries. What is wrong is in `troubles`, a sentence each.
+    """
+
+    def __init__(
+        self, settings: Settings, client: Mapping[str, Any], tell: Callable[[Sequence[FeedEntry]], None]
+    ) -> None:
+        self.view = DeploymentView(settings.name)
+        self.troubles: dict[str, str] = {}
+        """By what they are about."""
+        self.loaded = 0.0
+        """Part of what was there at the start that has been read; 1 when the view is as of now."""
+        self._settings = settings
+        self._client = dict(client)
+        self._tell = tell
+        self._stop = threading.Event()
+        self._denied: dict[str, float] = {}
+        self._threads = [
+            threading.Thread(target=self._forever, args=(what, run), name=f"page-{what}", daemon=True)
+            for what, run in (("outputs", self._follow), ("samples", self._sample))
+        ]
+
+    def sentences(self) -> list[str]:
+        """Return what is wrong, a broker that is away once."""
+        troubles = self.troubles.copy()
+        if "broker" in troubles:
+            return [troubles["broker"]]
+        if "outputs" in troubles:
+            troubles.pop("samples", None)
+        return list(dict.fromkeys(troubles.values()))
+
+    def start(self) -> None:
+        """Begin to read."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+    def _forever(self, what: str, run: Callable[[], None]) -> None:
+        while not self._stop.is_set():
+            try:
+                run()
+            except DeniedError as error:
+                topic = next((topic for topic in self._topics(SAMPLED, FOLLOWED) if topic in str(error)), "")
+                if topic:
+                    # The others are shown without it.
+                    self._denied[topic] = time.monotonic()
+                self.troubles[topic or what] = str(error)
+            except ResonanceError as error:
+                self.troubles[what] = str(error)
+            except Exception as error:  # a page that goes on with what it has is better than none
+                _log.exception("the page's %s", what)
+                self.troubles[what] = f"{what}: {error!r}"
+            self._stop.wait(LOOK_SECONDS / 5)
+
+    def _topics(self, *kinds: Mapping[str, Any]) -> dict[str, str]:
+        return {self._settings.topic(kind): kind for some in kinds for kind in some}
+
+    def _partitions(self, cluster: ClusterAdmin, kinds: Mapping[str, Any]) -> dict[TopicPartition, str]:
+        """Return the partitions of the topics that exist and can be read, each with its kind."""
+        counts = cluster.partition_counts()
+        found: dict[TopicPartition, str] = {}
+        for topic, kind in self._topics(kinds).items():
+            if time.monotonic() - self._denied.get(topic, float("-inf")) < DENIED_SECONDS:
+                continue
+            if topic in counts:
+                self.troubles.pop(topic, None)
+                found |= dict.fromkeys(((topic, number) for number in range(counts[topic])), kind)
+            elif kind in ("clusters", "cluster_events", "assignments"):
+                # The others are not there in every deployment.
+                self.troubles[topic] = (
+                    f"there is no topic {topic} on {cluster.servers}{nearest(topic, counts)}; a worker of the "
+                    f"deployment {self._settings.name} makes it at its start"
+                )
+        return found
+
+    def _admin(self) -> ClusterAdmin:
+        return ClusterAdmin(self._client, self._settings.broker.answer_timeout)
+
+    # Topics that are read whole
+
+    def _follow(self) -> None:
+        """Read everything anew, and then what comes, until the topics change."""
+        cluster = self._admin()
+        partitions = self._partitions(cluster, FOLLOWED)
+        view = DeploymentView(self._settings.name)
+        with LogReader(self._client, f"{self._settings.name}-page", PATIENCE) as reader:
+            bounds = reader.bounds(partitions)
+        starts = {
+            at: first if partitions[at] in ("clusters", "alerts") else max(first, end - HISTORY)
+            for at, (first, end) in bounds.items()
+        }
+        ends = {at: end for at, (_, end) in bounds.items()}
+        compacted = [self._settings.topic("clusters")]
+        group = f"{self._settings.name}-page"
+        client = self._client | {"fetch.wait.max.ms": 100}
+        with OutputReader(client, starts, group=group, compacted=compacted) as outputs:
+            self._load(outputs, view, partitions, starts, ends)
+            with self.view.lock:
+                view.take_samples_of(self.view)
+                self.view, self.loaded = view, 1.0
+            self.troubles.pop("outputs", None)
+            self._go_on(outputs, view, cluster, partitions)
+
+    def _load(
+        self,
+        reader: OutputReader,
+        view: DeploymentView,
+        partitions: Mapping[TopicPartition, str],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        """Read what is there: the clusters, and then the rest by time."""
+        total = sum(ends.values()) - sum(starts.values())
+        waiting: deque[tuple[str, Record]] = deque(maxlen=200_000)
+        moved = time.monotonic()
+        while not reader.has_reached(ends):
+            if self._stop.is_set():
+                return
+            records = reader.poll(POLL_SECONDS)
+            moved = time.monotonic() if records else moved
+            if time.monotonic() - moved > PATIENCE and reader.trouble:
+                self.troubles["outputs"] = f"the broker cannot be reached ({reader.trouble}); waiting for it"
+            for record in records:
+                kind = FOLLOWED[partitions[record.topic, record.partition]]
+                if kind == "clusters":
+                    view.apply_cluster(record.key or b"", record.value)
+                else:
+                    waiting.append((kind, record))
+            missing = sum(max(end - reader.positions[at], 0) for at, end in ends.items())
+            self.loaded = 0.99 * (1 - missing / max(total, 1))
+        for kind, record in by_time(waiting):
+            view.apply_output(kind, record, peers=False)
+
+    def _go_on(
+        self,
+        reader: OutputReader,
+        view: DeploymentView,
+        cluster: ClusterAdmin,
+        partitions: Mapping[TopicPartition, str],
+    ) -> None:
+        looked = time.monotonic()
+        while not self._stop.is_set():
+            records = reader.poll(POLL_SECONDS)
+            entries = []
+            with view.lock:
+                # Clusters last: a new one is described beside those of before.
+                for record in records:
+                    kind = FOLLOWED[partitions[record.topic, record.partition]]
+                    if kind != "clusters":
+                        entry = view.apply_output(kind, record, peers=len(records) <= FEW)
+                        entries += [] if entry is None else [entry]
+                for record in records:
+                    if partitions[record.topic, record.partition] == "clusters":
+                        view.apply_cluster(record.key or b"", record.value)
+            if entries:
+                self._tell(entries)
+            if reader.trouble:
+                self.troubles["broker"] = f"the broker cannot be reached ({reader.trouble}); waiting for it"
+            else:
+                self.troubles.pop("broker", None)
+            if time.monotonic() - looked > LOOK_SECONDS and not reader.trouble:
+                looked = time.monotonic()
+                if self._partitions(cluster, FOLLOWED).keys() != partitions.keys():
+                    return
+
+    # Topics of which the newest records are read
+
+    def _sample(self) -> None:
+        cluster = self._admin()
+        partitions = self._partitions(cluster, SAMPLED)
+        positions: dict[TopicPartition, int] = {}
+        looked = began = time.monotonic()
+        budget = {kind: SAVED * most for kind, most in SAMPLED.items()}
+        with LogReader(self._client, f"{self._settings.name}-page", PATIENCE) as reader:
+            while not self._stop.is_set():
+                before, began = began, time.monotonic()
+                for kind, most in SAMPLED.items():
+                    budget[kind] = min(budget[kind] + most * (began - before), SAVED * most)
+                self._read_newest(reader, partitions, positions, budget)
+                self.troubles.pop("samples", None)
+                if began - looked > LOOK_SECONDS:
+                    looked = began
+                    if self._partitions(cluster, SAMPLED).keys() != partitions.keys():
+                        return
+                self._stop.wait(max(ROUND_SECONDS - (time.monotonic() - began), 0.05))
+
+    def _read_newest(
+        self,
+        reader: LogReader,
+        partitions: Mapping[TopicPartition, str],
+        positions: dict[TopicPartition, int],
+        budget: dict[str, float],
+    ) -> None:
+        """Read up to the `budget` of each kind from the ends of its partitions, and weigh the records."""
+        count = Counter(partitions.values())
+        shares = {kind: budget[kind] / count[kind] for kind in count}
+        ranges, advance = {}, {}
+        for at, (first, end) in reader.bounds(partitions).items():
+            most = max(int(shares[partitions[at]]), 1)
+            known = at in positions
+            begin = max(positions.get(at, end - most), first)
+            if begin > end:
+                # The topic was deleted and made again.
+                begin = first
+            ranges[at] = (max(begin, end - most), end)
+            advance[at] = (end - begin, known)
+            positions[at] = end
+        for at, records in reader.read(ranges):
+            if not records:
+                continue
+            first, end = ranges[at]
+            read, known = advance[at]
+            # Offsets are also taken by the marks of transactions, in the same share of what was left out.
+            weight = read / (end - first)
+            budget[partitions[at]] -= len(records)
+            view = self.view
+            with view.lock:
+                for record in records:
+                    if partitions[at] == "assignments":
+                        view.apply_answer(record.value, weight, counts=known)
+                    else:
+                        view.apply_dead_letter(record, weight)

@@ -1,0 +1,175 @@
+"""How the deployment itself does: its group on the broker, and what its workers' own pages report.
+
+Both are read only while an operations page is open, and at most every few seconds.
+"""
+
+import asyncio
+import os
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import aiohttp
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from prometheus_client.parser import text_string_to_metric_families
+from resonance.pipeline.kafka.acl import Acl
+from resonance.pipeline.kafka.errors import reason_of, right_refused
+
+FRESH_SECONDS: Final = 3.0
+"""Age up to which a report is shown again."""
+
+ANSWER_SECONDS: Final = 3.0
+"""How long the broker or a worker may take to answer."""
+
+ANSWER_BYTES: Final = 4_000_000
+"""Longest page of a worker that is read."""
+
+SHOWN: Final = {
+    "resonance_records_total": "records",
+    "resonance_lag_records": "lag",
+    "resonance_paused": "paused",
+    "resonance_stuck": "stuck",
+    "resonance_streams": "streams",
+    "resonance_clusters": "clusters",
+    "resonance_snapshot_age_seconds": "snapshot_age",
+    "resonance_snapshot_bytes": "snapshot_bytes",
+    "resonance_replay_from_lag_records": "replay_lag",
+    "resonance_last_record_age_seconds": "record_age",
+}
+"""Metrics of a partition that are shown, and under which name."""
+
+
+class Operations:
+    """Reports on the group of a deployment and on its workers.
+
+    Parameters
+    ----------
+    client : mapping
+        librdkafka's configuration of the connection.
+    group : str
+        The workers' consumer group.
+    workers : sequence of str
+        Addresses of workers' pages, such as ``http://127.0.0.1:6066``.
+    token : str
+        Their token; empty without one.
+    """
+
+    def __init__(self, client: Mapping[str, Any], group: str, workers: Sequence[str], token: str = "") -> None:
+        self._client = dict(client)
+        self._group = group
+        self._workers = tuple(workers)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._admin: AdminClient | None = None
+        self._lock = asyncio.Lock()
+        self._report: dict[str, Any] = {}
+        self._made = float("-inf")
+
+    async def report(self) -> dict[str, Any]:
+        """Return the group with its members and partitions, and each worker as it describes itself."""
+        async with self._lock:
+            if time.monotonic() - self._made > FRESH_SECONDS:
+                group, *workers = await asyncio.gather(
+                    asyncio.to_thread(self._of_group), *map(self._of_worker, self._workers)
+                )
+                self._report = {"group": group, "workers": workers}
+                self._made = time.monotonic()
+            return dict(self._report)
+
+    def _of_group(self) -> dict[str, Any]:
+        """Return the group's members and the lag of each partition, or why the broker does not say."""
+        found: dict[str, Any] = {"name": self._group, "members": [], "partitions": []}
+        self._admin = self._admin or AdminClient({"log_level": 0, **self._client})
+        try:
+            described = self._admin.describe_consumer_groups([self._group], request_timeout=ANSWER_SECONDS)
+            members = described[self._group].result(2 * ANSWER_SECONDS)
+            found["state"] = members.state.name.lower()
+            found["members"] = [
+                {
+                    "id": member.client_id,
+                    "host": member.host,
+                    "partitions": sorted(
+                        f"{at.topic}[{at.partition}]" for at in member.assignment.topic_partitions or ()
+                    ),
+                }
+                for member in members.members
+            ]
+        except (KafkaException, TimeoutError) as error:
+            found["problem"] = self._problem("does not describe it", error)
+        try:
+            found["partitions"] = self._lags()
+        except (KafkaException, TimeoutError) as error:
+            found["problem"] = self._problem("does not give its offsets", error)
+        return found
+
+    def _problem(self, what: str, error: BaseException) -> str:
+        right = Acl("group", self._group, ("Describe",), "see where the group stands")
+        denied = right_refused(self._client, error, right)
+        return str(denied) if denied else f"group {self._group}: the broker {what} ({reason_of(error)})"
+
+    def _lags(self) -> list[dict[str, Any]]:
+        assert self._admin is not None  # noqa: S101 - made above
+        wanted = [ConsumerGroupTopicPartitions(self._group)]
+        (answer,) = self._admin.list_consumer_group_offsets(wanted, request_timeout=ANSWER_SECONDS).values()
+        committed = {(at.topic, at.partition): at.offset for at in answer.result(2 * ANSWER_SECONDS).topic_partitions}
+        places = {TopicPartition(*at): OffsetSpec.latest() for at in committed}
+        if not places:
+            return []
+        futures = self._admin.list_offsets(
+            places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+        )
+        ends = {(at.topic, at.partition): future.result(2 * ANSWER_SECONDS).offset for at, future in futures.items()}
+        return [
+            {"partition": f"{topic}[{number}]", "committed": offset, "lag": max(ends[topic, number] - offset, 0)}
+            for (topic, number), offset in sorted(committed.items())
+        ]
+
+    async def _of_worker(self, address: str) -> dict[str, Any]:
+        """Return what a worker's pages say, or that none answers."""
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        try:
+            async with aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session:
+                async with session.get(f"{address}/readyz") as answer:
+                    if answer.status not in (200, 503):
+                        return {"address": address, "problem": _not_shown(address, answer.status)}
+                    ready = await answer.json()
+                async with session.get(f"{address}/metrics") as answer:
+                    text = (await answer.content.read(ANSWER_BYTES)).decode() if answer.status == 200 else ""
+                    shown = "" if answer.status == 200 else _not_shown(address, answer.status)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            return {
+                "address": address,
+                "problem": f"no worker answers at {address} ({_reason(error)}); start it there, or give "
+                "the addresses of the workers with --worker",
+            }
+        return {
+            "address": address,
+            "ready": bool(ready.get("ready")),
+            "state": ready.get("state", ""),
+            "problems": ready.get("problems", []),
+            "problem": shown,
+            "partitions": partitions_of(text),
+        }
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
+    return str(error) or type(error).__name__
+
+
+def _not_shown(address: str, status: int) -> str:
+    if status == 401:
+        return f"the worker at {address} wants its token: start this page with worker.web_token of the deployment"
+    return f"{address} answers with HTTP status {status}: is it a worker of this release?"
+
+
+def partitions_of(text: str) -> list[dict[str, Any]]:
+    """Return what a worker's metrics say of each partition."""
+    found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if (name := SHOWN.get(sample.name)) is not None:
+                found[f"{sample.labels['topic']}[{sample.labels['partition']}]"][name] = sample.value
+    return [{"partition": name, **values} for name, values in sorted(found.items())]

@@ -1,0 +1,54 @@
+"""Runs the page: reads in threads, serves in an event loop, until it is stopped."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.page.feed import FeedEntry
+from resonance.pipeline.page.follower import Follower
+from resonance.pipeline.page.operations import Operations
+from resonance.pipeline.page.server import PageServer
+from resonance.pipeline.worker.http.pages import address, check_exposure
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the page is served, and which workers it visits."""
+
+    host: str
+    port: int
+    workers: Sequence[str] = ()
+    """Addresses of workers' pages; without any that of the settings."""
+
+
+async def serve(settings: Settings, place: Place, say: Callable[[str], None]) -> None:
+    """Serve the page until the task is cancelled.
+
+    Raises `ConfigurationError` where others than this machine could see it without a token, or the port is taken.
+    """
+    check_exposure(settings.worker, place.host, "--host")
+    token = settings.worker.web_token.get_secret_value() if settings.worker.web_token else ""
+    client = librdkafka(settings) | {"client.id": f"{settings.name}-page"}
+    loop = asyncio.get_running_loop()
+
+    def tell(entries: Sequence[FeedEntry]) -> None:
+        with contextlib.suppress(RuntimeError):
+            # The loop may have ended.
+            loop.call_soon_threadsafe(server.publish, entries)
+
+    follower = Follower(settings, client, tell)
+    workers = place.workers or (address(settings.worker.web_host, settings.worker.web_port),)
+    operations = Operations(client, settings.group, [worker.rstrip("/") for worker in workers], token)
+    server = PageServer(follower, operations, token)
+    await server.start(place.host, place.port)
+    try:
+        follower.start()
+        hint = "/?token=TOKEN, once, with worker.web_token" if token else ""
+        say(f"{settings.name}: {address(place.host, place.port)}{hint} (Ctrl-C ends it)")
+        await asyncio.Event().wait()
+    finally:
+        await server.stop()
+        await asyncio.to_thread(follower.stop)

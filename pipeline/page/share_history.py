@@ -1,0 +1,102 @@
+"""Records of a stream by cluster over time, in a room that does not grow with time."""
+
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+STEPS: Final = 64
+"""Steps of time that are kept."""
+
+FIRST_STEP: Final = 1_000
+MOST_STEP: Final = 2_048_000
+"""Milliseconds of a step: it doubles when the room is full, up to this; then the older half goes."""
+
+MOST_CLUSTERS: Final = 200
+"""Clusters that are counted one by one; the others count as none of them."""
+
+
+class ShareHistory:
+    """Counts records by cluster in steps of their own time."""
+
+    __slots__ = ("_by", "_first", "_step", "_total")
+
+    def __init__(self) -> None:
+        self._step = FIRST_STEP
+        self._first: int | None = None
+        self._total = _empty()
+        self._by: dict[str, array[float]] = {}
+
+    def add(self, time: int, clusters: Iterable[str], weight: float = 1.0) -> None:
+        """Count a record by its time in milliseconds, in a cluster of each level; it stands for `weight` records."""
+        if self._first is None:
+            self._first = time // self._step
+        while (at := time // self._step - self._first) >= STEPS:
+            self._make_room(time)
+        # Of a late record only the share matters.
+        at = max(at, 0)
+        self._total[at] += weight
+        for cluster in clusters:
+            counts = self._by.get(cluster)
+            if counts is None:
+                if len(self._by) >= MOST_CLUSTERS:
+                    continue
+                counts = self._by[cluster] = _empty()
+            counts[at] += weight
+
+    def recent(self, cluster: str) -> float | None:
+        """Return the share of a cluster in the last quarter of the steps with records; None where there are none."""
+        end = self._end
+        start = max(0, end - STEPS // 4)
+        total = sum(self._total[start:end])
+        counts = self._by.get(cluster)
+        return None if not total else 0.0 if counts is None else min(sum(counts[start:end]) / total, 1.0)
+
+    def as_json(self, most: int = MOST_CLUSTERS) -> dict[str, Any]:
+        """Return start and step in milliseconds, the total of each step, and the counts of the largest clusters."""
+        end = self._end
+        largest = sorted(self._by, key=lambda name: -sum(self._by[name]))[:most]
+        return {
+            "start": (self._first or 0) * self._step,
+            "step": self._step,
+            "total": _rounded(self._total[:end]),
+            "series": {name: _rounded(self._by[name][:end]) for name in largest},
+        }
+
+    @property
+    def _end(self) -> int:
+        return next((at + 1 for at in range(STEPS - 1, -1, -1) if self._total[at]), 0)
+
+    def _make_room(self, time: int) -> None:
+        first = self._first or 0
+        if self._step < MOST_STEP:
+            self._step *= 2
+            self._first = first // 2
+            self._move(lambda at: (first + at) // 2 - first // 2)
+        elif time // self._step - first >= 2 * STEPS:
+            # Nothing of what is there is near.
+            self._first = time // self._step
+            self._move(lambda _: -1)
+        else:
+            self._first = first + STEPS // 2
+            self._move(lambda at: at - STEPS // 2)
+
+    def _move(self, place: Callable[[int], int]) -> None:
+        for name, counts in [("", self._total), *self._by.items()]:
+            moved = _empty()
+            for at, count in enumerate(counts):
+                if count and (to := place(at)) >= 0:
+                    moved[to] += count
+            if not name:
+                self._total = moved
+            elif any(moved):
+                self._by[name] = moved
+            else:
+                del self._by[name]
+
+
+def _empty() -> "array[float]":
+    return array("f", bytes(4 * STEPS))
+
+
+def _rounded(counts: "array[float]") -> list[int]:
+    return [round(count) for count in counts]

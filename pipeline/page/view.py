@@ -1,0 +1,305 @@
+"""What the page knows of a deployment: its streams, clusters, events and alerts, folded from the output topics.
+
+The room does not grow with time: a cluster is a few figures, its description lies in a temporary file, and streams,
+ended clusters and events beyond a number are forgotten.
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+from resonance.pipeline.dead_letters.records import StoredDeadLetter
+from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.page.feed import Feed, FeedEntry, entry_of
+from resonance.pipeline.page.share_history import ShareHistory
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
+from resonance.pipeline.timestamps import epoch_ms, is_canonical
+from resonance.pipeline.watch.watch import WatchedOutput, as_line
+
+MOST_STREAMS: Final = 50_000
+"""Streams that are shown; of further ones only the number is known."""
+
+MOST_CLUSTERS: Final = 1_000
+"""Present clusters of a stream that are described."""
+
+MOST_ENDED: Final = 40
+"""Ended clusters of a stream that its life-lines show, and changes of its data."""
+
+PEERS: Final = 20
+"""Clusters beside which a new one is described."""
+
+SMOOTHING: Final = 10.0
+"""Seconds over which rates are averaged."""
+
+
+class Present(NamedTuple):
+    """A cluster that is there."""
+
+    size: int
+    since: str
+    seen: str
+    """Time of the last event that described it."""
+    level: int
+
+
+class Ended(NamedTuple):
+    """A cluster that is gone."""
+
+    id: str
+    since: str
+    time: str
+    how: str
+    size: int
+    heir: str | None
+    level: int
+
+
+class StreamView:
+    """What is known of a stream."""
+
+    __slots__ = (
+        "clusters",
+        "drift",
+        "drifts",
+        "ended",
+        "history",
+        "last",
+        "name",
+        "novel",
+        "parents",
+        "pending",
+        "pending_novel",
+        "rate",
+        "version",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.version = 0
+        self.clusters: dict[str, Present] = {}
+        self.ended: deque[Ended] = deque(maxlen=MOST_ENDED)
+        self.parents: dict[str, str] = {}
+        self.drift: str | None = None
+        """Describes the change of its data that has not settled."""
+        self.drifts: deque[tuple[str, str, str]] = deque(maxlen=MOST_ENDED)
+        """Time, cluster and sentence of each change."""
+        self.history = ShareHistory()
+        self.last = ""
+        """Time of its newest answer."""
+        self.rate = self.novel = 0.0
+        """Records a second, and novel ones."""
+        self.pending = self.pending_novel = 0.0
+
+
+class DeploymentView:
+    """Folds outputs; every method may be called from any thread, with `lock` held."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = threading.Lock()
+        self.streams: dict[str, StreamView] = {}
+        self.left_out: set[str] = set()
+        """Some streams beyond the most that are kept."""
+        self.feed = Feed()
+        self.alerts = OpenAlertTable()
+        self.alerts_by_stream: Counter[str] = Counter()
+        self.dead_letters: dict[tuple[str, str, str], dict[str, Any]] = {}
+        """By topic and partition, stage and class: how many, the newest time, an example."""
+        self.rates: deque[tuple[int, float]] = deque(maxlen=600)
+        """Seconds since 1970, and the records a second then."""
+        self._details = DiskMap()
+        self._ticked = time.monotonic()
+
+    # Folding
+
+    def apply_cluster(self, key: bytes, value: bytes | None) -> None:
+        """Take a message of the clusters topic in."""
+        name = key.decode(errors="replace")
+        if value is None:
+            stream = self.streams.get(name.rsplit("/", 2)[0])
+            if stream is not None and name in stream.clusters:
+                del stream.clusters[name]
+                self._details.pop(key)
+            return
+        parsed = _parsed(value)
+        try:
+            cluster = Present(parsed["size"], parsed["since"] or "", parsed["time"], parsed["level"])
+            version, ended = parsed["version"], parsed.get("ended")
+            heir = next(iter(parsed.get("successors", ())), None)
+            stream = self._stream(parsed["stream"])
+        except (KeyError, TypeError):
+            # No cluster of a worker.
+            return
+        if stream is None:
+            return
+        stream.version = max(stream.version, version)
+        if ended is not None:
+            stream.clusters.pop(name, None)
+            stream.ended = deque([each for each in stream.ended if each.id != name], MOST_ENDED)
+            stream.ended.append(Ended(name, cluster.since, cluster.seen, ended, cluster.size, heir, cluster.level))
+            self._details.pop(key)
+        elif name in stream.clusters or len(stream.clusters) < MOST_CLUSTERS:
+            stream.clusters[name] = cluster
+            self._details.put(key, value)
+
+    def apply_output(self, kind: str, record: Record, *, peers: bool) -> FeedEntry | None:
+        """Take an event, a drift event or an alert in, and return its entry; None for what is no output.
+
+        With `peers` a new cluster is described beside the others of its stream.
+        """
+        payload = _parsed(record.value)
+        named = payload.get("stream", ...) is None or isinstance(payload.get("stream"), str)
+        if not isinstance(payload.get("kind"), str) or not named:
+            return None
+        if kind == "alerts":
+            self.alerts.apply([record])
+            # Only open ones are shown.
+            self.alerts.cleared.clear()
+        elif payload["stream"] is None:
+            return None
+        elif kind == "drift":
+            self._drift(payload)
+        else:
+            self._event(payload)
+        near = self.details(payload.get("stream") or "", PEERS) if peers and payload["kind"] == "emerged" else []
+        return self.feed.add(entry_of(WatchedOutput(kind, record, payload, near)))  # type: ignore[arg-type]
+
+    def apply_answer(self, value: bytes | None, weight: float, *, counts: bool) -> None:
+        """Take an assignment in, which stands for `weight` records; without `counts` it is not counted in the rate."""
+        answer = _parsed(value)
+        try:
+            time_text, clusters, novel = answer["time"], answer["clusters"], bool(answer["novel"])
+            moment = epoch_ms(time_text)
+            stream = self._stream(answer["stream"])
+        except (KeyError, TypeError, ValueError):
+            return
+        if stream is None:
+            return
+        stream.last = max(stream.last, time_text)
+        stream.history.add(moment, clusters, weight)
+        if counts:
+            stream.pending += weight
+            stream.pending_novel += weight * novel
+
+    def apply_dead_letter(self, record: Record, weight: float) -> None:
+        """Take a dead letter in, which stands for `weight` of them."""
+        found = StoredDeadLetter.of(record, self.name)
+        if found is None:
+            return
+        topic, partition, _ = found.source
+        reason = (f"{topic}[{partition}]", found.stage, found.kind)
+        known = self.dead_letters.setdefault(reason, {"count": 0.0})
+        known["count"] += weight
+        known |= {"time": found.timestamp, "example": found.where, "message": found.message[:300]}
+
+    def tick(self) -> None:
+        """Average the rates and count the alerts; called about once a second."""
+        self.alerts_by_stream = Counter(each.stream or "" for each in self.alerts.opened.values())
+        now = time.monotonic()
+        seconds, self._ticked = max(now - self._ticked, 1e-3), now
+        part = min(seconds / SMOOTHING, 1.0)
+        total = 0.0
+        for stream in self.streams.values():
+            if stream.pending or stream.rate:
+                stream.rate += part * (stream.pending / seconds - stream.rate)
+                stream.novel += part * (stream.pending_novel / seconds - stream.novel)
+                stream.pending = stream.pending_novel = 0.0
+                if stream.rate < 1e-3:
+                    stream.rate = stream.novel = 0.0
+                total += stream.rate
+        self.rates.append((int(time.time()), round(total, 2)))
+
+    def take_samples_of(self, before: "DeploymentView") -> None:
+        """Take over what an earlier view has counted."""
+        for name, stream in before.streams.items():
+            if (mine := self.streams.get(name)) is not None:
+                mine.history, mine.last, mine.rate, mine.novel = stream.history, stream.last, stream.rate, stream.novel
+        self.dead_letters, self.rates = before.dead_letters, before.rates
+
+    def _stream(self, name: Any) -> StreamView | None:
+        found = self.streams.get(name)
+        if found is None:
+            if not isinstance(name, str):
+                raise TypeError(name)
+            if len(self.streams) >= MOST_STREAMS:
+                if len(self.left_out) < MOST_STREAMS:
+                    self.left_out.add(name)
+                return None
+            found = self.streams[name] = StreamView(name)
+        return found
+
+    def _event(self, payload: Mapping[str, Any]) -> None:
+        stream = self._stream(payload["stream"])
+        if stream is None:
+            return
+        if payload["kind"] == "split" and len(stream.parents) < MOST_CLUSTERS:
+            stream.parents[str(payload.get("cluster"))] = str(payload.get("other"))
+        if payload["kind"] == "stream_ended":
+            for name in stream.clusters:
+                self._details.pop(name.encode())
+            self.streams.pop(stream.name, None)
+
+    def _drift(self, payload: Mapping[str, Any]) -> None:
+        stream, kind = self._stream(payload["stream"]), payload["kind"]
+        if stream is None:
+            return
+        text = as_line(WatchedOutput("drift", _NOWHERE, payload))
+        if kind == "drift":
+            stream.drift = text
+            stream.drifts.append((payload.get("time", ""), payload.get("cluster") or "", text))
+        elif kind in ("settled", "recovered"):
+            stream.drift = None
+
+    # Reading
+
+    def detail(self, cluster: str) -> dict[str, Any] | None:
+        """Return a present cluster as the topic has it; None where it is not known."""
+        found = self._details.get(cluster.encode())
+        return None if found is None else _parsed(found)
+
+    def details(self, stream: str, most: int) -> list[dict[str, Any]]:
+        """Return the largest present clusters of a stream, the largest first."""
+        known = self.streams.get(stream)
+        names = sorted(known.clusters, key=lambda name: -known.clusters[name].size)[:most] if known else []
+        return [found for name in names if (found := self.detail(name)) is not None]
+
+    def headline(self) -> dict[str, Any]:
+        """Return the figures of the whole deployment."""
+        streams = self.streams.values()
+        rate = sum(stream.rate for stream in streams)
+        return {
+            "rate": rate,
+            "novelty": sum(stream.novel for stream in streams) / rate if rate else None,
+            "streams": len(self.streams) + len(self.left_out),
+            "left_out": len(self.left_out),
+            "clusters": sum(len(stream.clusters) for stream in streams),
+            "drifts": sum(stream.drift is not None for stream in streams),
+            "alerts": len(self.alerts.opened),
+            "dead_letters": round(sum(each["count"] for each in self.dead_letters.values())),
+            "newest": self.feed.newest,
+        }
+
+
+_NOWHERE: Final = Record("", 0, 0, 0, None, None)
+
+
+def _parsed(value: bytes | None) -> dict[str, Any]:
+    try:
+        found = orjson.loads(value or b"null")
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def moment_of(text: str) -> int | None:
+    """Return a time of an output in milliseconds since 1970; None where there is none."""
+    return epoch_ms(text) if text and is_canonical(text) else None
+
+
+def by_time(records: Iterable[tuple[str, Record]]) -> Sequence[tuple[str, Record]]:
+    """Return records of several partitions by the times of their outputs."""
+    return sorted(records, key=lambda each: str(_parsed(each[1].value).get("time", "")))

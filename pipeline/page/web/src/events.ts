@@ -1,0 +1,95 @@
+// The feed of events, with filters in the address, and a mark where one last looked.
+
+import { get, type Entry, type Events } from "./api";
+import { clock, h } from "./dom";
+import { LastLook, line } from "./feed";
+import { asked, keep, type Page } from "./page";
+
+const KINDS: [string, string][] = [["", "all kinds"], ["events", "clusters"], ["emerged", "  emerged"], ["split", "  split"], ["absorbed", "  absorbed"],
+  ["vanished", "  vanished"], ["stream_ended", "  stream ended"], ["drift", "drift"], ["alerts", "alerts"]];
+const SEVERITIES: [string, string][] = [["", "any severity"], ["warning,critical", "warning or critical"], ["critical", "critical"]];
+const SHOWN = 1000;
+
+export class EventsPage implements Page {
+  readonly title = "Events";
+  readonly every = 0;
+  readonly element = h("div");
+  private readonly list = h("ul", { class: "feed" });
+  private readonly more = h("button", { type: "button", onclick: () => void this.older() }, "Older ones");
+  private readonly mark = h("p", { class: "quiet small", role: "status" });
+  private query = { kind: asked("kind"), severity: asked("severity"), stream: asked("stream"), search: asked("search") };
+  private oldest = 0;
+  private newest = "";
+  private readonly look: LastLook;
+
+  constructor(deployment: string) {
+    this.look = new LastLook(deployment);
+    this.element.append(h("h1", {}, "Events"),
+      h("div", { class: "bar", role: "search" }, this.choice("kind", "Kind", KINDS), this.choice("severity", "Severity", SEVERITIES),
+        this.field("stream", "Stream"), this.field("search", "Search the text")),
+      this.mark, this.list, this.more);
+    const kept = () => this.look.keep(this.newest);
+    addEventListener("pagehide", kept);
+  }
+
+  close(): void {
+    this.look.keep(this.newest);
+  }
+
+  async refresh(): Promise<void> {
+    const found = await get<Events>("events", { ...this.query, most: 100 });
+    this.list.replaceChildren();
+    this.oldest = 0;
+    this.append(found.entries);
+    const since = this.look.time;
+    const fresh = since ? found.entries.filter((entry) => entry.time > since).length : 0;
+    this.mark.textContent = since ? `${fresh === 100 ? "100 or more" : fresh} since you last looked, ${clock(since)} UTC` : "";
+  }
+
+  entry(entry: Entry): void {
+    const { kind, severity, stream, search } = this.query;
+    if (kind && kind !== entry.kind && kind !== entry.what) return;
+    if (severity && !severity.split(",").includes(entry.severity)) return;
+    if (stream && stream !== entry.stream) return;
+    if (search && !entry.text.toLowerCase().includes(search.toLowerCase())) return;
+    if (entry.number <= Number((this.list.firstElementChild as HTMLElement | null)?.dataset["number"] ?? 0)) return;
+    this.list.querySelector(".quiet")?.remove();
+    this.list.prepend(this.item(entry));
+    while (this.list.childElementCount > SHOWN) this.list.lastElementChild?.remove();
+  }
+
+  private async older(): Promise<void> {
+    this.append((await get<Events>("events", { ...this.query, most: 100, before: this.oldest })).entries);
+  }
+
+  private append(entries: Entry[]): void {
+    this.list.append(...entries.map((entry) => this.item(entry)));
+    this.oldest = entries.at(-1)?.number ?? this.oldest;
+    this.more.hidden = entries.length < 100;
+    if (!this.list.childElementCount) this.list.append(h("li", { class: "quiet" }, "Nothing fits among what this page has read; it begins with the last events of each partition."));
+  }
+
+  private item(entry: Entry): HTMLElement {
+    if (entry.time > this.newest) this.newest = entry.time;
+    const element = line(entry);
+    if (this.look.time && entry.time > this.look.time) element.classList.add("fresh");
+    return element;
+  }
+
+  private set(name: "kind" | "severity" | "stream" | "search", value: string): void {
+    this.query[name] = value;
+    keep({ [name]: value });
+    void this.refresh();
+  }
+
+  private choice(name: "kind" | "severity", text: string, options: [string, string][]): HTMLElement {
+    const element = h("select", { "aria-label": text, onchange: () => this.set(name, element.value) },
+      ...options.map(([value, shown]) => h("option", { value, selected: value === this.query[name] }, shown)));
+    return element;
+  }
+
+  private field(name: "stream" | "search", text: string): HTMLElement {
+    const element = h("input", { type: "search", placeholder: text, "aria-label": text, value: this.query[name], onchange: () => this.set(name, element.value.trim()) });
+    return element;
+  }
+}

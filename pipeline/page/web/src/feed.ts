@@ -1,0 +1,59 @@
+// Entries of the feed: a line each, and what came since a person last looked.
+
+import type { Entry } from "./api";
+import { ago, clusterPage, h, link, streamPage } from "./dom";
+
+const SIGNS: Record<string, string> = {
+  emerged: "●", split: "◐", absorbed: "◑", vanished: "○", version_started: "◆", stream_ended: "◇", drift: "▲",
+  settled: "△", recovered: "△", rescaled: "↔", regrouped: "↔",
+};
+
+export function line(entry: Entry): HTMLElement {
+  const sign = entry.kind === "alerts" ? "!" : SIGNS[entry.what] ?? "·";
+  const what = h("span", { class: `badge ${entry.kind} ${entry.severity}` }, `${sign} ${entry.what.replaceAll("_", " ")}`);
+  return h("li", { class: "entry", "data-number": entry.number }, ago(entry.time), what, h("span", { class: "text" }, ...linked(entry)),
+    entry.stream ? h("span", { class: "stream wide" }, link(streamPage(entry.stream), entry.stream)) : null);
+}
+
+// The sentence, with its clusters as links.
+function linked(entry: Entry): (Node | string)[] {
+  const names = [entry.cluster, entry.other].filter((name) => name);
+  let parts: (Node | string)[] = [entry.text];
+  for (const name of new Set(names)) {
+    parts = parts.flatMap((part): (Node | string)[] => {
+      if (typeof part !== "string") return [part];
+      const at = part.search(new RegExp(`${escaped(name)}(?![\\w./-])`));
+      if (at < 0) return [part];
+      return [part.slice(0, at), link(clusterPage(name), name), part.slice(at + name.length)];
+    });
+  }
+  return parts;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+export class LastLook {
+  private readonly key: string;
+  readonly time: string;
+
+  constructor(deployment: string) {
+    this.key = `resonance.looked.${deployment}`;
+    let found = "";
+    try {
+      found = localStorage.getItem(this.key) ?? "";
+    } catch {
+      // A browser may refuse to keep anything.
+    }
+    this.time = found;
+  }
+
+  keep(time: string): void {
+    try {
+      if (time > (localStorage.getItem(this.key) ?? "")) localStorage.setItem(this.key, time);
+    } catch {
+      // Then everything is new the next time.
+    }
+  }
+}

@@ -1,0 +1,108 @@
+"""Outputs of a deployment `shop`, as they stand on its topics."""
+
+import orjson
+from resonance.pipeline.records import Record
+
+NAME = "shop"
+
+
+def time_of(second):
+    return f"2026-01-05T08:{second // 60:02d}:{second % 60:02d}.000Z"
+
+
+def cluster(name, size=100, second=0, since=0, **more):
+    """A message of the clusters topic: key and value."""
+    stream, version, place = name.rsplit("/", 2)
+    latency = 100.0 * (int(place.split(".")[-1]) + 1)
+    value = {
+        "id": name,
+        "stream": stream,
+        "version": int(version),
+        "level": place.count(".") + 1,
+        "size": size,
+        "centre": {"errors": 2.0, "latency_ms": latency},
+        "spread": {"latency_ms": 5.0, "errors": 1.0},
+        "nodes": 3,
+        "since": time_of(since),
+        "seq": 0,
+        "time": time_of(second),
+        **more,
+    }
+    return name.encode(), orjson.dumps(value)
+
+
+def snapshot(name):
+    value = orjson.loads(cluster(name)[1])
+    return {member: value[member] for member in ("id", "size", "centre", "spread", "nodes")}
+
+
+def event(kind, name, seq=0, second=0, other=None):
+    value = {
+        "kind": kind,
+        "stream": name.rsplit("/", 2)[0],
+        "version": 1,
+        "level": 1,
+        "seq": seq,
+        "cluster": name,
+        "before": [snapshot(name)] if kind in ("absorbed", "vanished") else [],
+        "after": [] if kind in ("absorbed", "vanished") else [snapshot(name)],
+        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": second}},
+        "time": time_of(second),
+    }
+    return value | ({} if other is None else {"other": other})
+
+
+def drift(kind, name, seq=0, second=0):
+    unit = {"cluster": name, "change": ["moved"], "features": []}
+    return {
+        "kind": kind,
+        "stream": name.rsplit("/", 2)[0],
+        "version": 1,
+        "seq": seq,
+        "detector": "watch",
+        "criterion": "evidence",
+        "value": 2.0,
+        "threshold": 1.0,
+        "cluster": name,
+        "units": [unit],
+        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": second}},
+        "time": time_of(second),
+    }
+
+
+def alert(kind, stream, second=0, severity="critical"):
+    return {
+        "kind": kind,
+        "rule": "unlike",
+        "key": f"orders/unlike/{stream}/1/0",
+        "severity": severity,
+        "stream": stream,
+        "version": 1,
+        "seq": 0,
+        "text": f"{stream} is unlike what its model knows",
+        "evidence": {},
+        "since": time_of(second),
+        "cause": {"id": None, "source": {"topic": "orders", "partition": 0, "offset": second}},
+        "time": time_of(second),
+    }
+
+
+def answer(stream, number, second=0, *, novel=False):
+    name = None if number is None else f"{stream}/1/{number}"
+    return {
+        "id": None,
+        "source": {"topic": "orders", "partition": 0, "offset": second},
+        "stream": stream,
+        "version": 1,
+        "status": "assigned",
+        "cluster": name,
+        "clusters": [] if name is None else [name],
+        "score": 0.9,
+        "novel": novel,
+        "path": [1],
+        "time": time_of(second),
+    }
+
+
+def record(value, topic="shop.cluster-events", offset=0):
+    return Record(topic, 0, offset, 0, b"k", orjson.dumps(value))

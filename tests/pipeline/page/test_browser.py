@@ -1,0 +1,221 @@
+"""The page in a headless Chromium, beside topics on which something happens."""
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.pipeline.page.run import Place, serve
+
+from tests.brokers.jvm import free_port
+from tests.browser import CHROMIUM, tab
+from tests.pipeline.page import outputs
+from tests.pipeline.page.test_follower import TOPICS
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH (Debian: apt-get install chromium)"),
+    pytest.mark.slow,
+]
+
+
+class Server:
+    """A page in a thread of its own, which can be stopped and started."""
+
+    def __init__(self, broker):
+        self.port = free_port()
+        self._settings = Settings.of({"name": "shop", "broker.bootstrap": broker, "input.topics": ["orders"]})
+
+    def start(self):
+        started = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        place = Place("127.0.0.1", self.port, ["http://127.0.0.1:1"])
+        self._task = self._loop.create_task(serve(self._settings, place, lambda _: started.set()))
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        assert started.wait(30)
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._task)
+        except asyncio.CancelledError:
+            self._loop.close()
+
+    def stop(self):
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(30)
+
+
+class Shop:
+    def __init__(self, broker):
+        self.broker = broker
+        self.server = Server(broker.bootstrap)
+        self.address = f"http://127.0.0.1:{self.server.port}"
+
+    def emit(self, topic, value, key=b"k"):
+        self.broker.append(TOPICS[topic], 0, orjson.dumps(value), key)
+        self.broker.flush()
+
+    def cluster(self, *what, **more):
+        key, value = outputs.cluster(*what, **more)
+        self.emit("clusters", orjson.loads(value), key)
+
+
+@asynccontextmanager
+async def shop():
+    """A page with some streams, open in a browser; at the end nothing was wrong in its console."""
+    with EmbeddedBroker(TOPICS.values()) as broker:
+        made = Shop(broker)
+        for number in range(3):
+            made.cluster(f"p0/1/{number}", size=100 - number)
+        for number in range(300):
+            key, value = outputs.cluster(f"shop-{number:03d}/1/0")
+            broker.append(TOPICS["clusters"], 1, value, key)
+        made.cluster("p0/1/3", since=5, second=30, ended="absorbed", successors=["p0/1/1"])
+        for second in range(40):
+            broker.append(TOPICS["assignments"], 0, orjson.dumps(outputs.answer("p0", second % 3, second)), b"k")
+        made.emit("cluster-events", outputs.event("split", "p0/1/3", 1, 5, other="p0/1/0"))
+        made.emit("drift-events", outputs.drift("drift", "p0/1/2", second=20))
+        made.emit("alerts", outputs.alert("opened", "p0", second=21))
+        made.server.start()
+        try:
+            async with tab() as browser:
+                await browser.look()
+                await browser.open(f"{made.address}/operations")
+                await browser.wait("document.getElementById('live').textContent === 'live'")
+                yield made, browser
+                assert browser.errors == []
+                assert [url for url in browser.requests if not url.startswith(made.address)] == []
+        finally:
+            made.server.stop()
+
+
+def test_all_pages_open_and_are_reached_by_links():
+    async def go():
+        async with shop() as (made, browser):
+            await browser.open(made.address)
+            await browser.wait("document.querySelector('.rows .row a')?.textContent === 'p0'")
+            await browser.wait("document.querySelector('.tiles').innerText.includes('303')")
+            await browser.value("document.querySelector('.rows .row a').click()")
+            await browser.wait("document.querySelectorAll('.lives a').length === 4")
+            assert await browser.value("location.pathname + location.search") == "/stream?name=p0"
+            assert await browser.value("document.querySelectorAll('.lives .drift').length") == 1
+            text = await browser.text()
+            assert "p0 is unlike what its model knows" in text
+            assert "The data are changing: p0/1/2 changed" in text
+            assert "latency_ms 100 (others 250)" in text
+            await browser.wait("document.querySelector('.chart canvas')")
+            await browser.value("document.querySelector('tbody a').click()")
+            await browser.wait("document.querySelector('h1').textContent === 'p0/1/0'")
+            assert "gave rise to p0/1/3" in (await browser.text()).replace("\n", " ")
+            await browser.value("document.querySelector('nav a[href=\"/events\"]').click()")
+            await browser.wait("document.querySelectorAll('.entry').length === 3")
+            await browser.value("document.querySelector('nav a[href=\"/operations\"]').click()")
+            await browser.wait("document.body.innerText.includes('no worker answers at http://127.0.0.1:1')")
+            await browser.value("history.back()")
+            await browser.wait("location.pathname === '/events' && document.querySelectorAll('.entry').length === 3")
+
+    asyncio.run(go())
+
+
+def test_an_event_appears_and_is_counted_where_one_does_not_look():
+    async def go():
+        async with shop() as (made, browser):
+            await browser.open(f"{made.address}/events")
+            await browser.wait("document.querySelectorAll('.entry').length === 3")
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+            await browser.wait(
+                "document.querySelector('.entry .text').textContent.startsWith('cluster p0/1/4 emerged')"
+            )
+            assert await browser.value("document.querySelector('.entry .text a').getAttribute('href')") == (
+                "/cluster?id=p0%2F1%2F4"
+            )
+            await browser.value("document.querySelector('.brand').click()")
+            await browser.wait("location.pathname === '/'")
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
+            await browser.wait("document.getElementById('unseen').textContent === '1'")
+            await browser.open(f"{made.address}/events")
+            await browser.wait("document.body.innerText.includes('1 since you last looked')")
+            assert await browser.value("document.querySelectorAll('.entry.fresh').length") == 1
+
+    asyncio.run(go())
+
+
+def test_filters_and_sorting_stand_in_the_address():
+    async def go():
+        async with shop() as (made, browser):
+            await browser.open(f"{made.address}/events")
+            await browser.wait("document.querySelectorAll('.entry').length === 3")
+            choose = "(() => { const s = document.querySelector('select'); s.value = 'drift';"
+            await browser.value(f"{choose} s.dispatchEvent(new Event('change')); }})()")
+            await browser.wait("document.querySelectorAll('.entry').length === 1")
+            address = await browser.value("location.href")
+            assert address == f"{made.address}/events?kind=drift"
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+            made.emit("drift-events", outputs.drift("settled", "p0/1/2", 1, 51))
+            await browser.wait("document.querySelectorAll('.entry').length === 2")
+            await browser.open(f"{made.address}/?search=shop-2&order=stream&ascending=1")
+            await browser.wait("document.querySelector('.rows .row a')?.textContent === 'shop-200'")
+            assert "100 of 301 streams" in await browser.text()
+            await browser.value("document.querySelector('.scroller').scrollTop = 1e6")
+            await browser.wait("[...document.querySelectorAll('.rows a')].at(-1)?.textContent === 'shop-299'")
+            assert await browser.value("document.querySelectorAll('.rows .row').length") < 60
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_page_fits_a_phone(dark):
+    async def go():
+        async with shop() as (made, browser):
+            await browser.look(400, 800, dark)
+            for path in ("/", "/stream?name=p0", "/cluster?id=p0/1/0", "/events", "/operations"):
+                await browser.open(made.address + path)
+                await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').className")
+                assert await browser.value("document.documentElement.scrollWidth") <= 400, path
+                colours = "getComputedStyle(document.documentElement)"
+                ground = await browser.value(f"{colours}.backgroundColor")
+                assert (ground == "rgb(255, 255, 255)") is not dark
+
+    asyncio.run(go())
+
+
+def test_it_comes_back_when_its_server_does_and_says_so_meanwhile():
+    async def go():
+        async with shop() as (made, browser):
+            await browser.open(f"{made.address}/events")
+            await browser.wait("document.querySelectorAll('.entry').length === 3")
+            await asyncio.to_thread(made.server.stop)
+            await browser.wait("document.querySelector('#live').textContent.startsWith('no connection')")
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+            await asyncio.to_thread(made.server.start)
+            await browser.wait("document.querySelector('#live').textContent === 'live'", 40)
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
+            await browser.wait("document.querySelector('.entry .text').textContent.startsWith('cluster p0/1/5')")
+            # The browser reports a server that does not answer.
+            browser.errors.clear()
+
+    asyncio.run(go())
+
+
+def test_an_unknown_stream_and_the_keyboard():
+    async def go():
+        async with shop() as (made, browser):
+            await browser.open(f"{made.address}/stream?name=shop-00")
+            await browser.wait("document.body.innerText.includes('did you mean shop-')")
+            browser.errors.clear()
+            await browser.open(made.address)
+            await browser.wait("document.querySelector('.rows .row a')")
+            unnamed = "[...document.querySelectorAll('a, button, input, select, svg[role], canvas')].filter(e =>"
+            unnamed += " !e.closest('[aria-label]') && !e.textContent.trim() && !e.closest('[aria-hidden]')).length"
+            assert await browser.value(unnamed) == 0
+            names = []
+            for _ in range(5):
+                await browser.press("Tab")
+                names.append(await browser.value("document.activeElement.textContent.trim()"))
+            assert names == ["Skip to the content", "shop", "Overview", "Events", "Operations"]
+
+    asyncio.run(go())

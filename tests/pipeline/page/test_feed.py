@@ -1,0 +1,58 @@
+"""The newest entries, filtered."""
+
+from resonance.pipeline.page import feed
+from resonance.pipeline.page.feed import Feed, entry_of
+from resonance.pipeline.watch.watch import WatchedOutput
+
+from tests.pipeline.page import outputs
+from tests.pipeline.page.outputs import record
+
+
+def entry(kind, value):
+    return entry_of(WatchedOutput(kind, record(value), value))
+
+
+def test_entries_say_what_happened_and_how_urgent_it_is():
+    emerged = entry("events", outputs.event("emerged", "p0/1/2", second=9))
+    assert (emerged.what, emerged.stream, emerged.cluster, emerged.severity) == ("emerged", "p0", "p0/1/2", "info")
+    assert emerged.time == outputs.time_of(9)
+    assert emerged.text == "cluster p0/1/2 emerged: errors 2, latency_ms 300; 100 records"
+    assert entry("drift", outputs.drift("drift", "p0/1/2")).severity == "warning"
+    assert entry("drift", outputs.drift("settled", "p0/1/2")).severity == "info"
+    opened, cleared = (entry("alerts", outputs.alert(kind, "p0")) for kind in ("opened", "cleared"))
+    assert (opened.what, opened.severity, cleared.severity) == ("unlike opened", "critical", "info")
+
+
+def test_long_sentences_are_cut():
+    long = outputs.alert("opened", "p0") | {"text": "x" * 5000}
+    assert len(entry("alerts", long).text) == feed.TEXT + 1
+
+
+def test_entries_are_selected_the_newest_first():
+    news = Feed()
+    for number in range(6):
+        news.add(entry("events", outputs.event("emerged", f"p{number % 2}/1/{number}")))
+    news.add(entry("events", outputs.event("absorbed", "p0/1/2", other="p0/1/4")))
+    news.add(entry("drift", outputs.drift("drift", "p1/1/1")))
+
+    def numbers(most=10, **filters):
+        return [each.number for each in news.select(most, **filters)]
+
+    assert numbers(3) == [8, 7, 6]
+    assert numbers(before=3) == [2, 1]
+    assert numbers(stream="p1") == [8, 6, 4, 2]
+    assert numbers(cluster="p0/1/4") == [7, 5]
+    assert numbers(kinds=["drift"]) == [8]
+    assert numbers(kinds=["absorbed", "drift"]) == [8, 7]
+    assert numbers(severities=["warning", "critical"]) == [8]
+    assert numbers(search="ABSORBED by") == [7]
+    assert [each.number for each in news.since(6)] == [7, 8]
+    assert news.newest == 8
+
+
+def test_only_the_newest_are_kept(monkeypatch):
+    monkeypatch.setattr(feed, "KEPT", 4)
+    news = Feed()
+    for number in range(10):
+        news.add(entry("events", outputs.event("emerged", f"p0/1/{number}")))
+    assert [each.number for each in news] == [7, 8, 9, 10]
