@@ -13,7 +13,13 @@ FLOORS = (
     ("crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"),
     ("config", "disk_map", "kernels", "mismatches"),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
-    *(("topics",), ("dead_letters", "recovery"), ("watch", "worker"), ("demo", "page", "replay"), ("evaluate", "verify")),
+    *(
+        ("topics",),
+        ("dead_letters", "recovery"),
+        ("watch", "worker"),
+        ("demo", "page", "replay"),
+        ("evaluate", "verify"),
+    ),
     ("shadow",),
     ("cli",),
 )
