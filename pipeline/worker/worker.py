@@ -95,6 +95,7 @@ class Worker:
         self._rebalances = 0
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
+        self._delivery_started = False
         self._ending = Ending(self._status)
         self._recovery_began = False
         self._starting_delivery = threading.Lock()
@@ -278,7 +279,9 @@ class Worker:
         self._status.enter("restoring")
         # It ends the transaction that an earlier worker of this id left open, for which the restore would wait. Only
         # now: this process holds the HTTP port, so that no worker beside it uses the same id.
-        await asyncio.to_thread(self._start_delivery, rebalance)
+        await asyncio.to_thread(self._start_delivery)
+        if rebalance != self._rebalances:
+            raise RestoreCancelledError
         assigned = sorted(membership.partitions)
         # Beside the restore: most of the time there is nothing to end.
         self._ending_others = asyncio.ensure_future(
@@ -322,14 +325,12 @@ class Worker:
             "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
         )
 
-    def _start_delivery(self, rebalance: int) -> None:
+    def _start_delivery(self) -> None:
         # A cancelled restore leaves its thread behind, and the next restore starts at once.
         with self._starting_delivery:
-            if rebalance != self._rebalances:
-                raise RestoreCancelledError
-            self._delivery.start()
-        if rebalance != self._rebalances:
-            raise RestoreCancelledError
+            if not self._delivery_started:
+                self._delivery.start()
+                self._delivery_started = True
 
     def _make_task(self, topic: str, partition: int) -> Task:
         return make_task(self._settings, topic, partition, self._source.task_context)

@@ -134,18 +134,9 @@ class ExactlyOnce:
     def start(self) -> None:
         """Fence an earlier worker of the same id and end its transaction.
 
-        Later calls do nothing as long as no connection was lost: a broker that began again answers with old offsets
-        until a new producer has written there.
-
         Raises `BrokerError` where the broker does not answer or has no transactions for this id, `DeniedError` where
         the cluster refuses the log-in or a right.
         """
-        if self._began:
-            self._outlet.look()
-            if self._outlet.doubtful:
-                self._began = time.monotonic()
-                self._replace_producer()
-            return
         check_group_metadata()
         self._deadline.start()
         end = time.monotonic() + self._start_timeout
