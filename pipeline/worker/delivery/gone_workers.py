@@ -47,7 +47,7 @@ def end_left_open(
         owners = _last_owners(admin, group, assigned) - {"", transactional_id}
         members = _members(admin, group) if owners else set()
         if transactional_id not in members:
-            # The next rebalance has begun, or no other worker was there.
+            # The next rebalance has begun, or nobody else was there.
             return []
         for gone in sorted(owners - members):
             beginning = Producer({"log_level": 0, **producer, "transactional.id": gone})
