@@ -93,7 +93,7 @@ class ResourceError(ResonanceError):
 
 
 class FencedError(ResonanceError):
-    """Another worker has begun with the transactional id of this one: it has the same worker id, or took over."""
+    """Another worker with the same worker id has taken over the transactions of this one."""
 
     exit_code = 71
 

@@ -122,7 +122,6 @@ class ExactlyOnce:
         self._calls = Watchdog()
         self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
         self._metadata = b""
-        self._member_id = ""
         self._began = 0.0
         self._hung = False
         self._topics: set[tuple[str, str]] = set()
@@ -176,10 +175,6 @@ class ExactlyOnce:
             )
         if self.open:
             raise DeliveryError(f"group {self._group}: a transaction was left open over a rebalance; start again")
-        if self._member_id not in ("", membership.member_id):
-            # The group had dropped this worker: another one may have begun a producer with its id (`gone_workers`).
-            self._outlet.doubtful = True
-        self._member_id = membership.member_id
         self._metadata = group_metadata(self._group, membership.generation, membership.member_id)
 
     def send(self, batch: Batch) -> None:
@@ -435,8 +430,8 @@ class ExactlyOnce:
             )
         if problem.code() in FENCED:
             return FencedError(
-                f"transactional id {self._id}: another worker has begun with it; give each worker its own worker.id "
-                "(or web port), and start again where this one was silent for broker.session_timeout"
+                f"transactional id {self._id}: another worker with the same worker id has taken over; give each worker "
+                "its own worker.id (or web port)"
             )
         return DeliveryError(
             f"transactional id {self._id}, {what} of the transaction: {problem.str()}; nothing of it counts, and a "
