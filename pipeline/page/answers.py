@@ -4,22 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from resonance.pipeline.errors import ResonanceError, several_nearest
-from resonance.pipeline.page.feed import as_json
+from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
 from resonance.pipeline.watch.lifelines import LifeLine, in_order
-from resonance.pipeline.watch.sentences import number, telling
+from resonance.pipeline.watch.sentences import SHOWN, centres, salient_features
 
 MOST_ROWS: Final = 200
-"""Streams, and entries of the feed, in one answer."""
+"""Streams, and entries of the timeline, in one answer."""
 
 MOST_LINES: Final = 60
 """Life-lines of a stream: the present clusters, and the newest of those that ended."""
 
 MOST_FEATURES: Final = 40
-"""Features of a cluster's profile, the most telling first."""
-
-SALIENT: Final = 3
-"""Features by which a table describes a cluster."""
+"""Features of a cluster's profile, the most salient first."""
 
 COMPARED: Final = 50
 """Other clusters, the largest, from which these separate it."""
@@ -75,7 +72,7 @@ def stream(view: DeploymentView, name: str) -> dict[str, Any]:
         "drifts": [{"time": moment_of(time), "cluster": cluster, "text": text} for time, cluster, text in known.drifts],
         "table": clusters,
         "left_out": len(known.clusters) - len(clusters),
-        "events": as_json(view.feed.select(50, stream=name)),
+        "events": as_json(view.timeline.select(50, stream=name)),
     }
 
 
@@ -85,7 +82,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
     Raises `UnknownNameError`.
     """
     known = _known(view, name.rsplit("/", 2)[0] if name.count("/") > 1 else name, what=name)
-    events = as_json(view.feed.select(50, cluster=name))
+    events = as_json(view.timeline.select(50, cluster=name))
     ended = next((each for each in known.ended if each.id == name), None)
     lineage = {
         "parent": known.parents.get(name),
@@ -140,11 +137,11 @@ def _row(stream: StreamView, alerts: int) -> dict[str, Any]:
 def _cluster_row(
     stream: StreamView, name: str, known: Present, detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    features = telling(detail, peers[:COMPARED])[:SALIENT]  # type: ignore[arg-type]
+    features = salient_features(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
     return {
         "id": name,
         # What sets it apart.
-        "name": ", ".join(f"{feature} {number(detail['centre'][feature])}" for feature in features),
+        "name": centres(detail, features),  # type: ignore[arg-type]
         "salient": [_feature(detail, feature, peers) for feature in features],
         "size": known.size,
         "share": stream.history.recent(name),
@@ -173,7 +170,7 @@ def _feature(detail: Mapping[str, Any], feature: str, peers: Sequence[Mapping[st
 
 
 def _profile(detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    features = telling(detail, peers[:COMPARED])[:MOST_FEATURES]  # type: ignore[arg-type]
+    features = salient_features(detail, peers[:COMPARED])[:MOST_FEATURES]  # type: ignore[arg-type]
     return [_feature(detail, feature, peers) for feature in features]
 
 

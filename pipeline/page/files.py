@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 TYPES: Final[Mapping[str, str]] = {
     ".html": "text/html; charset=utf-8",
@@ -16,15 +16,22 @@ TYPES: Final[Mapping[str, str]] = {
 }
 
 FOLDER: Final = "static"
+ZIPPED_BYTES: Final = 1_000
 
 
 class PageFile(NamedTuple):
-    """A file of the page."""
+    """A file of the page, or one of its answers."""
 
     content: bytes
     zipped: bytes
     etag: str
     type: str
+
+    @classmethod
+    def of(cls, content: bytes, kind: str, level: int = 9) -> Self:
+        """Return a file of some content, compressed where that pays."""
+        zipped = gzip.compress(content, level, mtime=0) if len(content) > ZIPPED_BYTES else b""
+        return cls(content, zipped, f'"{hashlib.sha256(content).hexdigest()[:20]}"', kind)
 
 
 @cache
@@ -35,6 +42,5 @@ def page_files() -> Mapping[str, PageFile]:
         suffix = file.name[file.name.rfind(".") :]
         if suffix in TYPES:
             content = file.read_bytes()
-            etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-            found[file.name] = PageFile(content, gzip.compress(content, mtime=0), etag, TYPES[suffix])
+            found[file.name] = PageFile.of(content, TYPES[suffix])
     return found

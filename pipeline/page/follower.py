@@ -15,7 +15,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.page.feed import FeedEntry
+from resonance.pipeline.page.timeline import TimelineEntry
 from resonance.pipeline.page.view import DeploymentView, by_time
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.output_reader import OutputReader
@@ -57,11 +57,11 @@ _log = logging.getLogger(__name__)
 class Follower:
     """Keeps `view` up to date from threads of its own.
 
-    `tell` is called from them with each batch of new entries. What is wrong is in `troubles`, a sentence each.
+    `publish` is called from them with each batch of new entries. What is wrong is in `troubles`, a sentence each.
     """
 
     def __init__(
-        self, settings: Settings, client: Mapping[str, Any], tell: Callable[[Sequence[FeedEntry]], None]
+        self, settings: Settings, client: Mapping[str, Any], publish: Callable[[Sequence[TimelineEntry]], None]
     ) -> None:
         self.view = DeploymentView(settings.name)
         self.troubles: dict[str, str] = {}
@@ -70,7 +70,8 @@ class Follower:
         """Part of what was there at the start that has been read; 1 when the view is as of now."""
         self._settings = settings
         self._client = dict(client)
-        self._tell = tell
+        self._group = f"{settings.name}-page"
+        self._publish = publish
         self._stop = threading.Event()
         self._denied: dict[str, float] = {}
         self._threads = [
@@ -146,7 +147,7 @@ class Follower:
         cluster = self._admin()
         partitions = self._partitions(cluster, FOLLOWED)
         view = DeploymentView(self._settings.name)
-        with LogReader(self._client, f"{self._settings.name}-page", PATIENCE) as reader:
+        with LogReader(self._client, self._group, PATIENCE) as reader:
             bounds = reader.bounds(partitions)
         starts = {
             at: first if partitions[at] in ("clusters", "alerts") else max(first, end - HISTORY)
@@ -154,9 +155,8 @@ class Follower:
         }
         ends = {at: end for at, (_, end) in bounds.items()}
         compacted = [self._settings.topic("clusters")]
-        group = f"{self._settings.name}-page"
         client = self._client | {"fetch.wait.max.ms": 100}
-        with OutputReader(client, starts, group=group, compacted=compacted) as outputs:
+        with OutputReader(client, starts, group=self._group, compacted=compacted) as outputs:
             self._load(outputs, view, partitions, starts, ends)
             with self.view.lock:
                 view.take_samples_of(self.view)
@@ -216,7 +216,7 @@ class Follower:
                     if partitions[record.topic, record.partition] == "clusters":
                         view.apply_cluster(record.key or b"", record.value)
             if entries:
-                self._tell(entries)
+                self._publish(entries)
             if reader.trouble:
                 self.troubles["broker"] = f"the broker cannot be reached ({reader.trouble}); waiting for it"
             else:
@@ -234,7 +234,7 @@ class Follower:
         positions: dict[TopicPartition, int] = {}
         looked = began = time.monotonic()
         budget = {kind: SAVED * most for kind, most in SAMPLED.items()}
-        with LogReader(self._client, f"{self._settings.name}-page", PATIENCE) as reader:
+        with LogReader(self._client, self._group, PATIENCE) as reader:
             while not self._stop.is_set():
                 before, began = began, time.monotonic()
                 for kind, most in SAMPLED.items():

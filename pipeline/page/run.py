@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
-from resonance.pipeline.page.feed import FeedEntry
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.server import PageServer
+from resonance.pipeline.page.timeline import TimelineEntry
 from resonance.pipeline.worker.http.pages import address, check_exposure
 
 
@@ -34,12 +34,12 @@ async def serve(settings: Settings, place: Place, say: Callable[[str], None]) ->
     client = librdkafka(settings) | {"client.id": f"{settings.name}-page"}
     loop = asyncio.get_running_loop()
 
-    def tell(entries: Sequence[FeedEntry]) -> None:
+    def publish(entries: Sequence[TimelineEntry]) -> None:
         with contextlib.suppress(RuntimeError):
             # The loop may have ended.
             loop.call_soon_threadsafe(server.publish, entries)
 
-    follower = Follower(settings, client, tell)
+    follower = Follower(settings, client, publish)
     workers = place.workers or (address(settings.worker.web_host, settings.worker.web_port),)
     operations = Operations(client, settings.group, [worker.rstrip("/") for worker in workers], token)
     server = PageServer(follower, operations, token)

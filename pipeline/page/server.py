@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import gzip
-import hashlib
 import hmac
-import ipaddress
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -13,11 +10,12 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.page import answers, feed
-from resonance.pipeline.page.feed import FeedEntry
+from resonance.pipeline.page import answers, timeline
 from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
+from resonance.pipeline.page.timeline import TimelineEntry
+from resonance.pipeline.worker.http.pages import is_loopback
 
 PAGES: Final = ("/", "/stream", "/cluster", "/events", "/operations")
 """Addresses that show the page; what they are about stands behind the question mark."""
@@ -46,7 +44,6 @@ MISSED: Final = 500
 """Most entries that a tab gets when it comes back."""
 
 TICK_SECONDS: Final = 1.0
-ZIPPED_BYTES: Final = 1_000
 CLOSE_SECONDS: Final = 1.0
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -110,9 +107,9 @@ class PageServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def publish(self, entries: Sequence[FeedEntry]) -> None:
+    def publish(self, entries: Sequence[TimelineEntry]) -> None:
         """Send entries to every tab; called in the event loop."""
-        for entry in feed.as_json(entries):
+        for entry in timeline.as_json(entries):
             self._send(_message("entry", entry, entry["number"]))
 
     # Who may ask
@@ -140,7 +137,7 @@ class PageServer:
 
     def _refused(self, request: web.Request) -> web.Response | None:
         if not self._token:
-            if _is_local(self._host) and not _is_local(request.url.host or ""):
+            if is_loopback(self._host) and not is_loopback(request.url.host or ""):
                 return _json({"error": f"this page answers to 127.0.0.1 and localhost, not to {request.host}"}, 403)
             return None
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -202,7 +199,7 @@ class PageServer:
 
     def _events(self, query: Mapping[str, str]) -> dict[str, Any]:
         listed = {name: [one for one in query.get(name, "").split(",") if one] for name in ("kind", "severity")}
-        found = self._follower.view.feed.select(
+        found = self._follower.view.timeline.select(
             min(int(query.get("most", 100)), answers.MOST_ROWS),
             kinds=listed["kind"],
             severities=listed["severity"],
@@ -210,7 +207,7 @@ class PageServer:
             search=query.get("search", ""),
             before=int(query.get("before", 0)),
         )
-        return {"entries": feed.as_json(found), "newest": self._follower.view.feed.newest}
+        return {"entries": timeline.as_json(found), "newest": self._follower.view.timeline.newest}
 
     async def _operations_page(self, request: web.Request) -> web.Response:
         found = await self._operations.report()
@@ -241,8 +238,8 @@ class PageServer:
             last = request.headers.get("Last-Event-ID", "")
             view = self._follower.view
             with view.lock:
-                missed = view.feed.since(int(last))[-MISSED:] if last.isdecimal() else []
-            for entry in feed.as_json(missed):
+                missed = view.timeline.since(int(last))[-MISSED:] if last.isdecimal() else []
+            for entry in timeline.as_json(missed):
                 await response.write(_message("entry", entry, entry["number"]))
             await response.write(self._headline())
             while (message := await tab.get()) is not None:
@@ -292,9 +289,7 @@ def _json(shown: Mapping[str, Any], status: int) -> web.Response:
 def _zipped(request: web.Request, shown: Mapping[str, Any]) -> web.Response:
     """Return JSON with its digest, compressed where it is long; nothing where the browser has it."""
     body = orjson.dumps(shown, option=orjson.OPT_NON_STR_KEYS)
-    etag = f'"{hashlib.blake2b(body, digest_size=10).hexdigest()}"'
-    zipped = gzip.compress(body, 1, mtime=0) if len(body) > ZIPPED_BYTES else b""
-    return _served(request, PageFile(body, zipped, etag, "application/json"))
+    return _served(request, PageFile.of(body, "application/json", level=1))
 
 
 def _served(request: web.Request, file: PageFile) -> web.Response:
@@ -305,10 +300,3 @@ def _served(request: web.Request, file: PageFile) -> web.Response:
     if file.zipped and "gzip" in request.headers.get("Accept-Encoding", ""):
         return web.Response(body=file.zipped, headers=headers | {"Content-Encoding": "gzip"})
     return web.Response(body=file.content, headers=headers)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

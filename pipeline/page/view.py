@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.page.feed import Feed, FeedEntry, entry_of
 from resonance.pipeline.page.share_history import ShareHistory
+from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.pipeline.timestamps import epoch_ms, is_canonical
@@ -104,7 +104,7 @@ class DeploymentView:
         self.streams: dict[str, StreamView] = {}
         self.left_out: set[str] = set()
         """Some streams beyond the most that are kept."""
-        self.feed = Feed()
+        self.timeline = Timeline()
         self.alerts = OpenAlertTable()
         self.alerts_by_stream: Counter[str] = Counter()
         self.dead_letters: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -146,7 +146,7 @@ class DeploymentView:
             stream.clusters[name] = cluster
             self._details.put(key, value)
 
-    def apply_output(self, kind: str, record: Record, *, peers: bool) -> FeedEntry | None:
+    def apply_output(self, kind: str, record: Record, *, peers: bool) -> TimelineEntry | None:
         """Take an event, a drift event or an alert in, and return its entry; None for what is no output.
 
         With `peers` a new cluster is described beside the others of its stream.
@@ -166,7 +166,7 @@ class DeploymentView:
         else:
             self._event(payload)
         near = self.details(payload.get("stream") or "", PEERS) if peers and payload["kind"] == "emerged" else []
-        return self.feed.add(entry_of(WatchedOutput(kind, record, payload, near)))  # type: ignore[arg-type]
+        return self.timeline.add(entry_of(WatchedOutput(kind, record, payload, near)))  # type: ignore[arg-type]
 
     def apply_answer(self, value: bytes | None, weight: float, *, counts: bool) -> None:
         """Take an assignment in, which stands for `weight` records; without `counts` it is not counted in the rate."""
@@ -280,7 +280,7 @@ class DeploymentView:
             "drifts": sum(stream.drift is not None for stream in streams),
             "alerts": len(self.alerts.opened),
             "dead_letters": round(sum(each["count"] for each in self.dead_letters.values())),
-            "newest": self.feed.newest,
+            "newest": self.timeline.newest,
         }
 
 

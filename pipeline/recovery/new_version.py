@@ -111,8 +111,7 @@ def _new_models(
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
     task.models.used = table.archives(at[0]).used
     task.models.first_version = max([before.models.new_version, *known]) + (learned is None)
-    if task.models.used:
-        task.models.first_version = max(task.models.first_version, task.models.used + 1)
+    task.models.first_version = max(task.models.first_version, task.models.used + 1)
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
     return task, len(old)

@@ -81,11 +81,15 @@ def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] =
 
     Where the engine itself reports the features that separate it, these are used.
     """
-    features = () if cluster is None else telling(cluster, peers)[:SHOWN]
-    return "" if cluster is None else ", ".join(f"{name} {number(cluster['centre'][name])}" for name in features)
+    return "" if cluster is None else centres(cluster, salient_features(cluster, peers)[:SHOWN])
 
 
-def telling(cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot] = ()) -> list[str]:
+def centres(cluster: ClusterSnapshot, features: Iterable[str]) -> str:
+    """Return some features of a cluster's centre, as text."""
+    return ", ".join(f"{feature} {number(cluster['centre'][feature])}" for feature in features)
+
+
+def salient_features(cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot] = ()) -> list[str]:
     """Return the features of a cluster, those first that separate it from each of its peers."""
     features = list(cluster["centre"])
     if "salient" in cluster:

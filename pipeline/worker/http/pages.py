@@ -121,17 +121,21 @@ class Pages:
         return _json({"resumed": resumed}, 200)
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a name or an address, which may stand in brackets."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def check_exposure(worker: WorkerSection, host: str | None = None, setting: str = "worker.web_host") -> None:
     """Raise `ConfigurationError` where pages without a token would be served beyond this machine.
 
     They are those of the worker, or others on `host`, which `setting` names.
     """
     host = worker.web_host if host is None else host
-    try:
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if not (local or worker.web_token or worker.web_open):
+    if not (is_loopback(host) or worker.web_token or worker.web_open):
         could = "read the metrics and resume partitions" if setting == "worker.web_host" else "see the page"
         raise ConfigurationError(
             f"{setting} = {host}: others than this machine could {could}; set "

@@ -206,7 +206,6 @@ def test_an_unknown_stream_and_the_keyboard():
         async with shop() as (made, browser):
             await browser.open(f"{made.address}/stream?name=shop-00")
             await browser.wait("document.body.innerText.includes('did you mean shop-')")
-            browser.errors.clear()
             await browser.open(made.address)
             await browser.wait("document.querySelector('.rows .row a')")
             unnamed = "[...document.querySelectorAll('a, button, input, select, svg[role], canvas')].filter(e =>"
@@ -217,5 +216,7 @@ def test_an_unknown_stream_and_the_keyboard():
                 await browser.press("Tab")
                 names.append(await browser.value("document.activeElement.textContent.trim()"))
             assert names == ["Skip to the content", "shop", "Overview", "Events", "Operations"]
+            # Chromium reports an answer with 404 at any time after it.
+            browser.errors[:] = [error for error in browser.errors if "name=shop-00" not in error.get("url", "")]
 
     asyncio.run(go())

@@ -24,11 +24,11 @@ class Shop:
 
     def __init__(self, broker):
         self.broker = broker
-        self.told = []
+        self.published = []
         self.following = Follower(
             Settings.of({"name": "shop", "broker.bootstrap": broker.bootstrap, "input.topics": ["orders"]}),
             broker.client_settings(),
-            self.told.extend,
+            self.published.extend,
         )
 
     @property
@@ -70,14 +70,14 @@ def test_it_begins_with_what_is_there_and_goes_on_with_what_comes(shop):
     shop.following.start()
     shop.until(lambda: shop.following.loaded == 1)
     with shop.view.lock:
-        assert [entry.time for entry in shop.view.feed] == [outputs.time_of(second) for second in (1, 2, 3)]
+        assert [entry.time for entry in shop.view.timeline] == [outputs.time_of(second) for second in (1, 2, 3)]
         assert answers.stream(shop.view, "p0")["table"][0]["id"] == "p0/1/0"
-    assert shop.told == []
+    assert shop.published == []
     shop.emit("alerts", outputs.alert("opened", "p0"))
     shop.emit("cluster-events", outputs.event("emerged", "p0/1/1", 1, 9))
     shop.cluster("p0/1/1")
-    shop.until(lambda: len(shop.told) == 2 and "p0/1/1" in shop.view.streams["p0"].clusters)
-    assert {entry.kind for entry in shop.told} == {"alerts", "events"}
+    shop.until(lambda: len(shop.published) == 2 and "p0/1/1" in shop.view.streams["p0"].clusters)
+    assert {entry.kind for entry in shop.published} == {"alerts", "events"}
     assert shop.following.sentences() == []
 
 
@@ -119,7 +119,7 @@ def test_a_topic_that_is_not_there_is_waited_for_and_one_that_goes_is_missed(sho
     shop.until(lambda: shop.view.headline()["clusters"] == 1 and not shop.following.sentences())
     gone.add(TOPICS["cluster-events"])
     shop.until(lambda: "no topic shop.cluster-events on" in " ".join(shop.following.sentences()))
-    shop.until(lambda: [entry.kind for entry in shop.view.feed] == ["drift"])
+    shop.until(lambda: [entry.kind for entry in shop.view.timeline] == ["drift"])
 
 
 def test_without_the_right_to_a_topic_the_others_are_shown(shop, monkeypatch):

@@ -18,7 +18,7 @@ from resonance.pipeline.page.server import HEADERS, PAGES, PageServer
 from tests.brokers.jvm import free_port
 from tests.pipeline.page import outputs
 
-TOKEN = "a secret of nobody"  # noqa: S105
+TOKEN = "a secret"  # noqa: S105
 SETTINGS = {"name": "shop", "broker.bootstrap": "127.0.0.1:1", "input.topics": ["orders"]}
 
 

@@ -2,7 +2,7 @@
 
 import { get, type ClusterPage as Found, type Feature } from "./api";
 import { ago, chip, clock, h, link, number, percent, s, spark, streamPage } from "./dom";
-import { line } from "./feed";
+import { line } from "./timeline";
 import type { Page } from "./page";
 import { fact } from "./stream";
 
@@ -34,7 +34,7 @@ export class ClusterPage implements Page {
       found.profile.length ? h("section", {}, h("h2", {}, "Profile, beside the other clusters"), profile(found.profile),
         found.omitted ? h("p", { class: "quiet small" }, `${number(found.omitted)} features are left out of the messages.`) : "") : "",
       h("section", {}, h("h2", {}, "Lineage"), lineage(found)),
-      h("section", {}, h("h2", {}, "Events"), found.events.length ? h("ul", { class: "feed" }, ...found.events.map(line))
+      h("section", {}, h("h2", {}, "Events"), found.events.length ? h("ul", { class: "timeline" }, ...found.events.map(line))
         : h("p", { class: "quiet" }, "No event among the last that this page has read.")));
   }
 }

@@ -1,8 +1,8 @@
-// The feed of events, with filters in the address, and a mark where one last looked.
+// The timeline of events, with filters in the address, and a mark where one last looked.
 
 import { get, type Entry, type Events } from "./api";
 import { clock, h } from "./dom";
-import { LastLook, line } from "./feed";
+import { LastLook, line } from "./timeline";
 import { asked, keep, type Page } from "./page";
 
 const KINDS: [string, string][] = [["", "all kinds"], ["events", "clusters"], ["emerged", "  emerged"], ["split", "  split"], ["absorbed", "  absorbed"],
@@ -14,7 +14,7 @@ export class EventsPage implements Page {
   readonly title = "Events";
   readonly every = 0;
   readonly element = h("div");
-  private readonly list = h("ul", { class: "feed" });
+  private readonly list = h("ul", { class: "timeline" });
   private readonly more = h("button", { type: "button", onclick: () => void this.older() }, "Older ones");
   private readonly mark = h("p", { class: "quiet small", role: "status" });
   private query = { kind: asked("kind"), severity: asked("severity"), stream: asked("stream"), search: asked("search") };

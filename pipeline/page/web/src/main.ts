@@ -5,7 +5,7 @@ import { type Entry, type Headline, Refused } from "./api";
 import { ClusterPage } from "./cluster";
 import { h } from "./dom";
 import { EventsPage } from "./events";
-import { LastLook } from "./feed";
+import { LastLook } from "./timeline";
 import { OperationsPage } from "./operations";
 import { OverviewPage } from "./overview";
 import { asked, type Page } from "./page";

@@ -3,7 +3,7 @@
 import { get, type ClusterRow, type Feature, type Headline, type StreamPage as Found } from "./api";
 import { ShareChart } from "./charts";
 import { ago, chip, h, number, percent, spark } from "./dom";
-import { line } from "./feed";
+import { line } from "./timeline";
 import { lifeLines } from "./lifelines";
 import { asked, keep, type Page } from "./page";
 
@@ -17,7 +17,7 @@ export class StreamPage implements Page {
   private readonly lives = h("div", { class: "picture" });
   private readonly chart = new ShareChart();
   private readonly table = h("div", { class: "wideable" });
-  private readonly events = h("ul", { class: "feed" });
+  private readonly events = h("ul", { class: "timeline" });
   private found: Found | undefined;
   private span = asked("span");
 

@@ -1,7 +1,7 @@
 """The newest entries, filtered."""
 
-from resonance.pipeline.page import feed
-from resonance.pipeline.page.feed import Feed, entry_of
+from resonance.pipeline.page import timeline
+from resonance.pipeline.page.timeline import Timeline, entry_of
 from resonance.pipeline.watch.watch import WatchedOutput
 
 from tests.pipeline.page import outputs
@@ -25,11 +25,11 @@ def test_entries_say_what_happened_and_how_urgent_it_is():
 
 def test_long_sentences_are_cut():
     long = outputs.alert("opened", "p0") | {"text": "x" * 5000}
-    assert len(entry("alerts", long).text) == feed.TEXT + 1
+    assert len(entry("alerts", long).text) == timeline.TEXT + 1
 
 
 def test_entries_are_selected_the_newest_first():
-    news = Feed()
+    news = Timeline()
     for number in range(6):
         news.add(entry("events", outputs.event("emerged", f"p{number % 2}/1/{number}")))
     news.add(entry("events", outputs.event("absorbed", "p0/1/2", other="p0/1/4")))
@@ -51,8 +51,8 @@ def test_entries_are_selected_the_newest_first():
 
 
 def test_only_the_newest_are_kept(monkeypatch):
-    monkeypatch.setattr(feed, "KEPT", 4)
-    news = Feed()
+    monkeypatch.setattr(timeline, "KEPT", 4)
+    news = Timeline()
     for number in range(10):
         news.add(entry("events", outputs.event("emerged", f"p0/1/{number}")))
     assert [each.number for each in news] == [7, 8, 9, 10]

@@ -1,4 +1,4 @@
-// Entries of the feed: a line each, and what came since a person last looked.
+// Entries of the timeline: a line each, and what came since a person last looked.
 
 import type { Entry } from "./api";
 import { ago, clusterPage, h, link, streamPage } from "./dom";

@@ -13,7 +13,7 @@ TEXT: Final = 600
 """Longest sentence, in characters."""
 
 
-class FeedEntry(NamedTuple):
+class TimelineEntry(NamedTuple):
     """An output that a person would read."""
 
     number: int
@@ -31,7 +31,7 @@ class FeedEntry(NamedTuple):
     text: str
 
 
-def entry_of(output: WatchedOutput) -> FeedEntry:
+def entry_of(output: WatchedOutput) -> TimelineEntry:
     """Return an output as an entry without a number."""
     payload = output.payload
     what = payload.get("kind", "")
@@ -44,14 +44,14 @@ def entry_of(output: WatchedOutput) -> FeedEntry:
     text = as_line(output)
     shown = text if len(text) <= TEXT else f"{text[:TEXT]}…"
     stream, time = stream_of(output) or "", payload.get("time", "")
-    return FeedEntry(0, output.kind, what, stream, cluster, other, severity, time, shown)
+    return TimelineEntry(0, output.kind, what, stream, cluster, other, severity, time, shown)
 
 
-class Feed:
+class Timeline:
     """The newest entries, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._entries: deque[FeedEntry] = deque(maxlen=KEPT)
+        self._entries: deque[TimelineEntry] = deque(maxlen=KEPT)
         self._next = 1
 
     @property
@@ -59,14 +59,14 @@ class Feed:
         """Number of the newest entry; 0 before the first."""
         return self._next - 1
 
-    def add(self, entry: FeedEntry) -> FeedEntry:
+    def add(self, entry: TimelineEntry) -> TimelineEntry:
         """Add an entry, and return it with its number."""
         numbered = entry._replace(number=self._next)
         self._entries.append(numbered)
         self._next += 1
         return numbered
 
-    def since(self, number: int) -> list[FeedEntry]:
+    def since(self, number: int) -> list[TimelineEntry]:
         """Return the entries after a number, the oldest first."""
         found = []
         for entry in reversed(self._entries):
@@ -85,10 +85,10 @@ class Feed:
         cluster: str = "",
         search: str = "",
         before: int = 0,
-    ) -> list[FeedEntry]:
+    ) -> list[TimelineEntry]:
         """Return the newest entries that fit, the newest first; empty filters let all pass."""
         wanted = search.casefold()
-        found: list[FeedEntry] = []
+        found: list[TimelineEntry] = []
         for entry in reversed(self._entries):
             if (
                 (not before or entry.number < before)
@@ -103,10 +103,10 @@ class Feed:
                     break
         return found
 
-    def __iter__(self) -> Iterator[FeedEntry]:
+    def __iter__(self) -> Iterator[TimelineEntry]:
         return iter(self._entries)
 
 
-def as_json(entries: Sequence[FeedEntry]) -> list[dict[str, Any]]:
+def as_json(entries: Sequence[TimelineEntry]) -> list[dict[str, Any]]:
     """Return entries as plain values."""
     return [entry._asdict() for entry in entries]
