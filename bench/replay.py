@@ -107,7 +107,7 @@ def main() -> None:
         Row("replay of a topic, one process", "records/s", found["topic"], "partition task alone", found["alone"]),
         Row("replay of a JSONL file, two processes", "records/s", found["two"], "one process", found["one"]),
     ]
-    show("Replay: default settings, 16 features, CloudEvents", rows, given.json)
+    show("Replay: default settings, 16 features", rows, given.json)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from resonance.schemas.alert import Alert, AlertKind, AlertReason, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
-from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri
+from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri, without_envelope
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
 from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason, SalientFeature
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
@@ -70,6 +70,7 @@ __all__ = [
     "load_schema",
     "schema_id",
     "source_uri",
+    "without_envelope",
 ]
 
 

@@ -1,13 +1,16 @@
 """CloudEvents 1.0 in Kafka's binary mode: the attributes travel as headers, the value is the data."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from resonance.schemas.files import SchemaName, schema_id
 
 Header = tuple[str, bytes | None]
-Envelope = Literal["cloudevents", "plain"]
+Envelope = Literal["events", "cloudevents", "plain"]
 
 SPECVERSION = "1.0"
+ATTRIBUTES = frozenset(("ce_specversion", "ce_id", "ce_type", "ce_source", "ce_time", "ce_dataschema"))
+"""Names of the headers."""
 
 
 class CloudEvents:
@@ -52,3 +55,12 @@ class CloudEvents:
 def source_uri(name: str, topic: str, partition: int) -> str:
     """Return the ``ce_source`` of everything that comes from one input partition of a deployment."""
     return f"/resonance/{name}/{topic}/{partition}"
+
+
+def without_envelope(headers: Iterable[Header]) -> tuple[Header, ...]:
+    """Return the headers that are no attributes of CloudEvents.
+
+    A deployment whose `output.envelope` changes can write an output again with other attributes than before, or without
+    any: what remains is the same.
+    """
+    return tuple((name, value) for name, value in headers if name not in ATTRIBUTES)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from resonance.schemas.cloudevents import without_envelope
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.repeats import Repeats
 
@@ -169,7 +170,7 @@ class Subscriber:
             return None
         place = message.topic(), message.partition(), message.offset()
         key, value, headers = message.key(), message.value(), message.headers() or []
-        if self._repeats.has_seen((place[0], key, value, tuple(headers))):
+        if self._repeats.has_seen((place[0], key, value, without_envelope(headers))):
             return None
         kind = self._kinds[place[0]]
         return Output(kind, value if kind == "dead-letters" else json.loads(value), *place, key, headers)

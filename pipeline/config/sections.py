@@ -331,8 +331,9 @@ class OutputSection(Section):
 
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
     """Compression of output batches."""
-    envelope: Literal["cloudevents", "plain"] = "cloudevents"
-    """CloudEvents headers on every output (``cloudevents``), or none (``plain``)."""
+    envelope: Literal["events", "cloudevents", "plain"] = "events"
+    """CloudEvents headers on all but assignments, which name their record themselves (``events``), on every output
+    (``cloudevents``), or on none (``plain``). It can change at any time; dead letters have none."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
     """Which are written. ``changes``: those with another cluster or status than the stream's previous one."""
     clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)

@@ -5,12 +5,15 @@ at-least-once delivery an output can be recorded twice: both copies must be iden
 restarted, several versions can have answered the same record: the newest counts, and versions that were abandoned
 before the replay's models began do not.
 
+An output can be recorded with the attributes of CloudEvents or without, whatever `output.envelope` is now: it may have
+changed. Replays have them, and recorded ones must be equal.
+
 Outputs must be in source-offset order. A worker that rolls back emits everything from that offset again: then the first
 occurrences are in order, or, where the output log begins within the repeated outputs, the last occurrences are.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -18,10 +21,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.schemas import without_envelope
 
 _HEAD: Final = b'{"id":'
 _SOURCE: Final = b'"source":{"topic":"'
 _VERSION: Final = b'"version":'
+
+
+class Digest(NamedTuple):
+    """Hashes of an output."""
+
+    content: int
+    """Of all but the envelope; never 0."""
+    envelope: int
+    """Of the attributes of CloudEvents, 0 without any."""
+
+    def is_like(self, other: "Digest") -> bool:
+        """Whether both are the same output, with the same envelope where both have one."""
+        return self.content == other.content and (self.envelope in (0, other.envelope) or other.envelope == 0)
 
 
 class OutputRef(NamedTuple):
@@ -90,8 +107,10 @@ class Assignments(Recorded):
     def __init__(self, at: TopicPartition, first: int, end: int, oldest: int = 0) -> None:
         super().__init__(at, first, end, oldest)
         self._own = b'%b%b","partition":%d,"offset":' % (_SOURCE, at[0].encode(), at[1])
-        # 0 stands for no assignment. 16 bytes for each record, so that a day of records can be compared.
+        # 0 stands for no assignment. 16 bytes for each record, so that a day of records can be compared; the envelopes
+        # take memory only where there are any.
         self._digests = np.zeros(max(0, end - first), np.int64)
+        self._envelopes = np.zeros(max(0, end - first), np.int64)
         self._versions = np.zeros(max(0, end - first), np.int32)
         self._last = np.zeros(max(0, end - first), np.int32)
         self._highest = -1
@@ -136,20 +155,22 @@ class Assignments(Recorded):
             if not self._first <= offset < self._end:
                 continue
             place, number = offset - self._first, _digest(self.bare(record))
-            before, known = self._digests[place], self._versions[place]
-            if before == 0:
+            before, known = Digest(self._digests[place], self._envelopes[place]), self._versions[place]
+            if before.content == 0:
                 self.count += 1
                 self._late = self._late or offset < self._highest
                 self._highest = max(self._highest, offset)
             elif version != known:
                 self.older += 1
-            elif before == number:
+            elif before.is_like(number):
                 self.repeats += 1
             else:
                 self._unequal = offset if self._unequal is None else min(self._unequal, offset)
             self._taken += 1
             if version >= known:
-                self._digests[place], self._versions[place], self._last[place] = number, version, self._taken
+                self._digests[place], self._versions[place], self._last[place] = number.content, version, self._taken
+                if number.envelope or version > known:
+                    self._envelopes[place] = number.envelope
 
     @cached_property
     def _disorder(self) -> int | None:
@@ -161,13 +182,15 @@ class Assignments(Recorded):
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset whose replayed outputs differ from the recorded ones."""
-        recorded = self._digests[first - self._first : end - self._first]
-        replayed = np.zeros(end - first, np.int64)
+        part = slice(first - self._first, end - self._first)
+        recorded, envelopes = self._digests[part], self._envelopes[part]
+        replayed = np.zeros((2, end - first), np.int64)
         for message in messages:
             place = self._place(message)
             if place is not None:
-                replayed[place[0] - first] = _digest(self.bare(message))
-        different = np.flatnonzero(replayed != recorded)
+                replayed[:, place[0] - first] = _digest(self.bare(message))
+        other = (envelopes != 0) & (replayed[1] != envelopes)
+        different = np.flatnonzero((replayed[0] != recorded) | other)
         return self._lowest_of((first + int(one) for one in different[:1]), first, end)
 
 
@@ -190,7 +213,7 @@ class Others(Recorded):
         super().__init__(at, first, end, oldest)
         self._ref = ref
         self._aside = aside
-        self._digests: dict[int, dict[tuple[Any, ...], int]] = {}
+        self._digests: dict[int, dict[tuple[Any, ...], Digest]] = {}
         self._versions: dict[tuple[int, tuple[str, ...]], int] = {}
         self._identities: dict[tuple[int, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         self._last: dict[tuple[int, tuple[str, ...], tuple[Any, ...]], int] = {}
@@ -219,7 +242,7 @@ class Others(Recorded):
         headers = [header for header in message.headers if header[0] not in self._aside]
         return Message(message.key, message.value, headers)
 
-    def _take(self, ref: OutputRef, number: int) -> None:
+    def _take(self, ref: OutputRef, number: Digest) -> None:
         about = ref.offset, ref.subject
         known = self._versions.get(about, ref.version)
         if ref.version < known:
@@ -238,12 +261,13 @@ class Others(Recorded):
             identities.append(ref.identity)
         place = (*about, ref.identity)
         before = own.get(ref.identity)
-        own[ref.identity] = number
+        if before is None or number.envelope or not before.is_like(number):
+            own[ref.identity] = number
         if before is None:
             self.count += 1
             self._late = self._late or place < self._highest
             self._highest = max(self._highest, place)
-        elif before == number:
+        elif before.is_like(number):
             self.repeats += 1
         else:
             self._unequal = ref.offset if self._unequal is None else min(self._unequal, ref.offset)
@@ -261,14 +285,18 @@ class Others(Recorded):
 
     def first_difference(self, messages: Sequence[Message], first: int, end: int) -> int | None:
         """Return the lowest offset whose replayed outputs differ from the recorded ones."""
-        replayed: dict[int, dict[tuple[Any, ...], int]] = {}
+        replayed: dict[int, dict[tuple[Any, ...], Digest]] = {}
         for message in messages:
             found = self._ref(message)
             # An alert that opened under an abandoned version can clear under a later one.
             if found is not None and not 0 < found.version < self._oldest:
                 replayed.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
         recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
-        different = [offset for offset in {*replayed, *recorded} if replayed.get(offset) != recorded.get(offset)]
+        different = [
+            offset
+            for offset in {*replayed, *recorded}
+            if not _alike(recorded.get(offset, {}), replayed.get(offset, {}))
+        ]
         return self._lowest_of(different, first, end)
 
 
@@ -356,6 +384,15 @@ def _version(value: bytes) -> int:
     return int(value[place : value.index(b",", place)])
 
 
-def _digest(message: Message | Record) -> int:
-    """Return a hash of key, value and headers that is never 0."""
-    return hash((message.key, message.value, *map(tuple, message.headers))) or 1
+def _alike(recorded: Mapping[Any, Digest], replayed: Mapping[Any, Digest]) -> bool:
+    """Whether the same outputs were recorded about a record as are replayed."""
+    return recorded.keys() == replayed.keys() and all(own.is_like(replayed[name]) for name, own in recorded.items())
+
+
+def _digest(message: Message | Record) -> Digest:
+    """Return the hashes of an output."""
+    bare = without_envelope(message.headers)
+    has_envelope = len(bare) < len(message.headers)
+    # The hash of an envelope is that of all headers.
+    envelope = (hash(tuple(map(tuple, message.headers))) or 1) if has_envelope else 0
+    return Digest(hash((message.key, message.value, *bare)) or 1, envelope)

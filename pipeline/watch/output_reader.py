@@ -1,7 +1,8 @@
 """Reads output topics for `watch`, `alerts` and the demo: chosen partitions from chosen offsets, without a group.
 
 It reads committed records only, so it never sees an output of an aborted transaction. With at-least-once delivery an
-output may come again with the same bytes in key, value and headers; it is recognised by them and dropped. Records of
+output may come again with the same bytes in key, value and headers, but for those of CloudEvents; it is recognised by
+them and dropped. Records of
 compacted topics are not dropped: there the newest value of a key counts, even where it repeats an earlier one.
 """
 
@@ -16,6 +17,7 @@ from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import right_refused, translated
 from resonance.pipeline.kafka.log_reader import headers_of
 from resonance.pipeline.records import Record
+from resonance.schemas import without_envelope
 from resonance.schemas.repeats import REMEMBERED, Repeats
 
 BATCH = 2_000
@@ -137,9 +139,9 @@ class OutputReader:
     def _is_new(self, record: Record) -> bool:
         if record.topic in self._compacted:
             return True
-        # The whole record counts: an assignment names its record and an event its number, but only the headers of a
-        # dead letter say which record it was, and its ``ce_id``, if any, is the sender's.
-        return not self._repeats.has_seen((record.topic, record.key, record.value, record.headers))
+        # An assignment names its record and an event its number, but only the headers of a dead letter say which record
+        # it was. The envelope does not count: `output.envelope` may have changed between the two.
+        return not self._repeats.has_seen((record.topic, record.key, record.value, without_envelope(record.headers)))
 
     def _note(self, error: KafkaError) -> None:
         self._refusals.note(error)

@@ -17,6 +17,7 @@ import pytest
 from resonance.pipeline.crash_points import FAULT_POINTS
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
+from resonance.pipeline.verify.digests import assignment_ref
 from resonance.pipeline.verify.verify import verify
 
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
@@ -213,10 +214,12 @@ def without_repeats(found):
 
 
 def place(message):
-    """Offset of an output's source: in its ``ce_id`` (topic-partition-offset), or in a header of its own."""
+    """Offset of an output's source: in its ``ce_id`` (topic-partition-offset), its value, or a header of its own."""
     headers = dict(message[2])
     if "ce_id" in headers:
         return int(headers["ce_id"].decode().split("/")[0].rpartition("-")[2])
+    if (ref := assignment_ref(Message(*message))) is not None:
+        return ref.offset
     return int(next(value for name, value in headers.items() if name.endswith(".error.offset")))
 
 

@@ -1,5 +1,6 @@
 """A secured broker: a worker with exactly the rights that are listed works, and whatever is refused is said at once."""
 
+import json
 import re
 import time
 
@@ -106,7 +107,7 @@ class Deployment:
     def answers(self):
         """Partition and key of each assignment."""
         read = read_topic(self.servers, f"{self.name}.assignments", client=self.secured.client)
-        return [(m.partition(), dict(m.headers())["ce_id"]) for m in read]
+        return [(m.partition(), json.loads(m.value())["source"]["offset"]) for m in read]
 
 
 def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(secured):

@@ -113,6 +113,10 @@ def test_a_comparison_counts_what_is_missing_different_and_too_much():
     assert found == Comparison(expected=3, identical=1, missing=1, different=1, unexpected=1)
     assert not found.exact
     assert compare(expected, expected).exact
+    answer = b'{"source":{"topic":"t","partition":0,"offset":%d},"version":1,"score":%d}'
+    plain = [[Message(b"k", answer % (offset, 1), []) for offset in (1, 2, 3)]]
+    written = [[Message(b"k", answer % (offset, offset), []) for offset in (1, 2, 4)]]
+    assert compare(plain, written) == Comparison(expected=3, identical=1, missing=1, different=1, unexpected=1)
     twice = compare([[message("a")]], [[message("a", b"other"), message("a")]])
     assert (twice.different, twice.exact) == (1, False)
     screen = io.StringIO()

@@ -118,7 +118,7 @@ class Encoder:
 
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self._name = settings.name
-        self._plain = settings.output.envelope == "plain"
+        self._plain = settings.output.envelope != "cloudevents"
         self._largest = settings.limits.dead_letter_bytes
         self._place = (topic, partition)
         self._texts = _Kept(partial(_PlaceTexts.of, settings.name))

@@ -50,7 +50,7 @@ def test_all_records_of_a_topic_share_one_model_which_learns_in_the_order_of_the
 
 @pytest.mark.parametrize("stream", ["topic", "field:country"])
 def test_outputs_name_the_feature_record_and_keep_its_key_time_and_trace(stream):
-    hops = run(stream)
+    hops = run(stream, output__envelope="cloudevents")
     sent = {(r.topic, r.partition, r.offset): r for log in inputs(900).values() for r in log}
     seen = Counter()
     for said in outputs(hops):

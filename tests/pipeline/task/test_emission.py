@@ -7,6 +7,7 @@ from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes as sizes
 from resonance.pipeline.timestamps import canonical
+from resonance.pipeline.verify.digests import assignment_ref
 from resonance.schemas import load_schema
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -27,6 +28,8 @@ def offset_of(message):
     headers = dict(message.headers)
     if "ce_id" in headers:
         return int((headers["ce_id"] or b"").decode().split("/")[0].rpartition("-")[2])
+    if (ref := assignment_ref(message)) is not None:
+        return ref.offset
     return int(next(value or b"" for name, value in message.headers if name.endswith(".error.offset")))
 
 

@@ -152,7 +152,7 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order():
 def test_headers_are_cloudevents_with_the_times_of_the_source():
     log = records(points(70).tolist(), keys=(b"k",))
     log[5] = log[5]._replace(headers=(("other", b"x"), ("traceparent", b"00-1-2-01")))
-    messages = run(task(), log).assignments
+    messages = run(task(settings(output__envelope="cloudevents")), log).assignments
     assert dict(messages[5].headers) == {
         "ce_specversion": b"1.0",
         "ce_id": b"features-0-5",
@@ -164,6 +164,16 @@ def test_headers_are_cloudevents_with_the_times_of_the_source():
     }
     assert (orjson.loads(messages[5].value)["time"], messages[5].key) == ("2023-11-14T22:13:20.065Z", b"k")
     assert "traceparent" not in dict(messages[6].headers)
+
+
+def test_by_default_all_outputs_but_assignments_have_cloudevents_headers():
+    log = records(points(400).tolist())
+    log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
+    outputs = run(task(), log)
+    assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
+    others = outputs.cluster_events + outputs.clusters
+    assert others
+    assert all(dict(message.headers)["ce_specversion"] == b"1.0" for message in others)
 
 
 def test_a_plain_envelope_has_no_headers_but_the_trace():

@@ -225,12 +225,46 @@ def test_a_range_is_compared_with_what_was_recorded_of_it_later(deployment):
     assert [member[:2] for member in difference.members] == [("key", "other")]
 
 
-def test_another_header_is_a_difference(deployment):
-    record = deployment.recorded()[7]
+@pytest.mark.parametrize("kind", ["assignments", "cluster_events"])
+def test_another_header_is_a_difference(monkeypatch, kind):
+    deployment = MemoryDeployment(monkeypatch, output__envelope="cloudevents")
+    deployment.work(600)
+    record = deployment.recorded(kind)[7]
     headers = [(name, b"1.1" if name == "ce_specversion" else value) for name, value in record.headers]
-    deployment.replace("assignments", 7, headers=headers)
+    deployment.replace(kind, 7, headers=headers)
     ((_, difference),) = deployment.verify().differences()
     assert (difference.what, difference.members) == ("other", [("headers.ce_specversion", "1.1", "1.0")])
+    deployment.replace(kind, 7, headers=[*record.headers, ("more", b"1")])
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.what, difference.members) == ("other", [("headers.more", "1", None)])
+
+
+def test_the_envelope_may_change_within_a_range(monkeypatch):
+    deployment = MemoryDeployment(monkeypatch)
+    for part, envelope in enumerate(("cloudevents", "events", "plain", "cloudevents"), start=1):
+        deployment.take_settings(deployment.changed(output__envelope=envelope))
+        deployment.work(150 * part)
+    assert {len(record.headers) for record in deployment.recorded()} == {0, 6}
+    assert deployment.verify().identical
+    place = next(place for place, record in enumerate(deployment.recorded()) if not record.headers)
+    deployment.replace("assignments", place, key=b"other")
+    ((_, difference),) = deployment.verify().differences()
+    assert (difference.what, [member[0] for member in difference.members]) == ("other", ["key"])
+
+
+@pytest.mark.parametrize("kind", ["assignments", "cluster_events"])
+def test_an_output_may_come_again_in_another_envelope(monkeypatch, kind):
+    deployment = MemoryDeployment(monkeypatch, output__envelope="cloudevents")
+    deployment.work(600)
+    deployment.again(kind, -4, None)
+    for place in (-1, -8):
+        deployment.replace(kind, place, headers=[])
+    verdict = deployment.verify()
+    assert (verdict.identical, verdict.total("repeats")) == (True, 4)
+    deployment.replace(kind, -3, headers=[*deployment.recorded(kind)[-3].headers, ("ce_id", b"other")])
+    ((_, difference),) = deployment.verify().differences()
+    assert difference.kind == kind
+    assert any(path == "headers.ce_id" for path, *_ in difference.members)
 
 
 def test_all_that_was_emitted_before_a_reset_that_went_back_to_the_beginning_is_left_aside(deployment):

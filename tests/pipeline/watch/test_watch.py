@@ -261,6 +261,15 @@ def test_dead_letters_of_different_records_are_no_repeats_though_their_sender_ga
     assert [dict(each.headers)["shop.error.offset"] for each in dead_letters] == [b"7", b"8"]
 
 
+def test_an_output_that_comes_again_in_another_envelope_is_a_repeat(broker):
+    trace = ("traceparent", b"0")
+    for headers in ([("ce_id", b"orders-0-9"), trace], [trace], []):
+        broker.append("shop.clusters", 2, b"1", headers=headers)
+    broker.flush()
+    with OutputReader(broker.client_settings(), {("shop.clusters", 2): 0}) as reader:
+        assert [len(record.headers) for record in _records(reader, 2)] == [2, 0]
+
+
 def test_a_compacted_topic_may_say_again_what_it_said_before(broker):
     topic = "shop.clusters"
     for value in (b"there", None, b"there"):
