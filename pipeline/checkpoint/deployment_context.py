@@ -70,6 +70,8 @@ class DeploymentContext:
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
+        if settings.input.format != "json":
+            limits |= {"input.format": settings.input.format}
         if settings.limits.stream_ttl:
             limits |= {"limits.stream_ttl": settings.limits.stream_ttl}
         if settings.takes_labels:
@@ -152,6 +154,8 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
         # Their engine did not learn from labels.
         values.pop("labels", None)
         values["input"].pop("label_path", None)
+    if "input.format" not in identity.limits:
+        values["input"].pop("format", None)
     if "limits.stream_ttl" not in identity.limits:
         values["limits"].pop("stream_ttl", None)
     values["engine"] = {"name": identity.engine}

@@ -24,6 +24,7 @@ from resonance.pipeline.errors import MISSED, ConfigurationError
 from resonance.pipeline.evaluate import candidates as grid
 from resonance.pipeline.evaluate import evaluation, source, summary, tables
 from resonance.pipeline.evaluate import report as reports
+from resonance.pipeline.files import arrays
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.watch import picture
 
@@ -116,7 +117,8 @@ def evaluate(
                 raise ConfigurationError("--from, --to, --last and --partition are for topics; leave them out")
             settings.check_stream(partitions)
             chosen = source.with_members(columns, [path for path in (truth, marks) if path])
-            records = source.FileSource(file, chosen, settings.input.topics[0], partitions, skip_bad)
+            encode = arrays.encoder(settings, file)
+            records = source.FileSource(file, chosen, settings.input.topics[0], partitions, skip_bad, encode=encode)
         else:
             records = source.open_topic(settings, source_name, span, settings.labels.topic)
         result = evaluation.evaluate(

@@ -18,7 +18,7 @@ from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, InputFileError
-from resonance.pipeline.files import examination, notes, record_file, suggest
+from resonance.pipeline.files import arrays, examination, notes, record_file, suggest
 from resonance.pipeline.files import produce as work
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka import admin, clients
@@ -122,6 +122,7 @@ def produce(
             return
         batches = chain([first], batches)
         sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
+        sent = map(arrays.encoder(settings, file), sent)
         known = set() if found is None else {note.about for note in found.findings}
         if found is not None and (create_partitions or 1) > 1 and (described or found.suggestion).stream == "topic":
             say(
@@ -206,7 +207,8 @@ def _send(
 def _described(settings: "config.Settings") -> bool:
     """Return whether the settings already say where the features stand."""
     given = settings.input
-    return bool(given.sparse is not None or given.features != type(given).model_fields["features"].default)
+    named = given.features != type(given).model_fields["features"].default
+    return bool(given.sparse is not None or named or given.format != "json")
 
 
 def _on_terminal() -> bool:

@@ -146,6 +146,23 @@ def _sparse(settings: Fields) -> Iterator[Problem]:
         yield Problem(f"prepare.{error.name}", error.value, f"with input.sparse must be {error.allowed}")
 
 
+def _format(settings: Fields) -> Iterator[Problem]:
+    given = settings.input
+    if given.format == "json":
+        return
+    allowed = f"reads a member of a JSON object, and a record in input.format = {given.format} has none; leave it out"
+    for name in ("sparse", "id_path", "time_path", "label_path"):
+        if (value := getattr(given, name)) is not None:
+            yield Problem(f"input.{name}", value, allowed)
+    if settings.output.include:
+        yield Problem("output.include", ", ".join(settings.output.include), allowed)
+    if (settings.stream or "").startswith("field:"):
+        yield Problem("stream", settings.stream, allowed.replace("leave it out", "choose partition, key or topic"))
+    if settings.prepare.categories:
+        named = ", ".join(settings.prepare.categories)
+        yield Problem("prepare.categories", named, "are texts of a JSON object; leave them out, or send JSON")
+
+
 def _labels(settings: Fields) -> Iterator[Problem]:
     path, topic = settings.input.label_path, settings.labels.topic
     if not settings.takes_labels:
@@ -240,6 +257,7 @@ RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _engine,
     _hierarchy,
     _prepare,
+    _format,
     _sparse,
     _labels,
     _stream_ttl,

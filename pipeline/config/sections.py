@@ -96,6 +96,9 @@ class InputSection(Section):
 
     topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
+    format: Literal["json", "float32"] = "json"
+    """What a value is: a JSON object (``json``), or an array of little-endian float32 (``float32``), whose id is the
+    key and whose time is Kafka's timestamp; see docs/data.md."""
     features: FeaturePaths = "features"
     """Paths to numbers; or one path to an array of numbers or an object name -> number."""
     id_path: OptionalPath = None

@@ -13,9 +13,9 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.evaluate.source import Recording, merged, shuffled
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.records import Record, TopicPartition
-from resonance.pipeline.task.decode.dense import Layout, feature_shape
+from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.float_records import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
 UNKNOWN: Final = -1
@@ -112,7 +112,7 @@ class _Reader:
         self._marked: list[tuple[int, str]] = []
         self._places: list[tuple[TopicPartition, int, int]] = []
         self._rows: list[NDArray[np.float64]] = []
-        self._mapping = InputMapping(settings)
+        self._mapping = make_mapping(settings)
         self._members: set[str] = set()
         # Of the topic of labels: the labels by record id, and the newest record with each id.
         self._id = parse_path(settings.input.id_path) if settings.input.id_path else None
@@ -159,7 +159,7 @@ class _Reader:
     def _discover(self, records: Sequence[Record]) -> None:
         for record in records:
             try:
-                shape = feature_shape(self._mapping.parsed(record.value or b""), self._settings)
+                shape = self._mapping.shape_of(record.value or b"")
             except FaultError:
                 continue
             self._mapping.layout = Layout(self._settings, shape)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.ranges import Span
@@ -50,6 +51,8 @@ class FileSource:
     partitions: int = 1
     skip_bad: bool = False
     in_order: bool = True
+    encode: Encode = list
+    """Gives records the format of the input."""
 
     @property
     def logs(self) -> list[TopicPartition]:
@@ -64,7 +67,9 @@ class FileSource:
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the rows in the order of the file."""
-        yield from read_rows(self.path, self.columns, self.topic, self.partitions, skip_bad=self.skip_bad)
+        yield from read_rows(
+            self.path, self.columns, self.topic, self.partitions, skip_bad=self.skip_bad, encode=self.encode
+        )
 
 
 @dataclass(frozen=True, slots=True)

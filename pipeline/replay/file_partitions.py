@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka.partitioner import partition_of
@@ -65,14 +66,16 @@ class Routed:
         return list(map(_make, columns))
 
 
-def route(path: Path, columns: Columns, partitions: int, *, skip_bad: bool = False) -> Iterator[Routed]:
+def route(
+    path: Path, columns: Columns, partitions: int, *, skip_bad: bool = False, encode: Encode = list
+) -> Iterator[Routed]:
     """Yield the records of a file as they would be on a topic, a batch of one partition at a time.
 
     Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
     with RecordFile(path, columns, skip_bad=skip_bad) as file:
-        for batch in file.batches():
+        for batch in map(encode, file.batches()):
             parts: list[list[FileRecord]] = [[] for _ in range(partitions)]
             for number, record in enumerate(batch, index):
                 parts[partition_of(record[0], partitions, number)].append(record)

@@ -11,6 +11,7 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
@@ -179,7 +180,7 @@ def replay_file(
         The file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
-    routes = Routes(settings, partitions)
+    routes, encode = Routes(settings, partitions), encoder(settings, path)
     second = range(len(routes.logs))
     with _sinks(settings, output, [*range(partitions), *second], count=max(partitions, len(second))) as sinks:
         if second:
@@ -187,9 +188,9 @@ def replay_file(
             settings.compile_engine()
             began = time.perf_counter()
             logs = [(settings.input.topics[0], number) for number in range(partitions)]
-            rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad)
+            rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad, encode=encode)
             return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
-        routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad)
+        routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad, encode=encode)
         run = partial(file_partitions.replay_routed, settings)
         parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), routed, processes, report)
         return Summary(sorted(parts, key=lambda part: part.partition), seconds)

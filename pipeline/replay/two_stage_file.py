@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import BATCH, LogReader
@@ -26,14 +27,16 @@ MADE_ORDER: Final = "partitions are merged by the Kafka timestamps of their reco
 """Remark where an order was made that no log has."""
 
 
-def read_rows(path: Path, columns: Columns, topic: str, partitions: int, *, skip_bad: bool) -> Iterator[list[Record]]:
+def read_rows(
+    path: Path, columns: Columns, topic: str, partitions: int, *, skip_bad: bool, encode: Encode = list
+) -> Iterator[list[Record]]:
     """Yield the rows of a file as they would be on a topic, in batches, in the order of the file.
 
     Rows that cannot be used raise InputFileError, or are left out with `skip_bad`.
     """
     index, lengths = 0, [0] * partitions
     with RecordFile(path, columns, skip_bad=skip_bad) as file:
-        for batch in file.batches():
+        for batch in map(encode, file.batches()):
             rows = []
             for number, (key, value, timestamp) in enumerate(batch, index):
                 at = partition_of(key, partitions, number)

@@ -12,8 +12,9 @@ from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import SourceRecord, stream_key
 from resonance.pipeline.task.dead_letters import DeadLetters
-from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, shape_as_json, shape_from
+from resonance.pipeline.task.decode.dense import Layout, Shape, shape_as_json, shape_from
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
+from resonance.pipeline.task.decode.float_records import make_mapping
 from resonance.pipeline.task.decode.json_records import AnyLayout, InputMapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
@@ -35,7 +36,7 @@ class FeatureDiscovery:
         self._settings = settings
         self._at = topic, partition
         self._dead_letters = dead_letters
-        self._mapping = InputMapping(settings)
+        self._mapping = make_mapping(settings)
         self.decided_at = 0
         """Offset of the record that decided; 0 where none did."""
 
@@ -81,7 +82,7 @@ class FeatureDiscovery:
     def _discover(self, record: SourceRecord) -> None:
         """Decide the features, unless they are known; a `FaultError` says why a record is not usable."""
         settings = self._settings
-        shape = feature_shape(self._mapping.parsed(record.value or b""), settings)
+        shape = self._mapping.shape_of(record.value or b"")
         layout = Layout(settings, shape)
         decoded = self._mapping.decode_one(record, layout)
         key = stream_key(record)

@@ -7,14 +7,14 @@ small parts. Only a part that holds a fault is decoded record by record, which s
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
-from resonance.pipeline.task.decode.dense import Layout, Shape, kind_of
+from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -38,6 +38,17 @@ _loads = orjson.loads
 AnyLayout = Layout | SparseLayout
 
 
+class Decoded(NamedTuple):
+    """One usable record."""
+
+    row: Any
+    id: bytes | None
+    """As JSON; None without one."""
+    time: str
+    labels: Labels | None = None
+    included: str = ""
+
+
 class InputMapping:
     """Decodes the records of one partition."""
 
@@ -45,6 +56,7 @@ class InputMapping:
         self._settings = settings
         self._limit = settings.limits.record_bytes
         self._id_path = _path(settings.input.id_path)
+        self._has_ids = bool(self._id_path)
         self._time_path = _path(settings.input.time_path)
         self._label_path = _path(settings.input.label_path)
         self._takes_labels = settings.takes_labels
@@ -80,6 +92,10 @@ class InputMapping:
                 decoded = self._one_by_one(part, self.layout, start)
             parts.append(decoded)
         return self._joined(parts, self.layout).place(records)
+
+    def shape_of(self, value: bytes) -> Shape:
+        """Return what the single feature path leads to in a record; a `FaultError` says why there is nothing."""
+        return feature_shape(self.parsed(value), self._settings)
 
     def decode_one(self, record: SourceRecord, layout: Layout) -> RecordBatch:
         """Decode a record that has a value; a `FaultError` says why it is not usable."""
@@ -166,37 +182,43 @@ class InputMapping:
         return texts
 
     def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> RecordBatch:
-        decoded = RecordBatch(None, [], [], ids=[] if self._id_path else None, included=[] if self._include else None)
+        decoded = RecordBatch(None, [], [], ids=[] if self._has_ids else None, included=[] if self._include else None)
         rows: list[Any] = []
         for index, record in enumerate(records, start):
             if record.value is None:
                 decoded.skipped += 1
                 continue
             try:
-                parsed = self.parsed(record.value)
-                row = layout.row(parsed)
-                text, time = self._id(parsed), self._time(parsed, record.timestamp)
-                labels = self._labels(parsed)
+                found = self._one(record, record.value, layout)
             except FaultError as error:
                 decoded.faults.append(error.at(index))
                 continue
             decoded.index.append(index)
             decoded.sizes.append(len(record.value))
-            rows.append(row)
-            decoded.times.append(time)
+            rows.append(found.row)
+            decoded.times.append(found.time)
             if self._takes_labels:
-                decoded.labels.append(RowLabels(text, labels))
+                decoded.labels.append(RowLabels(found.id, found.labels))
             if decoded.ids is not None:
-                decoded.ids.append(text or b"null")
+                decoded.ids.append(found.id or b"null")
             if decoded.included is not None:
-                decoded.included += self._included([parsed])
+                decoded.included.append(found.included)
         decoded.rows = layout.stacked(rows)
         return decoded
+
+    def _one(self, record: SourceRecord, value: bytes, layout: AnyLayout) -> Decoded:
+        """Decode the value of one record; a `FaultError` says why it is not usable."""
+        parsed = self.parsed(value)
+        row = layout.row(parsed)
+        id_, time = self._id(parsed), self._time(parsed, record.timestamp)
+        labels = self._labels(parsed)
+        (included,) = self._included([parsed]) if self._include else ("",)
+        return Decoded(row, id_, time, labels, included)
 
     def _joined(self, parts: list[RecordBatch], layout: AnyLayout) -> RecordBatch:
         rows: list[Any] = [part.rows for part in parts]
         whole = RecordBatch(layout.joined(rows), [], [])
-        if self._id_path:
+        if self._has_ids:
             whole.ids = [text for part in parts for text in part.ids or ()]
         if self._include:
             whole.included = [text for part in parts for text in part.included or ()]

@@ -1,0 +1,53 @@
+"""Records of a file in the input format of a deployment: their JSON objects become arrays where it takes arrays."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.files.rows import FileRecord
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.decode.dense import Layout
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.float_records import as_float32
+from resonance.pipeline.task.decode.json_records import InputMapping
+
+Encode = Callable[[list[FileRecord]], list[FileRecord]]
+
+
+def encoder(settings: Settings, path: Path) -> Encode:
+    """Return what gives the records of a file the format that the settings name.
+
+    ``input.features`` says where the numbers stand in a row. The result raises `InputFileError` for a row without them.
+    """
+    if settings.input.format == "json":
+        return lambda records: records
+    values = settings.model_dump()
+    return _Arrays(Settings.of({**values, "input": {**values["input"], "format": "json"}}), path)
+
+
+class _Arrays:
+    """Encodes batches as arrays of float32."""
+
+    def __init__(self, settings: Settings, path: Path) -> None:
+        self._settings, self._path = settings, path
+        self._mapping = InputMapping(settings)
+        self._count = 0
+
+    def __call__(self, batch: list[FileRecord]) -> list[FileRecord]:
+        """Return the records of the next batch with arrays as values."""
+        records = [Record("", 0, i, 0, None, each.value) for i, each in enumerate(batch)]
+        try:
+            if self._mapping.layout is None and batch:
+                self._mapping.layout = Layout(self._settings, self._mapping.shape_of(batch[0].value))
+            decoded = self._mapping.decode(records)
+            for fault in decoded.faults[:1]:
+                self._count += fault.index
+                raise FaultError(fault.stage, fault.kind, fault.message)
+        except FaultError as error:
+            raise InputFileError(
+                f"{self._path}, record {self._count + 1:,} has no array for input.format = float32: {error.message}; "
+                "say where its numbers stand (input.features), or correct it"
+            ) from error
+        self._count += len(batch)
+        return [each._replace(value=value) for each, value in zip(batch, as_float32(decoded.rows), strict=True)]

@@ -1,0 +1,92 @@
+"""Decodes records whose value is an array of little-endian float32, a batch at a time (``input.format = "float32"``).
+
+All else of such a record is Kafka's: its time is the timestamp, and its id the key, unless keys name streams.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import orjson
+from resonance.engine.base import FloatArray
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.task.decode.dense import Shape
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+
+WIDTH: Final = 4
+"""Bytes of a number."""
+
+
+class FloatMapping(InputMapping):
+    """Decodes the records of one partition, which are arrays of float32."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._accepts_missing = settings.prepare.missing != "reject"
+        self._has_ids = settings.stream != "key"
+
+    def shape_of(self, value: bytes) -> Shape:
+        """Return how many numbers a record has; a `FaultError` says why it has none."""
+        self.check_size(value)
+        if not value or len(value) % WIDTH:
+            text = f"{len(value):,} bytes are no array of float32; with input.format = float32 a number has {WIDTH}"
+            raise FaultError("validate", "wrong_dimension", text)
+        return Shape(len(value) // WIDTH, ())
+
+    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
+        """Decode a batch without any fault; a fault raises one of several exceptions."""
+        values: list[Any] = [record.value for record in records]
+        sizes = list(map(len, values))
+        size = WIDTH * len(layout.features)
+        if set(sizes) - {size} or size > self._limit:
+            raise ValueError("not arrays of the right length")
+        rows = self._numbers(b"".join(values), len(layout.features))
+        with np.errstate(invalid="ignore"):
+            # Finite where all numbers are: a sum of float32 is far from the greatest float64.
+            is_finite = np.isfinite(rows.sum())
+        if not is_finite and not (self._accepts_missing and not np.isinf(rows).any()):
+            raise ValueError("not numbers")
+        times = self._times([], records)
+        ids = list(map(self._id_of, records)) if self._has_ids else None
+        return RecordBatch(rows, times, sizes, ids=ids, index=list(range(len(values))))
+
+    def _numbers(self, values: bytes, dimension: int) -> FloatArray:
+        with np.errstate(invalid="ignore"):
+            # A NaN may be a signalling one.
+            return np.frombuffer(values, "<f4").astype(np.float64).reshape(-1, dimension)
+
+    def _one(self, record: SourceRecord, value: bytes, layout: AnyLayout) -> Decoded:
+        found, wanted = self.shape_of(value).length, len(layout.features)
+        if found != wanted:
+            text = f"{found:,} numbers instead of {wanted:,}; send records of one dimension, or a deployment for each"
+            raise FaultError("validate", "wrong_dimension", text)
+        (row,) = self._numbers(value, wanted)
+        if np.isinf(row).any():
+            place = layout.features[int(np.isinf(row).argmax())]
+            raise FaultError("decode", "out_of_range", f"{place} is infinite; send finite numbers")
+        if np.isnan(row).any() and not self._accepts_missing:
+            place = layout.features[int(np.isnan(row).argmax())]
+            text = f"{place} is NaN; send a number, or set prepare.missing to mean or a number"
+            raise FaultError("validate", "missing_feature", text)
+        return Decoded(row, self._id_of(record) if self._has_ids else None, self.stamp(record))
+
+    def _id_of(self, record: SourceRecord) -> bytes:
+        if record.key is None:
+            return b"null"
+        try:
+            return orjson.dumps(record.key.decode())
+        except UnicodeDecodeError:
+            return b"null"
+
+
+def make_mapping(settings: Settings) -> InputMapping:
+    """Return what decodes the records of one partition in the format that the settings name."""
+    return InputMapping(settings) if settings.input.format == "json" else FloatMapping(settings)
+
+
+def as_float32(rows: FloatArray) -> list[bytes]:
+    """Return rows of numbers as the values of records."""
+    return [row.tobytes() for row in np.asarray(rows, "<f4")]
