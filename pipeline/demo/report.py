@@ -1,6 +1,6 @@
 """Report of the demo: outputs compared with an uninterrupted replay, clusters with the truth, and the files."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,6 @@ from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.verify.digests import assignment_ref
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.picture import missing_extra
 from resonance.pipeline.watch.sentences import sentence
@@ -100,10 +99,10 @@ def compare(expected: Sequence[Sequence[Message]], written: Sequence[Sequence[Me
     return Comparison(sum(map(len, expected)), identical, missing, different, unexpected)
 
 
-def message_id(message: Message) -> Hashable:
+def message_id(message: Message) -> bytes:
     """Return the id in the headers of an output, or the record that an assignment names."""
     id_ = next((value for name, value in message.headers if name == "ce_id"), None)
-    return assignment_ref(message) if id_ is None else id_
+    return orjson.dumps(orjson.loads(message.value or b"")["source"]) if id_ is None else id_
 
 
 def _plain(message: Message) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
