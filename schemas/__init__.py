@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from resonance.schemas.alert import Alert, AlertKind, AlertReason, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
+from resonance.schemas.automatic_names import AutomaticNames
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri, without_envelope
 from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
 from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason, SalientFeature
+from resonance.schemas.cluster_name import ClusterName
+from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.common import Cause, Source
 from resonance.schemas.dead_letter import DeadLetter, DeadLetterClass, DeadLetterStage, dead_letter_headers
@@ -22,6 +25,7 @@ from resonance.schemas.drift_event import (
     UnitChange,
 )
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
+from resonance.schemas.lineage import ClusterLife, Lineage
 
 if TYPE_CHECKING:
     from resonance.schemas.subscriber import Output, OutputKind, Subscriber
@@ -35,12 +39,16 @@ __all__ = [
     "AlertSeverity",
     "Assignment",
     "AssignmentStatus",
+    "AutomaticNames",
     "Cause",
     "CloudEvents",
     "Cluster",
     "ClusterEnd",
     "ClusterEvent",
     "ClusterEventKind",
+    "ClusterLife",
+    "ClusterName",
+    "ClusterNames",
     "ClusterSnapshot",
     "ClusterTable",
     "DeadLetter",
@@ -57,8 +65,10 @@ __all__ = [
     "EventGapError",
     "EventReason",
     "Header",
+    "Lineage",
     "Output",
     "OutputKind",
+    "PresentName",
     "SalientFeature",
     "SchemaName",
     "Source",

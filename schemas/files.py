@@ -4,7 +4,7 @@ import json
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-SchemaName = Literal["assignment", "cluster_event", "cluster", "drift_event", "alert", "dead_letter"]
+SchemaName = Literal["assignment", "cluster_event", "cluster", "drift_event", "alert", "dead_letter", "cluster_name"]
 
 SCHEMA_NAMES: tuple[SchemaName, ...] = get_args(SchemaName)
 

@@ -1,6 +1,7 @@
 """``resonance alerts``."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
@@ -10,6 +11,8 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.task.alerts import alert_table
+from resonance.pipeline.watch import named
+from resonance.schemas import ClusterNames
 
 PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
@@ -42,6 +45,7 @@ def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False)
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
         for _, records in reader.read(positions.ranges_from(reader, partitions, positions.EARLIEST)):
             table.apply(records)
+        names = named.read_names(reader, settings)
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
     if as_json:
@@ -52,12 +56,17 @@ def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False)
     if not found:
         say("no alert is open")
     else:
-        rows = [(_second(alert["since"]), alert["severity"], alert["rule"], alert["text"]) for alert in found]
+        rows = [
+            (_second(alert["since"]), alert["severity"], alert["rule"], _called(alert, alert["text"], names))
+            for alert in found
+        ]
         print_table(["since", "severity", "rule", "what"], rows)
     if not ended:
         return
     typer.echo("")
-    cleared = [(_second(one.payload["since"]), _second(one.payload["time"]), *_how(one)) for one in ended[:SHOWN]]
+    cleared = [
+        (_second(one.payload["since"]), _second(one.payload["time"]), *_how(one, names)) for one in ended[:SHOWN]
+    ]
     print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)
     if len(ended) > SHOWN:
         say(f"{len(ended) - SHOWN:,} more have cleared: --json has them")
@@ -67,10 +76,15 @@ def _second(time: str) -> str:
     return time[:19].replace("T", " ")
 
 
-def _how(alert: "alert_table.ClearedAlert") -> tuple[str, str, str]:
+def _called(payload: Mapping[str, Any], text: str, names: ClusterNames) -> str:
+    return named.with_names(text, named.mentioned(payload), names)
+
+
+def _how(alert: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, str, str]:
     """Return severity and rule of a cleared alert, and how it ended."""
     payload, learned = alert
-    text = payload["text"]
+    text = _called(payload, payload["text"], names)
     if learned:
         text = f"learned: {', '.join(learned)} came meanwhile, and is normal for {payload['stream']} now"
+        text = named.with_names(text, learned, names)
     return payload["severity"], payload["rule"], text

@@ -13,14 +13,15 @@ from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka import log_reader
-from resonance.pipeline.recovery import entry
-from resonance.pipeline.watch import lifelines, sentences
+from resonance.pipeline.kafka import log_reader, positions
+from resonance.pipeline.recovery import entry, past_states
+from resonance.pipeline.watch import lifelines, named, sentences
 from resonance.pipeline.watch import picture as drawing
-from resonance.schemas import ClusterEvent
+from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames
 
 TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
-processed since its newest snapshot is learned again first. Nothing is written, and workers may be at work.
+processed since its newest snapshot is learned again first. With --at they are shown as they were: the newest archive
+from before that time, and what was processed until then. Nothing is written, and workers may be at work.
 
 {SETTINGS_HELP}"""
 
@@ -34,6 +35,9 @@ OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", hel
 
 Wide = Annotated[bool, typer.Option("--wide", help="Six features, nodes, and how each cluster began.")]
 Stored = Annotated[bool, typer.Option("--stored", help="As of the newest snapshot, without learning what came since.")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="TIME|-1h|OFFSET", help="As of a time, or of an offset, in the past.")
+]
 
 FEWER_SPLITS = {"modal": "a lower engine.doubt", "evq": "a higher engine.margin"}
 """What gives fewer splits with an engine."""
@@ -48,6 +52,7 @@ def inspect(
     stream: OneStream = None,
     wide: Wide = False,
     stored: Stored = False,
+    at: At = None,
     picture: Picture = None,
     *,
     settings: Deployment,
@@ -56,8 +61,11 @@ def inspect(
     """Show the clusters of a stream, or all streams."""
     if picture is not None:
         drawing.check(picture)
+    moment = None if at is None else positions.Position.parse(at, "--at")
     with entry.opened(settings) as (source, reader):
         states = listing.read_states(source, reader)
+        if moment is not None:
+            states = past_states.states_at(source, reader, states, moment, at or "")
         names = listing.names_of(states)
         if stream is not None:
             listing.check_stored(stream, states, settings)
@@ -65,15 +73,22 @@ def inspect(
         if picture is not None and only is None and names:
             raise ConfigurationError(f"--picture draws one stream; name it with --stream: {', '.join(names[:SHOWN])}")
         events: list[ClusterEvent] = []
-        keep = events.append if picture is not None else lambda _: None
+        automatic = AutomaticNames()
+
+        def keep(event: ClusterEvent) -> None:
+            automatic.apply(event)
+            if picture is not None:
+                events.append(event)
+
         with records_bar("learning what came since the snapshot") as learned:
             found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
+        called = named.read_names(reader, settings)
         if picture is not None and found:
-            _draw(picture, settings, reader, found[0], events)
+            _draw(picture, settings, reader, found[0], events, called)
     if as_json:
-        print_json(found[0].as_json() if only else inspection.overview(found))
+        print_json(_as_json(found[0], called, automatic) if only else inspection.overview(found))
     elif only:
-        _show(found[0], wide=wide)
+        _show(found[0], called, automatic, wide=wide)
     elif not found:
         say(listing.none_yet(settings, f"deployment {settings.name}"))
     else:
@@ -103,6 +118,7 @@ def _draw(
     reader: "log_reader.LogReader",
     stream: "inspection.InspectedStream",
     events: list[ClusterEvent],
+    called: ClusterNames,
 ) -> None:
     """Draw the life-lines of a stream from its stored outputs, and its clusters."""
     at = (stream.topic, stream.partition)
@@ -111,7 +127,10 @@ def _draw(
     drifts = outputs.values("drift_events")
     clusters = [{"stream": stream.stream, **cluster.snapshot} for cluster in stream.clusters]
     recent = {cluster.id: cluster.recent for cluster in stream.clusters if cluster.recent is not None}
-    drawing.draw(picture, *lifelines.stream_lives(answers, events, drifts, clusters, recent=recent))
+    lives, left_out = lifelines.stream_lives(answers, events, drifts, clusters, recent=recent)
+    for line in (line for life in lives for line in life.lines):
+        line.called = str(called.of(line.name))
+    drawing.draw(picture, lives, left_out)
     say(f"picture: {picture}")
 
 
@@ -124,7 +143,16 @@ def _echo(text: str) -> None:
     typer.echo("\n".join(fitted(text, 2)))
 
 
-def _show(stream: "inspection.InspectedStream", *, wide: bool) -> None:
+def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames) -> dict[str, Any]:
+    """Return a stream as plain values, with the names of its clusters."""
+    values = stream.as_json()
+    snapshots = [cluster.snapshot for cluster in stream.clusters]
+    for each, snapshot in zip(values["clusters"], snapshots, strict=True):
+        each.update(called.of(each["id"])._asdict(), automatic_name=automatic.name(snapshot, snapshots))
+    return values
+
+
+def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames, *, wide: bool) -> None:
     """Print a stream and its clusters."""
     count = len(stream.clusters)
     _echo(
@@ -149,6 +177,13 @@ def _show(stream: "inspection.InspectedStream", *, wide: bool) -> None:
         return
     typer.echo("")
     columns, rows = (_wide if wide else _narrow)(stream.clusters)
+    shown = [called.of(cluster.id) for cluster in stream.clusters]
+    if any(shown):
+        # Beside names that people gave, the others have theirs too.
+        snapshots = [cluster.snapshot for cluster in stream.clusters]
+        columns.insert(1, "name")
+        for row, name, snapshot in zip(rows, shown, snapshots, strict=True):
+            row.insert(1, str(name) or f"[{automatic.name(snapshot, snapshots)}]")
     print_table(columns, rows)
     more = max(len(cluster.centre) for cluster in stream.clusters) - SHOWN
     if wide and more > 0:

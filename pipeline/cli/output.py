@@ -39,7 +39,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(name, justify=justify, overflow="fold", no_wrap=not wraps, min_width=least)
     for row in rows:
         table.add_row(*map(cell, row))
-    console = Console(width=None if sys.stdout.isatty() else 10_000, soft_wrap=not sys.stdout.isatty())
+    # Names that people chose may look like markup.
+    console = Console(
+        markup=False, emoji=False, width=None if sys.stdout.isatty() else 10_000, soft_wrap=not sys.stdout.isatty()
+    )
     needed = Measurement.get(console, console.options.update_width(10_000), table).minimum
     console.width = max(console.width, needed)
     console.print(table)

@@ -14,8 +14,9 @@ from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, Outputs
 from resonance.pipeline.cli.output import fitted, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.watch import output_reader
+from resonance.pipeline.watch import named, output_reader
 from resonance.pipeline.watch import watch as watched
+from resonance.schemas import ClusterNames
 
 PATIENCE = 10.0
 _MARGIN = 21
@@ -91,22 +92,28 @@ def watch(
     client = clients.librdkafka(settings)
     group = f"{settings.name}-watch"
     with log_reader.LogReader(client, group, PATIENCE) as reader:
-        clusters = settings.topic("clusters")
-        follows_events = begin == positions.LATEST and "events" in topics.values()
-        known = range(cluster.partition_counts().get(clusters, 0) if follows_events else 0)
-        table = watched.present_clusters(reader, [(clusters, partition) for partition in known])
         ranges = positions.ranges_from(reader, partitions, begin)
-    starts = {at: first for at, (first, _) in ranges.items()}
+        starts = {at: first for at, (first, _) in ranges.items()}
+        of_events = {at: first for at, first in starts.items() if topics[at[0]] == "events"}
+        if begin == positions.LATEST:
+            clusters = named.partitions_there(reader, settings.topic("clusters")) if of_events else []
+            table = watched.present_clusters(reader, clusters)
+        else:
+            table = watched.clusters_before(reader, of_events)
+        names = named.read_names(reader, settings)
+        behind = reader.bounds(named.partitions_there(reader, settings.topic("names")))
+    followed_starts = starts | {at: end for at, (_, end) in behind.items()}
     ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
     shown = 0
-    compacted = [topic for topic, kind in topics.items() if kind == "clusters"]
-    with output_reader.OutputReader(client, starts, group=group, compacted=compacted) as followed:
+    topics |= {topic: "names" for topic, _ in behind}
+    compacted = [topic for topic, kind in topics.items() if kind in ("clusters", "names")]
+    with output_reader.OutputReader(client, followed_starts, group=group, compacted=compacted) as followed:
         hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
-        following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table)
+        following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table, names)
         try:
             for batch in following.batches(ends):
                 outputs = batch if limit is None else batch[: limit - shown]
-                _print(outputs, as_json=as_json)
+                _print(outputs, names, as_json=as_json)
                 shown += len(outputs)
                 if shown == limit:
                     return
@@ -115,7 +122,8 @@ def watch(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
     if until_end and not shown:
-        say(f"nothing on {', '.join(topics)} from {start} to the end")
+        outputs_of = ", ".join(topic for topic, kind in topics.items() if kind != "names")
+        say(f"nothing on {outputs_of} from {start} to the end")
 
 
 def _existing(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
@@ -135,16 +143,18 @@ def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen
     return found
 
 
-def _print(outputs: "Sequence[watched.WatchedOutput]", *, as_json: bool) -> None:
+def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, as_json: bool) -> None:
     if as_json:
-        lines = [orjson.dumps(watched.as_json(output)).decode() for output in outputs]
+        lines = [orjson.dumps(watched.as_json(output, names)).decode() for output in outputs]
     else:
         width = max(map(len, COLOURS))
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         lines = []
         for output in outputs:
             kind = output.kind
-            first, *more = fitted(f"{watched.time_of(output):19}  {kind:{width}}  {watched.as_line(output)}", _MARGIN)
+            first, *more = fitted(
+                f"{watched.time_of(output):19}  {kind:{width}}  {watched.as_line(output, names)}", _MARGIN
+            )
             styled = typer.style(kind, fg=COLOURS[kind]) if coloured else kind
             lines += [first[:_MARGIN] + styled + first[_MARGIN + len(kind) :], *more]
     # One write for many lines, because there may be thousands a second.

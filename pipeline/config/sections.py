@@ -308,6 +308,8 @@ class TopicsSection(Section):
     """Earlier states of the streams."""
     routes: OptionalTopic = None
     """What passes from the first stage to the second, with re-keyed streams or ``hierarchy = "keyed"``."""
+    names: OptionalTopic = None
+    """Names that people gave clusters, compacted."""
     routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
     """Partitions of the routes, which bound how many workers learn; else as existing, or as the input. Changing it
     needs new models."""
@@ -326,6 +328,7 @@ class TopicsSection(Section):
         "snapshots",
         "archive",
         "routes",
+        "names",
     )
 
 

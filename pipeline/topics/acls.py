@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`, and "
     "`promote` over it (with the rights of an operator on the other deployment)",
-    "subscriber": "a subscriber of the outputs, `watch`, `alerts` and `page` among them (which also shows the workers' "
-    "group, with `Describe` on it)",
+    "subscriber": "a subscriber of the outputs, `watch`, `alerts`, `lineage` and `page` among them (which also shows the "
+    "workers' group, with `Describe` on it)",
     "producer": "a producer of the input, `produce` among them",
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, "
     "`compare` (on both deployments), `snapshots list`, `snapshots export`, `snapshots diff`",
+    "names": "who names clusters: `name`",
     "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",
 }
 """Each role that needs rights, and what acts in it."""
@@ -31,6 +32,7 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
         "subscriber": _subscriber(settings, topics),
         "producer": _producer(topics),
         "operator": _operator(settings, topics),
+        "names": _names(settings),
         "dead letters": _dead_letters(settings, topics),
     }
 
@@ -62,6 +64,7 @@ def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
     ]
     return [
         *rights,
+        _read_names(settings),
         Acl(
             "group",
             f"{settings.name}-",
@@ -90,7 +93,24 @@ def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
 
 def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
     rights = [for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}") for topic in topics.all]
-    return [*rights, Acl("group", settings.group, ("Describe",), "see where the group stands")]
+    return [
+        *rights,
+        _read_names(settings),
+        Acl("group", settings.group, ("Describe",), "see where the group stands"),
+    ]
+
+
+def _read_names(settings: "Settings") -> Acl:
+    return for_topic(settings.topic("names"), ("Read",), "show clusters under their names; it need not exist")
+
+
+def _names(settings: "Settings") -> list[Acl]:
+    create = ("Create",) if settings.topics.create else ()
+    return [
+        for_topic(settings.topic("clusters"), ("Read",), "know which clusters there are"),
+        for_topic(settings.topic("cluster_events"), ("Read",), "say what became of those that ended"),
+        for_topic(settings.topic("names"), (*create, "Write", "Read", "DescribeConfigs"), "write names"),
+    ]
 
 
 def replay_group(name: str) -> str:

@@ -98,6 +98,15 @@ INPUT: Final = TopicKind("input", "feature records, written by others", worker_r
 
 LABELS: Final = TopicKind("labels", "labels of records, written by others", worker_reads=True, for_subscribers=False)
 
+NAMES: Final = TopicKind(
+    "names",
+    "names that people gave clusters, by id",
+    config=SMALL_SEGMENTS,
+    policy="compact",
+    otherwise="would lose names",
+)
+"""No topic of a worker: `resonance name` makes it, with one partition, and who shows clusters reads it."""
+
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind("assignments", "an answer for each record"),
     TopicKind("cluster_events", "every change of the clusters", of_streams=True),

@@ -40,6 +40,8 @@ class LifeLine:
     ended: int
     """Record that caused its last event; the end of the stream while the cluster lives."""
     level: int = 1
+    called: str = ""
+    """What people call it."""
     kind: str = ""
     """True kind of most of its records, where that is known."""
     parent: str | None = None

@@ -202,7 +202,7 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
     plain_axes(ax)
     ax.set_xlim(0, life.records * 1.01)
     ax.set_ylim(foot + 0.2, -0.7)
-    ax.set_yticks(range(len(life.lines)), ["\u2514 " * (line.level - 1) + line.name for line in life.lines])
+    ax.set_yticks(range(len(life.lines)), ["\u2514 " * (line.level - 1) + _label(line) for line in life.lines])
     for label, line in zip(ax.get_yticklabels(), life.lines, strict=True):
         label.set_color(INK if line.ended >= life.records else FAINT)
     places = np.linspace(0, life.records, 6)
@@ -214,6 +214,10 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
     ax.set_title(counts, loc="right", fontsize=9, color=FAINT)
     if not life.lines:
         ax.text(0.5, 0.5, "no cluster yet", ha="center", color=FAINT, transform=ax.transAxes)
+
+
+def _label(line: LifeLine) -> str:
+    return f"{line.name}\n{_short(line.called)}" if line.called else line.name
 
 
 def _tick(life: StreamLife, place: float) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from resonance.schemas import ClusterEvent, ClusterSnapshot
+from resonance.schemas.automatic_names import distances
 
 SHOWN = 3
 """Most features by which a sentence describes a cluster."""
@@ -38,7 +39,7 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
 
 def _started(event: ClusterEvent) -> str:
     """Describe the start of a version, or of emitting what was learned while outputs were suppressed."""
-    ended, present = (_count(len(event[side]), "cluster") for side in ("before", "after"))
+    ended, present = (counted(len(event[side]), "cluster") for side in ("before", "after"))
     if event.get("part", 1) > 1:
         part = f"{event['stream']} version {event['version']}, part {event['part']} of {event['parts']} of its list"
         return f"{part}: {ended} ended, {present} there"
@@ -52,7 +53,9 @@ def _started(event: ClusterEvent) -> str:
 
 def _stream_ended(event: ClusterEvent) -> str:
     part = f", part {event['part']} of {event['parts']} of its list" if "parts" in event else ""
-    return f"{event['stream']} ended, version {event['version']}{part}: {_count(len(event['before']), 'cluster')} ended"
+    return (
+        f"{event['stream']} ended, version {event['version']}{part}: {counted(len(event['before']), 'cluster')} ended"
+    )
 
 
 def number(value: float) -> str:
@@ -68,9 +71,9 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
     """Return the features that differ most, in units of their spread, as ``name from -> to``."""
     if start is None or end is None:
         return ""
-    distances = _distances(end, start)
-    notable = sorted(distances, key=lambda feature: -distances[feature])[:MOVED]
-    notable = [feature for feature in notable if distances[feature] >= _NOTABLE] or notable[:1]
+    apart = distances(end, start)
+    notable = sorted(apart, key=lambda feature: -apart[feature])[:MOVED]
+    notable = [feature for feature in notable if apart[feature] >= _NOTABLE] or notable[:1]
     values = [(f, number(start["centre"][f]), number(end["centre"][f])) for f in notable]
     # A difference that the digits do not show is none for a reader.
     return ", ".join(f"{name} {before} -> {after}" for name, before, after in values if before != after)
@@ -94,36 +97,26 @@ def salient_features(cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot] 
     features = list(cluster["centre"])
     if "salient" in cluster:
         return [each["feature"] for each in cluster["salient"] if each["feature"] in cluster["centre"]]
-    apart = [_distances(cluster, peer) for peer in peers if peer["id"] != cluster["id"]]
+    apart = [distances(cluster, peer) for peer in peers if peer["id"] != cluster["id"]]
     if apart:
-        features.sort(key=lambda feature: -min(distances.get(feature, 0.0) for distances in apart))
+        features.sort(key=lambda feature: -min(each.get(feature, 0.0) for each in apart))
     return features
 
 
-def _distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, float]:
-    """Return by feature the distance of two centres, in units of their joint spread."""
-    result = {}
-    for feature, centre in cluster["centre"].items():
-        if feature in other["centre"]:
-            gap = abs(centre - other["centre"][feature])
-            spread = max(cluster["spread"].get(feature, 0.0), other["spread"].get(feature, 0.0))
-            result[feature] = gap / spread if spread > 0 else (float("inf") if gap else 0.0)
-    return result
-
-
 def _life(cluster: ClusterSnapshot | None) -> str:
-    return "" if cluster is None else f" after {_count(cluster['size'], 'record')}"
+    return "" if cluster is None else f" after {counted(cluster['size'], 'record')}"
 
 
 def _now(cluster: ClusterSnapshot | None) -> str:
-    return "" if cluster is None else f"{_count(cluster['size'], 'record')} together"
+    return "" if cluster is None else f"{counted(cluster['size'], 'record')} together"
 
 
 def _size(cluster: ClusterSnapshot | None) -> str:
-    return "" if cluster is None else _count(cluster["size"], "record")
+    return "" if cluster is None else counted(cluster["size"], "record")
 
 
-def _count(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number of things: ``1 record``, ``1,204 records``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 

@@ -11,10 +11,11 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.named import mentioned, take_event, with_names
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
 from resonance.pipeline.watch.time_merge import TimeMerge
-from resonance.schemas import ClusterEventKind, ClusterSnapshot, ClusterTable, EventGapError
+from resonance.schemas import ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, EventGapError
 
 OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
@@ -98,6 +99,25 @@ def present_clusters(reader: LogReader, partitions: Sequence[TopicPartition]) ->
     return table
 
 
+def clusters_before(reader: LogReader, starts: Mapping[TopicPartition, int]) -> ClusterTable:
+    """Return the clusters that there were before some offsets of the events, as far as events are stored."""
+    table = ClusterTable.from_clusters([])
+    bounds = reader.bounds(list(starts))
+    for _, records in reader.read({at: (bounds[at][0], start) for at, start in starts.items()}):
+        for record in records:
+            _applied(table, record.value)
+    return table
+
+
+def _applied(table: ClusterTable, event: Any) -> bool:
+    """Apply an event; return False for deleted events before it, and members of a later release."""
+    try:
+        table.apply(event)
+    except (EventGapError, KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
 def stream_of(output: WatchedOutput) -> str | None:
     """Return the stream that an output is about; None where there is none."""
     payload = output.payload
@@ -114,7 +134,8 @@ class Watch:
     """Follows the outputs of the deployment `name`, with the kind of output by topic.
 
     `report` is called with a sentence about anything that is no output: that none arrive, to which `hint` is appended,
-    or that the broker cannot be reached. `table` has the clusters of before, by which new ones are described.
+    or that the broker cannot be reached. `table` has the clusters of before, by which new ones are described, and
+    `names` what clusters are called; it takes in what comes on the topic of the names, if that is among `topics`.
     """
 
     def __init__(
@@ -126,7 +147,9 @@ class Watch:
         report: Callable[[str], None] = lambda _: None,
         hint: str = "",
         table: ClusterTable | None = None,
+        names: ClusterNames | None = None,
     ) -> None:
+        self._names = ClusterNames() if names is None else names
         self._table = ClusterTable.from_clusters([]) if table is None else table
         self._reader = reader
         self._name = name
@@ -177,6 +200,9 @@ class Watch:
 
     def _read(self, record: Record) -> WatchedOutput | None:
         kind = self._topics[record.topic]
+        if kind == "names":
+            self._names.apply(record.key, record.value)
+            return None
         if kind == "dead-letters":
             dead_letter = StoredDeadLetter.of(record, self._name)
             return None if dead_letter is None else WatchedOutput(kind, record, dead_letter)
@@ -196,14 +222,11 @@ class Watch:
 
     def _peers(self, event: Any) -> Sequence[ClusterSnapshot]:
         """Return the clusters that a stream had before an event, and apply the event."""
-        try:
-            stream = event["stream"]
-            peers = list(self._table.clusters(stream).values()) if stream in self._table.streams else []
-            self._table.apply(event)
-        except (EventGapError, KeyError, TypeError):
-            # Deleted events, or members of a later release: it is described by itself.
-            return ()
-        return peers
+        take_event(self._names.lineage, event)
+        stream = event.get("stream")
+        peers = list(self._table.clusters(stream).values()) if stream in self._table.streams else []
+        # Otherwise it is described by itself.
+        return peers if _applied(self._table, event) else ()
 
     def _idle(self) -> None:
         if self._reader.trouble:
@@ -212,9 +235,8 @@ class Watch:
             if self._wanted.streams and self.streams and (missing := self._wanted.streams - self.streams):
                 self._say_once(f"{self._no_such_stream(missing)}; waiting for some")
             else:
-                self._say_once(
-                    f"nothing yet; waiting for outputs on {', '.join(self._topics)} (Ctrl-C ends it){self._hint}"
-                )
+                topics = [topic for topic, kind in self._topics.items() if kind != "names"]
+                self._say_once(f"nothing yet; waiting for outputs on {', '.join(topics)} (Ctrl-C ends it){self._hint}")
 
     def _no_such_stream(self, missing: frozenset[str]) -> str:
         if not self.streams:
@@ -230,8 +252,13 @@ class Watch:
             self._report(text)
 
 
-def as_line(output: WatchedOutput) -> str:
-    """Return an output as a sentence."""
+def as_line(output: WatchedOutput, names: ClusterNames | None = None) -> str:
+    """Return an output as a sentence, with the names of its clusters."""
+    text = _sentence(output)
+    return text if names is None else with_names(text, mentioned(output.payload), names)
+
+
+def _sentence(output: WatchedOutput) -> str:
     kind, record, payload, peers = output
     if isinstance(payload, StoredDeadLetter):
         cut = f"; {payload.truncated} cut" if payload.truncated else ""
@@ -254,9 +281,11 @@ def _time(output: WatchedOutput) -> str:
     return str(output.payload.get("time", "")) if isinstance(output.payload, dict) else ""
 
 
-def as_json(output: WatchedOutput) -> dict[str, Any]:
-    """Return an output as JSON values: where it stands, and its content."""
+def as_json(output: WatchedOutput, names: ClusterNames | None = None) -> dict[str, Any]:
+    """Return an output as JSON values: where it stands, its content, and names of its clusters."""
     kind, record, payload, _ = output
+    clusters = mentioned(payload) if names is not None and names.given else ()
+    called = {name: str(found) for name in clusters if names is not None and (found := names.of(name))}
     return {
         "kind": kind,
         "topic": record.topic,
@@ -264,6 +293,7 @@ def as_json(output: WatchedOutput) -> dict[str, Any]:
         "offset": record.offset,
         "key": None if record.key is None else record.key.decode(errors="replace"),
         "value": payload.as_json(content=True) if isinstance(payload, StoredDeadLetter) else payload,
+        **({"names": called} if called else {}),
     }
 
 

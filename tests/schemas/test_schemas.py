@@ -14,6 +14,7 @@ from resonance.schemas import (
     CloudEvents,
     Cluster,
     ClusterEvent,
+    ClusterName,
     DeadLetter,
     DriftEvent,
     dead_letter_headers,
@@ -29,6 +30,7 @@ PAYLOADS = {
     "drift_event": DriftEvent,
     "alert": Alert,
     "dead_letter": DeadLetter,
+    "cluster_name": ClusterName,
 }
 PRIMITIVES = {str: {"string"}, int: {"integer"}, float: {"number"}, bool: {"boolean"}, type(None): {"null"}}
 
@@ -117,6 +119,7 @@ GOOD = {
         **{"evidence": {"records": 70.0, "share": 0.12}, "setting": "engine.valley", "since": TIME},
         **{"cause": {"id": None, "source": SOURCE}, "time": TIME},
     },
+    "cluster_name": {"cluster": "p3/1/2", "name": "night batch", "time": TIME},
     "dead_letter": {
         **{"topic": "features", "partition": "3", "offset": "17", "stage": "decode", "class": "not_json"},
         **{"message": "no", "topic_id": "b3pN9hJxQ9S0", "version": "2"},

@@ -80,6 +80,7 @@ def test_topics_group_and_ids_derive_from_the_name():
         "shop.snapshots",
         "shop.archive",
         "shop.routes",
+        "shop.names",
     ]
     assert settings.group == "shop"
     assert settings.worker_id.endswith("-7001")

@@ -1,0 +1,122 @@
+"""Give a cluster a name, or take it away: a message on the compacted topic of the names."""
+
+import time
+from collections.abc import Collection
+from typing import Final
+
+import orjson
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, several_nearest
+from resonance.pipeline.kafka import clients
+from resonance.pipeline.kafka.acl import for_topic
+from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.positions import partitions_of
+from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
+from resonance.pipeline.records import Message
+from resonance.pipeline.timestamps import canonical
+from resonance.pipeline.topics.kinds import NAMES
+from resonance.pipeline.watch.named import read_names
+from resonance.pipeline.watch.sentences import counted
+from resonance.pipeline.watch.watch import present_clusters
+from resonance.schemas import ClusterName, ClusterNames, ClusterTable
+from resonance.schemas.cluster_name import NAME_CHARACTERS, is_name
+
+SECONDS: Final = 30.0
+"""How long the broker may take to store a name."""
+
+
+def present(settings: Settings, cluster: ClusterAdmin, reader: LogReader) -> ClusterTable:
+    """Return the clusters that a deployment has, and what became of those that ended lately."""
+    return present_clusters(reader, partitions_of(cluster, settings.topic("clusters"), settings.name))
+
+
+def check_name(text: str) -> None:
+    """Raise `ConfigurationError` where a text cannot be a name."""
+    if not is_name(text):
+        raise ConfigurationError(
+            f"the name {text[:NAME_CHARACTERS]!r} must be one line of 1 to {NAME_CHARACTERS} characters, without "
+            "blanks at its ends"
+        )
+
+
+def check_cluster(cluster: str, table: ClusterTable) -> None:
+    """Raise `ConfigurationError` where there is no such cluster, with what it became or the nearest ones."""
+    there = table.clusters()
+    if cluster in there:
+        return
+    try:
+        heir = table.resolve(cluster)
+    except KeyError:
+        raise ConfigurationError(unknown_cluster(cluster, there)) from None
+    goes_on = f"it goes on as {heir}: name that one" if heir else "nothing goes on in its place"
+    raise ConfigurationError(f"cluster {cluster} has ended, and {goes_on}")
+
+
+def unknown_cluster(cluster: str, known: Collection[str]) -> str:
+    """Return the sentence about a cluster that is not known, with the nearest ids."""
+    stream = cluster.rsplit("/", 2)[0]
+    # Among all clusters of many streams a comparison would take long.
+    own = [each for each in known if each.rsplit("/", 2)[0] == stream]
+    if own:
+        return f"there is no cluster {cluster}{several_nearest(cluster, own)}"
+    streams = {each.rsplit("/", 2)[0] for each in known}
+    some = f"it has {counted(len(streams), 'stream')} with clusters" if streams else "it has no clusters yet"
+    near = several_nearest(stream, streams)
+    return f"there is no cluster {cluster} and no stream {stream} in this deployment, {some}{near}"
+
+
+def give(settings: Settings, cluster: str, name: str | None) -> None:
+    """Write the name of a cluster, or that it has none; the topic is made where it is missing.
+
+    Raises `ConfigurationError` where the cluster or the name cannot be used, and `BrokerError` where the topic cannot.
+    """
+    if name is not None:
+        check_name(name)
+    client = clients.librdkafka(settings)
+    admin = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
+    with LogReader(client, f"{settings.name}-watch", SECONDS) as reader:
+        if name is not None:
+            check_cluster(cluster, present(settings, admin, reader))
+        else:
+            check_named(cluster, read_names(reader, settings))
+    topic = settings.topic("names")
+    ready(settings, admin, topic)
+    value: ClusterName | None = (
+        None if name is None else {"cluster": cluster, "name": name, "time": canonical(time.time() * 1000)}
+    )
+    outlet = Outlet(producer_settings(client), SECONDS, reports=True)
+    outlet.send(Batch(topic, 0, [Message(cluster.encode(), None if value is None else orjson.dumps(value), [])]))
+    outlet.flush()
+
+
+def check_named(cluster: str, names: ClusterNames) -> None:
+    """Raise `ConfigurationError`, with the nearest ids, where a cluster has no name that could be removed."""
+    if cluster not in names.given:
+        listed = several_nearest(cluster, names.given) if names.given else "; no cluster has one"
+        raise ConfigurationError(f"cluster {cluster} has no name of its own{listed}")
+
+
+def ready(settings: Settings, admin: ClusterAdmin, topic: str) -> None:
+    """Make the topic of the names where it is missing, and check it where it is there."""
+    config = NAMES.config
+    if admin.embedded:
+        admin.touch(topic)
+        return
+    operations = {topic: ("Write", "Read")}
+    found = admin.describe([topic], operations).get(topic)
+    if found is None:
+        command = admin.command(topic, "1", config)
+        if not settings.topics.create:
+            raise BrokerError(f"topic {topic} does not exist on {admin.servers} and topics.create is off: {command}")
+        admin.create(topic, 1, config, command)
+        admin.wait_for_leaders([topic])
+        return
+    if found.operations is not None and "Write" not in found.operations:
+        raise DeniedError(admin.denied(for_topic(topic, ["Write"])))
+    policy = found.config.get("cleanup.policy", NAMES.policy)
+    if policy != NAMES.policy:
+        raise BrokerError(
+            f"names topic {topic} on {admin.servers} has cleanup.policy={policy} and {NAMES.otherwise}; it must be "
+            f"{NAMES.policy}: {admin.configure(topic, config)}"
+        )

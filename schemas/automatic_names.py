@@ -1,0 +1,163 @@
+"""Names of clusters by what sets each apart from the others: ``latency_ms high, cache_hit low``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot
+from resonance.schemas.cluster_table import ClusterTable, EventGapError
+
+MOST_FEATURES: Final = 2
+"""Most features of a name."""
+
+APART: Final = 2.0
+"""Distance, in units of their joint spread, from which on one feature sets two clusters apart."""
+
+STILL_APART: Final = 1.0
+"""Distance below which a name no longer sets its cluster apart from another, unless it began with less."""
+
+
+def distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, float]:
+    """Return by feature the distance of two centres, in units of their joint spread."""
+    result = {}
+    for feature, centre in cluster["centre"].items():
+        if feature in other["centre"]:
+            gap = abs(centre - other["centre"][feature])
+            spread = max(cluster["spread"].get(feature, 0.0), other["spread"].get(feature, 0.0))
+            result[feature] = gap / spread if spread > 0 else (float("inf") if gap else 0.0)
+    return result
+
+
+class _Claim(NamedTuple):
+    """What a name says of one feature."""
+
+    feature: str
+    word: str
+    """``high``, ``low``; else the value it is near, as text; empty for a feature that an engine itself reports."""
+    value: float
+    """The centre when the name was found."""
+
+    def __str__(self) -> str:
+        return f"{self.feature} {self.word}" if self.word else self.feature
+
+    def holds(self, cluster: ClusterSnapshot, peers: Sequence[ClusterSnapshot]) -> bool:
+        if not self.word:
+            return any(each["feature"] == self.feature for each in cluster.get("salient", ())[: 2 * MOST_FEATURES])
+        if self.feature not in cluster["centre"]:
+            return False
+        if self.word in ("high", "low"):
+            return _word(self.feature, cluster, peers) == self.word
+        centre = cluster["centre"][self.feature]
+        return abs(centre - self.value) <= max(cluster["spread"].get(self.feature, 0.0), 1e-9 * abs(centre))
+
+
+class _FoundName(NamedTuple):
+    claims: tuple[_Claim, ...]
+    apart: float
+    """Distance to the nearest other cluster in these features when the name was found."""
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.claims))
+
+
+class AutomaticNames:
+    """Names clusters by at most two features, and keeps each name while it is true.
+
+    A feature is ``high`` where its mean is above those of all other clusters, ``low`` where it is below them, and else
+    has the value that it is near. A name is found anew only when it has become false, or no longer sets its cluster
+    apart: two readers who saw other histories may so have different names that are both true.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _FoundName] = {}
+        self._table = ClusterTable.from_clusters([])
+
+    def apply(self, event: ClusterEvent | Mapping[str, Any]) -> None:
+        """Take an event in: the clusters that it changed keep their names, or get others."""
+        parsed = cast(ClusterEvent, event)
+        try:
+            new = self._table.apply(parsed)
+        except (EventGapError, KeyError, TypeError):
+            return
+        # A list of all clusters is no change of each.
+        if new and parsed["cluster"] is not None:
+            peers = self._table.clusters(parsed["stream"]).values()
+            for cluster in parsed["after"]:
+                self.name(cluster, peers)
+
+    def name(self, cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot]) -> str:
+        """Return the name of a cluster among the present clusters of its stream; ``""`` where nothing sets it apart.
+
+        Parameters
+        ----------
+        cluster : ClusterSnapshot
+            As an event, or the compacted topic, describes it.
+        peers : iterable of ClusterSnapshot
+            The present clusters; only the others of its level that are below the same node count.
+        """
+        level = _level(cluster["id"])
+        others = [peer for peer in peers if peer["id"] != cluster["id"] and _level(peer["id"]) == level]
+        kept = self._kept.get(cluster["id"])
+        if kept is None or not _is_true(kept, cluster, others):
+            kept = self._kept[cluster["id"]] = _found(cluster, others)
+        return str(kept)
+
+    def last(self, cluster: str) -> str:
+        """Return the name that a cluster got last, also after its end; ``""`` where it has none."""
+        return str(self._kept[cluster]) if cluster in self._kept else ""
+
+
+def _level(cluster: str) -> str:
+    """Return what the ids of the clusters of one level have in common."""
+    stream, version, place = cluster.rsplit("/", 2)
+    return f"{stream}/{version}/{place.rpartition('.')[0]}"
+
+
+def _is_true(kept: _FoundName, cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> bool:
+    if not kept.claims or not all(claim.holds(cluster, others) for claim in kept.claims):
+        return False
+    return not kept.claims[0].word or _apart(kept.claims, cluster, others) >= min(STILL_APART, kept.apart / 2)
+
+
+def _apart(claims: Iterable[_Claim], cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> float:
+    """Return the distance to the nearest other cluster in the features of some claims."""
+    features = [claim.feature for claim in claims]
+    by_peer = (distances(cluster, other) for other in others)
+    return min((max(found.get(feature, 0.0) for feature in features) for found in by_peer), default=float("inf"))
+
+
+def _found(cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> _FoundName:
+    if "salient" in cluster:
+        features = [each["feature"] for each in cluster["salient"][:MOST_FEATURES]]
+        return _FoundName(tuple(_Claim(feature, "", 0.0) for feature in features), float("inf"))
+    found = [distances(cluster, other) for other in others]
+    claims: list[_Claim] = []
+    reached = [0.0] * len(found)
+    while found and len(claims) < MOST_FEATURES and min(reached) < APART:
+        best, most = None, _score(reached)
+        for feature in cluster["centre"]:
+            score = _score(_with(reached, found, feature))
+            if score > most:
+                best, most = feature, score
+        if best is None:
+            break
+        reached = _with(reached, found, best)
+        claims.append(_Claim(best, _word(best, cluster, others), cluster["centre"][best]))
+    return _FoundName(tuple(claims), min(reached, default=float("inf")))
+
+
+def _with(reached: Sequence[float], found: Sequence[Mapping[str, float]], feature: str) -> list[float]:
+    """Return the distances to all others with one feature more."""
+    return [max(have, own.get(feature, 0.0)) for have, own in zip(reached, found, strict=True)]
+
+
+def _score(reached: Sequence[float]) -> tuple[float, float]:
+    """Return how well distances set a cluster apart: from as many others as possible, then from the nearest."""
+    return sum(min(distance, APART) for distance in reached), min(reached)
+
+
+def _word(feature: str, cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> str:
+    centre = cluster["centre"][feature]
+    means: Mapping[str, float] = {peer["id"]: peer["centre"][feature] for peer in others if feature in peer["centre"]}
+    if all(centre > mean for mean in means.values()):
+        return "high"
+    return "low" if all(centre < mean for mean in means.values()) else f"near {centre:.3g}"

@@ -1,0 +1,42 @@
+"""A name that people gave a cluster, under the cluster's id: ``cluster_name.schema.json``."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict, cast
+
+NAME_CHARACTERS: Final = 80
+"""Longest name."""
+
+
+class ClusterName(TypedDict):
+    """A name on the compacted topic ``<name>.names``; a tombstone under the cluster's id removes it.
+
+    Attributes
+    ----------
+    cluster : str
+        The cluster, which is also the key of the message.
+    name : str
+        Its name: one line of at most 80 characters.
+    time : str
+        When it was given, RFC 3339 in UTC.
+    """
+
+    cluster: str
+    name: str
+    time: str
+
+
+def is_name(text: object) -> bool:
+    """Return whether a text can be a name: one line, not empty, without blanks at its ends or control characters."""
+    return isinstance(text, str) and 0 < len(text) <= NAME_CHARACTERS and text == text.strip() and text.isprintable()
+
+
+def parse_name(value: bytes | str | Mapping[str, Any]) -> ClusterName | None:
+    """Return the value of a message; None for one that no `ClusterName` is."""
+    try:
+        parsed = json.loads(value) if isinstance(value, bytes | bytearray | str) else value
+    except ValueError:
+        return None
+    if not isinstance(parsed, Mapping) or not is_name(parsed.get("name")) or not isinstance(parsed.get("cluster"), str):
+        return None
+    return cast(ClusterName, parsed)

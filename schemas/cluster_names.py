@@ -1,0 +1,101 @@
+"""The present names of clusters: as people gave them, over what became of the clusters since."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from resonance.schemas.cluster_name import parse_name
+from resonance.schemas.lineage import Lineage
+
+
+class PresentName(NamedTuple):
+    """What a cluster is called."""
+
+    name: str | None = None
+    """Its own name, or that of the cluster of an earlier version from which it goes on; None where it has none."""
+    aliases: tuple[str, ...] = ()
+    """Names of the clusters that it absorbed."""
+    origin: str | None = None
+    """Where it has no name of its own: the name of the cluster that it split from, directly or by way of others."""
+
+    def __str__(self) -> str:
+        own = [self.name] if self.name else [f"from {self.origin}"] if self.origin else []
+        return "; ".join([*own, *(f"also {alias}" for alias in self.aliases)])
+
+    def __bool__(self) -> bool:
+        return bool(self.name or self.aliases or self.origin)
+
+
+class ClusterNames:
+    """Names of clusters, folded from the topic ``<name>.names`` and a `Lineage`.
+
+    A cluster that survives keeps its name; the name of one that it absorbed becomes an alias, and what split from it is
+    called after it until it has a name of its own.
+
+    Parameters
+    ----------
+    lineage : Lineage, optional
+        What became of the clusters; without one each name is only that of the cluster that got it.
+
+    Examples
+    --------
+    >>> names = ClusterNames()
+    >>> names.apply("p0/1/3", '{"cluster": "p0/1/3", "name": "night batch", "time": "2026-01-05T08:00:20.750Z"}')
+    True
+    >>> str(names.of("p0/1/3"))
+    'night batch'
+    """
+
+    def __init__(self, lineage: Lineage | None = None) -> None:
+        self.lineage = Lineage() if lineage is None else lineage
+        self.given: dict[str, str] = {}
+        """The names that people gave, by id of the cluster."""
+
+    def apply(self, key: bytes | str | None, value: Mapping[str, Any] | bytes | str | None) -> bool:
+        """Take a message of the topic in; return False, and change nothing, where it is none of a name."""
+        if key is None:
+            return False
+        try:
+            cluster = key.decode() if isinstance(key, bytes | bytearray) else key
+        except UnicodeDecodeError:
+            return False
+        if value is None:
+            return self.given.pop(cluster, None) is not None
+        parsed = parse_name(value)
+        if parsed is None or parsed["cluster"] != cluster:
+            return False
+        self.given[cluster] = parsed["name"]
+        return True
+
+    def of(self, cluster: str) -> PresentName:
+        """Return what a cluster is called; an empty `PresentName` where neither it nor what it came from has a name."""
+        name = self._own(cluster)
+        life = self.lineage.lives.get(cluster)
+        aliases = dict.fromkeys(self._absorbed(cluster))
+        aliases.pop(name or "", None)
+        origin = None
+        seen = {cluster}
+        while name is None and origin is None and life is not None and life.origin and life.origin not in seen:
+            seen.add(life.origin)
+            origin = self._own(life.origin)
+            life = self.lineage.lives.get(life.origin)
+        return PresentName(name, tuple(aliases), origin)
+
+    def _own(self, cluster: str) -> str | None:
+        if cluster in self.given:
+            return self.given[cluster]
+        before = self.lineage.predecessors(cluster)
+        return next((self.given[name] for name in before if name in self.given), None)
+
+    def _absorbed(self, cluster: str) -> list[str]:
+        """Return the names of all clusters that ended in one, directly or by way of others."""
+        found: list[str] = []
+        waiting, seen = [cluster, *self.lineage.predecessors(cluster)], {cluster}
+        while waiting:
+            life = self.lineage.lives.get(waiting.pop(0))
+            for name in life.absorbed if life is not None else ():
+                if name not in seen:
+                    seen.add(name)
+                    waiting.append(name)
+                    if own := self._own(name):
+                        found.append(own)
+        return found

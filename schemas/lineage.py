@@ -1,0 +1,111 @@
+"""What clusters came from and what they became, folded from the events of a deployment."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+from resonance.schemas.cluster import ClusterEnd
+from resonance.schemas.cluster_event import ClusterEvent
+
+ClusterBeginning = Literal["emerged", "split", "version_started"]
+
+_BEGINNINGS: Final[Mapping[str, ClusterBeginning]] = {"emerged": "emerged", "split": "split"}
+_ENDS: Final[Mapping[str, ClusterEnd]] = {"absorbed": "absorbed", "vanished": "vanished"}
+
+
+@dataclass(slots=True)
+class ClusterLife:
+    """The life of one cluster, as far as its events are stored."""
+
+    id: str
+    size: int = 0
+    """Records, as of the last event that described it."""
+    began: str | None = None
+    """Time of its first event; None where that is no longer stored."""
+    beginning: ClusterBeginning | None = None
+    """How it began: ``version_started`` for one that goes on from a version before, or was learned silently."""
+    origin: str | None = None
+    """The cluster that it split from, or goes on from."""
+    ended: str | None = None
+    """Time of its end; None while it is there."""
+    end: ClusterEnd | None = None
+    heir: str | None = None
+    """The cluster that absorbed it, or goes on in its place."""
+    splits: list[str] = field(default_factory=list)
+    """Clusters that split from it, in their order."""
+    absorbed: list[str] = field(default_factory=list)
+    """Clusters that it absorbed, in their order."""
+
+
+class Lineage:
+    """The lives of the clusters of any number of streams.
+
+    Feed it the values of a ``<name>.cluster-events`` topic in the order of each partition. Events that come twice do no
+    harm, and where the first events of a stream are deleted its clusters are known from their next event on.
+
+    Attributes
+    ----------
+    lives : dict of str to ClusterLife
+        By id, in the order of their first events.
+    """
+
+    def __init__(self) -> None:
+        self.lives: dict[str, ClusterLife] = {}
+
+    def apply(self, event: ClusterEvent | Mapping[str, Any] | bytes | str) -> None:
+        """Take an event in: as JSON, or parsed."""
+        parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
+        kind, time, name, other = parsed["kind"], parsed["time"], parsed["cluster"], parsed.get("other")
+        for snapshot in (*parsed["before"], *parsed["after"]):
+            self._life(snapshot["id"]).size = snapshot["size"]
+        if name is None:
+            self._started_or_ended(parsed)
+        elif kind in _BEGINNINGS:
+            life = self._life(name)
+            if life.began is None:
+                life.began, life.beginning, life.origin = time, _BEGINNINGS[kind], other
+                if other is not None:
+                    self._life(other).splits.append(name)
+        else:
+            life = self._life(name)
+            if life.ended is None:
+                life.ended, life.end, life.heir = time, _ENDS[kind], other
+                if other is not None:
+                    self._life(other).absorbed.append(name)
+
+    def _started_or_ended(self, event: ClusterEvent) -> None:
+        """Take in that a version of a stream started, or that the stream ended."""
+        time = event["time"]
+        after = {snapshot["id"] for snapshot in event["after"]}
+        for name in after:
+            life = self._life(name)
+            if life.began is None:
+                life.began, life.beginning = time, "version_started"
+        for snapshot in event["before"]:
+            life, heir = self._life(snapshot["id"]), snapshot.get("successor")
+            if life.ended is None and life.id not in after:
+                life.ended, life.heir = time, heir
+                life.end = "stream_ended" if event["kind"] == "stream_ended" else "version_started"
+            if heir is not None:
+                self._life(heir).origin = life.id
+
+    def _life(self, name: str) -> ClusterLife:
+        return self.lives.setdefault(name, ClusterLife(name))
+
+    def came_from(self, cluster: str) -> list[str]:
+        """Return the clusters that one came from: the one it split from or goes on from, then those it absorbed."""
+        life = self.lives.get(cluster)
+        return [] if life is None else [*([life.origin] if life.origin else []), *life.absorbed]
+
+    def became(self, cluster: str) -> list[str]:
+        """Return the clusters that one became: those that split from it, then the one that goes on in its place."""
+        life = self.lives.get(cluster)
+        return [] if life is None else [*life.splits, *([life.heir] if life.heir else [])]
+
+    def predecessors(self, cluster: str) -> Iterator[str]:
+        """Yield the clusters of earlier versions that one goes on from, the newest first."""
+        life = self.lives.get(cluster)
+        while life is not None and life.beginning == "version_started" and life.origin is not None:
+            yield life.origin
+            life = self.lives.get(life.origin)

@@ -1,0 +1,171 @@
+"""`resonance name` and `lineage`, and who shows the names."""
+
+import json
+
+import orjson
+import pytest
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError, DeniedError
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.pipeline.topics.kinds import SMALL_SEGMENTS
+from resonance.pipeline.watch import naming
+from resonance.pipeline.watch.named import with_names
+from resonance.schemas import ClusterNames
+
+from tests.pipeline.commands import run as run_command
+from tests.pipeline.fake_cluster import FakeCluster
+from tests.schemas.test_names import HISTORY, TIME, A, B, C, D, cluster
+
+
+def run(monkeypatch, broker, command, *arguments, name="shop"):
+    options = ["--name", name, "--broker", broker.bootstrap, "--broker.answer_timeout", "2"]
+    return run_command(monkeypatch, command, *arguments, *options)
+
+
+def described(id_, **more):
+    stream, version, _ = id_.rsplit("/", 2)
+    own = {"stream": stream, "version": int(version), "level": 1, "since": TIME.format(0), "seq": 4}
+    return orjson.dumps({**cluster(id_, latency_ms=80.0), **own, "time": TIME.format(4), **more})
+
+
+@pytest.fixture
+def broker():
+    """A broker with the clusters of `HISTORY` in a deployment `shop`."""
+    kinds = ("cluster-events", "clusters", "alerts", "drift-events", "dead-letters")
+    with EmbeddedBroker([f"shop.{kind}" for kind in kinds]) as running:
+        for event in HISTORY:
+            cause = {"id": None, "source": {"topic": "orders", "partition": 0, "offset": event["seq"]}}
+            running.append("shop.cluster-events", 0, orjson.dumps({**event, "cause": cause}))
+        for id_ in (A, C, D):
+            running.append("shop.clusters", 0, described(id_), id_.encode())
+        running.append("shop.clusters", 0, described(B, ended="absorbed", successors=[A]), B.encode())
+        alert = {
+            "kind": "opened",
+            "rule": "share",
+            "key": "shop/share/p0/p0/1/0/1/0",
+            "severity": "warning",
+            "stream": "p0",
+            "version": 1,
+        }
+        alert |= {"seq": 0, "cluster": A, "text": f"the share of {A} in p0 has changed", "evidence": {}}
+        running.append("shop.alerts", 0, orjson.dumps(alert | {"since": TIME.format(4), "time": TIME.format(4)}), b"k")
+        running.flush()
+        yield running
+
+
+def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker, "name", A, "checkout") == 0
+    assert capsys.readouterr().out == f"{A} is named checkout\n"
+    assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert f"cluster {A} (checkout) emerged: 30 records" in lines[0]
+    assert f"cluster {B} emerged" in lines[1]
+    assert f"cluster {C} (from checkout) split from {A} (checkout)" in lines[2]
+    assert f"the share of {A} (checkout) in p0 has changed" in "\n".join(lines)
+    assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end", "--json", "-k", "split") == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["names"] == {A: "checkout", C: "from checkout"}
+    assert run(monkeypatch, broker, "alerts", "--input.topics", "orders") == 0
+    assert f"the share of {A} (checkout) in p0 has changed" in capsys.readouterr().out
+    assert run(monkeypatch, broker, "name") == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()][1] == [A, "checkout"]
+
+
+def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker):
+    for given in (["checkout"], ["refunds"], ["--remove"]):
+        assert run(monkeypatch, broker, "name", A, *given) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [f"{A} is named refunds", f"{A} has no name of its own any more"]
+    assert run(monkeypatch, broker, "name", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert run(monkeypatch, broker, "name", A, "--remove") == 2
+    assert f"cluster {A} has no name of its own; no cluster has one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["p0/1/9", "x"], f"there is no cluster p0/1/9 (did you mean {D} or "),
+        (["p1/1/0", "x"], "no cluster p1/1/0 and no stream p1 in this deployment, it has 1 stream with clusters (did"),
+        ([B, "x"], f"cluster {B} has ended, and it goes on as {A}: name that one"),
+        ([A, " x"], "must be one line of 1 to 80 characters"),
+        ([A], "give a name or --remove"),
+        ([A, "x", "--remove"], "--remove takes no name"),
+        (["--remove"], "whose name?"),
+    ],
+)
+def test_what_cannot_be_named_is_said_in_a_sentence(monkeypatch, capsys, broker, given, said):
+    assert run(monkeypatch, broker, "name", *given) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker, "name", B, "x") == 2
+    assert run(monkeypatch, broker, "name", A, "checkout") == 0
+    capsys.readouterr()
+    assert run(monkeypatch, broker, "lineage", A) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{A} (checkout): 60 records, emerged 2026-01-05 08:00:00, present",
+        "came from:",
+        f"└─ absorbed {B}: 40 records, emerged 2026-01-05 08:00:01, absorbed 2026-01-05 08:00:04",
+        "became:",
+        f"└─ gave {C} (from checkout): 6 records, split off 2026-01-05 08:00:02, present",
+        f"   └─ gave {D} (from checkout): 4 records, split off 2026-01-05 08:00:03, present",
+    ]
+    assert run(monkeypatch, broker, "lineage", D, "--json") == 0
+    tree = json.loads(capsys.readouterr().out)
+    (parent,) = tree["came_from"]
+    (root,) = parent["came_from"]
+    assert [(each["id"], each["tie"]) for each in (parent, root, *root["came_from"])] == [
+        (C, "split from"),
+        (A, "split from"),
+        (B, "absorbed"),
+    ]
+    assert (root["size"], root["began"], root["name"]) == (60, TIME.format(0), "checkout")
+    assert (tree["became"], tree["ended"]) == ([], None)
+    assert run(monkeypatch, broker, "lineage", "p0/1/77") == 2
+    assert "there is no cluster p0/1/77" in capsys.readouterr().err
+    assert run(monkeypatch, broker, "lineage", "p7/1/0") == 2
+    assert "no stream p7 in this deployment" in capsys.readouterr().err
+
+
+def test_watch_from_a_time_says_what_watch_from_the_beginning_said(monkeypatch, capsys, broker):
+    assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end", "-k", "events") == 0
+    every = capsys.readouterr().out.splitlines()
+    for begin in range(5):
+        assert run(monkeypatch, broker, "watch", "--from", str(begin), "--until-end", "-k", "events") == 0
+        assert capsys.readouterr().out.splitlines() == every[begin:]
+
+
+def test_ids_that_contain_another_id_are_not_named():
+    names = ClusterNames()
+    names.apply(A, {"cluster": A, "name": "x", "time": TIME.format(0)})
+    ids = [A, "p0/1/01", "p0/1/0.2", "tp0/1/0"]
+    assert with_names(f"p0/1/01, p0/1/0.2 and tp0/1/0 but {A}.", ids, names).endswith(f"but {A} (x).")
+
+
+SETTINGS = {"name": "shop", "input.topics": ["in"]}
+
+
+def test_the_topic_of_the_names_is_made_compacted_with_one_partition():
+    cluster_ = FakeCluster({"in": (3, {})})
+    naming.ready(Settings.of(SETTINGS), cluster_, "shop.names")
+    assert cluster_.topics["shop.names"] == (1, SMALL_SEGMENTS)
+    naming.ready(Settings.of(SETTINGS), cluster_, "shop.names")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"topics.create": False}, BrokerError, r"topics\.create is off: kafka-topics\.sh .* --partitions 1 "),
+        ({"policy": "delete"}, BrokerError, r"has cleanup\.policy=delete and would lose names; it must be compact"),
+        ({"denied": True}, DeniedError, r"gives User:shop no right to Write topic shop\.names"),
+    ],
+)
+def test_a_topic_of_the_names_that_cannot_be_used_is_an_error_with_the_command_that_helps(change, error, text):
+    cluster_ = FakeCluster({"in": (3, {})})
+    if "topics.create" not in change:
+        cluster_.topics["shop.names"] = 1, {"cleanup.policy": change.pop("policy", "compact")}
+    if change.pop("denied", False):
+        cluster_.operations = {"shop.names": frozenset({"Read"})}
+    with pytest.raises(error, match=text):
+        naming.ready(Settings.of({**SETTINGS, **change}), cluster_, "shop.names")
