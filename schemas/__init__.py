@@ -7,7 +7,7 @@ from resonance.schemas.alert import Alert, AlertKind, AlertReason, AlertRule, Al
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.automatic_names import AutomaticNames
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri, without_envelope
-from resonance.schemas.cluster import Cluster, ClusterEnd, describe_cluster, describe_end
+from resonance.schemas.cluster import Cluster, ClusterEnd, ClusterExample, describe_cluster, describe_end
 from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason, SalientFeature
 from resonance.schemas.cluster_name import ClusterName
 from resonance.schemas.cluster_names import ClusterNames, PresentName
@@ -46,6 +46,7 @@ __all__ = [
     "ClusterEnd",
     "ClusterEvent",
     "ClusterEventKind",
+    "ClusterExample",
     "ClusterLife",
     "ClusterName",
     "ClusterNames",

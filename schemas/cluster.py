@@ -4,10 +4,29 @@ from collections.abc import Mapping
 from typing import Final, Literal, NotRequired, TypedDict, get_args
 
 from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, SalientFeature
+from resonance.schemas.common import Source
 
 ClusterEnd = Literal["absorbed", "vanished", "version_started", "stream_ended"]
 
 _ENDS: Final[Mapping[str, ClusterEnd]] = {kind: kind for kind in get_args(ClusterEnd)}
+
+
+class ClusterExample(TypedDict):
+    """A record that is typical of a cluster.
+
+    Attributes
+    ----------
+    id : str, int, float or None
+        What the record calls itself, by ``input.id_path``; None where it has no name, or one of over 200 bytes.
+    source : Source
+        Where it stands in the log.
+    score : float
+        Score of its assignment.
+    """
+
+    id: str | int | float | None
+    source: Source
+    score: float
 
 
 class Cluster(TypedDict):
@@ -38,6 +57,9 @@ class Cluster(TypedDict):
     omitted : int, optional
     salient : list of SalientFeature, optional
         As in a `ClusterSnapshot`.
+    examples : list of ClusterExample, optional
+        At most three of its most typical records of late, the most typical first; of the first level only, and absent
+        where there are none.
     since : str or None
         Time of the record with which it began; None where an earlier release, which did not keep it, saw that.
     seq : int
@@ -63,6 +85,7 @@ class Cluster(TypedDict):
     nodes: int
     omitted: NotRequired[int]
     salient: NotRequired[list[SalientFeature]]
+    examples: NotRequired[list[ClusterExample]]
     since: str | None
     seq: int
     subtree: NotRequired[int]

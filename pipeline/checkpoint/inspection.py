@@ -14,10 +14,11 @@ from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.cluster_events import examples_of
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
 from resonance.pipeline.timestamps import TimeTexts
-from resonance.schemas import ClusterEvent, ClusterSnapshot, SalientFeature
+from resonance.schemas import ClusterEvent, ClusterExample, ClusterSnapshot, SalientFeature
 
 RECENT_OFFSETS: Final = 20_000
 """Offsets at the end of a partition of answers that are read for the recent shares of a stream's clusters."""
@@ -60,6 +61,8 @@ class InspectedCluster:
     """Features of sparse records that `centre` and `spread` leave out because a message has no room for them."""
     salient: Sequence[SalientFeature]
     """Empty for engines that do not weigh features."""
+    examples: Sequence[ClusterExample]
+    """Its most typical records of late, on the first level."""
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -267,6 +270,7 @@ def _inspected(
                 recent=None if known.recent is None else known.recent.get(emitted["id"], 0.0),
                 omitted=emitted.get("omitted", 0),
                 salient=emitted.get("salient", ()),
+                examples=examples_of(model, emitted["id"], state.at),
             )
         )
     return InspectedStream(

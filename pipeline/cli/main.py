@@ -32,6 +32,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "compare": "Compare what two deployments have recorded.",
     "promote": "Let the models of a shadow take the place of the live ones.",
     "inspect": "Show the clusters of a stream.",
+    "show": "Show records that are typical of a cluster.",
     "lineage": "Show what a cluster came from and what it became.",
     "name": "Name a cluster.",
     "snapshots": "The models as they are stored: list, export, import, compare.",

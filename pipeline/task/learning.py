@@ -92,6 +92,7 @@ class Learner:
         looked = 0
         for at, event in result.events:
             cause = EventCause(batch, at)
+            self._take_examples(model, result, batch, looked, at + 1)
             if model.lifetimes:
                 self._remove(model, batch, looked, at + 1, outputs)
             looked = at + 1
@@ -100,6 +101,10 @@ class Learner:
             began = event.kind in ("emerged", "split")
             if began:
                 model.lifetimes.since[name] = cause.time
+            if model.examples is not None and not event.path:
+                ended = event.other if event.kind == "split" else event.cluster
+                if ended is not None and event.kind != "emerged":
+                    model.examples.drop(ended)
             if outputs is not None:
                 self.encoder.event(outputs, model, texts, event, cause)
             elif suppressed and model.listing is None:
@@ -107,12 +112,19 @@ class Learner:
             if not began:
                 self._end(model, [name], cause, outputs)
             model.seq += 1
+        self._take_examples(model, result, batch, looked, len(batch))
         if model.lifetimes:
             self._remove(model, batch, looked, len(batch), outputs)
         for at, change in result.drift:
             self._drift(model, change, EventCause(batch, at), outputs)
         self._streams.learned(model, batch)
         return result
+
+    @staticmethod
+    def _take_examples(model: StreamModel, result: LearnResult, batch: RecordBatch, start: int, stop: int) -> None:
+        """Let the examples of the clusters see what was answered from one position to another."""
+        if model.examples is not None and result.step is not None:
+            model.examples.take(result.step, result.learned, batch, start, stop)
 
     def _drift(
         self,

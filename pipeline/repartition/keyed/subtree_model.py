@@ -64,7 +64,7 @@ class SubtreeModel(StreamModel):
         self._part, self.version, self.root_node = part, part.version, part.node
         self.ended = self.listing = self.last = None
         self.sent = {}
-        self.labels = self.drift = self.alerts = self.began = self.seen = None
+        self.labels = self.drift = self.alerts = self.examples = self.began = self.seen = None
         self.drifts = 0
 
     @property

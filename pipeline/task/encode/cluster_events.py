@@ -17,6 +17,7 @@ from resonance.schemas import (
     CloudEvents,
     ClusterEvent,
     ClusterEventKind,
+    ClusterExample,
     ClusterSnapshot,
     Header,
     SchemaName,
@@ -215,7 +216,11 @@ class EventEncoder:
         values = [
             describe_end(cluster, payload, since.get(cluster["id"])) for cluster in ended if cluster["id"] not in kept
         ]
-        values += [describe_cluster(cluster, payload, since.get(cluster["id"])) for cluster in present]
+        for cluster in present:
+            value = describe_cluster(cluster, payload, since.get(cluster["id"]))
+            if found := examples_of(model, cluster["id"], self._place):
+                value["examples"] = found
+            values.append(value)
         messages = [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
         outputs.put("clusters", [cause.offset] * len(messages), messages)
 
@@ -241,6 +246,12 @@ class EventEncoder:
         if traces is not None and (trace := traces[cause.position]) is not None:
             headers.append(("traceparent", trace))
         return headers
+
+
+def examples_of(model: StreamModel, cluster: str, own: TopicPartition) -> list[ClusterExample]:
+    """Return the examples of a cluster by its id; none below the first level."""
+    number = cluster.rpartition("/")[2]
+    return [] if model.examples is None or "." in number else model.examples.of(int(number), own)
 
 
 def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:

@@ -19,13 +19,14 @@ from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.faults import not_prepared
 from resonance.pipeline.task.decode.labels import RowLabels
 from resonance.pipeline.task.model import label_learning
+from resonance.pipeline.task.model.examples import Examples
 from resonance.pipeline.task.model.label_memory import LabelMemory
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 from resonance.schemas import ClusterSnapshot
 
-STATE_REVISION = 2
+STATE_REVISION = 3
 """Raised when the members of a stream's state change."""
 
 KIND = "stream"
@@ -69,6 +70,8 @@ class StreamModel:
         be listed with the first record that is emitted.
     lifetimes : Lifetimes
         When the clusters began, and which ended clusters the compacted topic still has.
+    examples : Examples or None
+        The most typical records of late of its clusters; None for a subtree, which knows no records.
     last : tuple or None
         Status and cluster of the last assignment, for ``output.assignments = "changes"``.
     snapshot_bytes : int
@@ -98,6 +101,7 @@ class StreamModel:
         "drifts",
         "ended",
         "engine",
+        "examples",
         "labels",
         "last",
         "lifetimes",
@@ -128,6 +132,7 @@ class StreamModel:
         self.ended: list[ClusterSnapshot] | None = None
         self.listing: list[ClusterSnapshot] | None = None
         self.lifetimes = Lifetimes()
+        self.examples: Examples | None = Examples()
         self.last: tuple[str, int] | None = None
         self.snapshot_bytes = 0
         self.sent: dict[int, int] = {}
@@ -276,6 +281,8 @@ class StreamModel:
             header["drifts"] = self.drifts
         if self.alerts is not None:
             header["alerts"] = self.alerts.state()
+        if self.examples is not None:
+            header["examples"] = self.examples.state()
         for name in ("began", "seen"):
             if (value := getattr(self, name)) is not None:
                 header[name] = value
@@ -356,6 +363,7 @@ class StreamModel:
             self.last = (str(header["last"][0]), int(header["last"][1])) if header["last"] else None
             self.listing = None if header["listing"] is None else orjson.loads(header["listing"])
             self.lifetimes = Lifetimes.from_state(header["lifetimes"])
+            self.examples = Examples.from_state(header.get("examples", ()))
             self.drifts = int(header.get("drifts", 0))
             self.began, self.seen = (
                 None if (found := header.get(name)) is None else int(found) for name in ("began", "seen")

@@ -1,0 +1,153 @@
+"""The most typical records of late of each cluster of a stream's first level, by id and place."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from resonance.engine.base import Step
+from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.schemas import ClusterExample
+
+EXAMPLES: Final = 3
+"""Records that are kept of each cluster."""
+
+BLOCK_OFFSETS: Final = 16_384
+"""Offsets of the learned log in which a cluster's best records compete; older ones only fill up what is missing."""
+
+ID_BYTES: Final = 200
+"""Bytes of the longest id that is kept; a record is found by its place."""
+
+_FEW: Final = 32
+"""Records below which numpy takes longer than a loop."""
+
+
+class _Typical(NamedTuple):
+    """A record that was assigned to a cluster."""
+
+    score: float
+    offset: int
+    """In the topic that it was read from first."""
+    place: TopicPartition | None
+    """Topic and partition; None for those of the task."""
+    id: str | None
+    """As JSON; None where it is too long, or records have none."""
+
+
+class _OfCluster:
+    """The best records of one cluster: those of its last block, and of the block before as far as these are few."""
+
+    __slots__ = ("before", "best", "block")
+
+    def __init__(self, block: int, best: list[_Typical], before: list[_Typical]) -> None:
+        self.block, self.best, self.before = block, best, before
+
+    def add(self, block: int, score: float) -> int | None:
+        """Return where a record enters the best ones, best first; None where it does not."""
+        if block != self.block:
+            self.before, self.best, self.block = self.all(), [], block
+        best = self.best
+        # Of equal scores the first one stays.
+        at = next((at for at, each in enumerate(best) if score > each.score), len(best))
+        return at if at < EXAMPLES else None
+
+    def all(self) -> list[_Typical]:
+        return [*self.best, *self.before][:EXAMPLES]
+
+
+class Examples:
+    """The best records of each cluster, a function of the log alone: how it is cut into batches does not matter.
+
+    Each record counts for the cluster that it was assigned to. A cluster that is split has none until the next record,
+    because it is not known to which side they belong.
+    """
+
+    __slots__ = ("_clusters",)
+
+    def __init__(self) -> None:
+        self._clusters: dict[int, _OfCluster] = {}
+
+    def take(self, step: Step, learned: Sequence[int], batch: RecordBatch, start: int, stop: int) -> None:
+        """Take in the records of a batch at the positions from `start` to `stop`; `step` has answers of `learned`."""
+        first, end = bisect_left(learned, start), bisect_left(learned, stop)
+        while first < end:
+            # Records of one block at a time.
+            block = batch.offsets[learned[first]] // BLOCK_OFFSETS
+            last = bisect_left(learned, (block + 1) * BLOCK_OFFSETS, first, end, key=batch.offsets.__getitem__)
+            for at in _candidates(step, first, last):
+                self._add(int(step.cluster[at, 0]), float(step.score[at]), block, batch, learned[at])
+            first = last
+
+    def _add(self, cluster: int, score: float, block: int, batch: RecordBatch, position: int) -> None:
+        own = self._clusters.get(cluster)
+        if own is None:
+            own = self._clusters[cluster] = _OfCluster(block, [], [])
+        if (at := own.add(block, score)) is None:
+            return
+        sources = batch.sources
+        place = None if sources is None else sources.places[position]
+        offset = (batch.offsets if sources is None else sources.offsets)[position]
+        text = None if batch.ids is None or len(batch.ids[position]) > ID_BYTES else batch.ids[position].decode()
+        own.best.insert(at, _Typical(score, offset, place, text))
+        del own.best[EXAMPLES:]
+        # As many of the block before as are still missing.
+        del own.before[EXAMPLES - len(own.best) :]
+
+    def drop(self, cluster: int) -> None:
+        """Forget the records of a cluster that ended or was split."""
+        self._clusters.pop(cluster, None)
+
+    def of(self, cluster: int, own: TopicPartition) -> list[ClusterExample]:
+        """Return the records of a cluster, the most typical first; `own` is the task's partition."""
+        found = self._clusters.get(cluster)
+        records = [] if found is None else sorted(found.all(), key=lambda each: -each.score)
+        return [
+            {
+                "id": None if each.id is None else orjson.loads(each.id),
+                "source": {"topic": place[0], "partition": place[1], "offset": each.offset},
+                "score": each.score,
+            }
+            for each, place in ((each, each.place or own) for each in records)
+        ]
+
+    def state(self) -> list[Any]:
+        """Return the records for JSON."""
+        return [
+            [cluster, own.block, list(map(list, own.best)), list(map(list, own.before))]
+            for cluster, own in sorted(self._clusters.items())
+        ]
+
+    @classmethod
+    def from_state(cls, content: Any) -> "Examples":
+        """Continue from a `state`."""
+        made = cls()
+        for cluster, block, best, before in content:
+            made._clusters[int(cluster)] = _OfCluster(
+                int(block), list(map(_typical, best)), list(map(_typical, before))
+            )
+        return made
+
+
+def _candidates(step: Step, first: int, last: int) -> Sequence[int]:
+    """Return the records of a range that may be among the best of their clusters, by position in the step."""
+    cluster, score = step.cluster[first:last, 0], step.score[first:last]
+    if last - first <= _FEW:
+        return [first + at for at in np.flatnonzero(cluster >= 0).tolist()]
+    # By cluster, the best first, and of equal scores the first one.
+    order = np.lexsort((-score, cluster))
+    grouped = cluster[order]
+    rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
+    chosen = order[(rank < EXAMPLES) & (grouped >= 0)]
+    chosen.sort()
+    return (first + chosen).tolist()  # type: ignore[no-any-return]
+
+
+def _typical(content: Any) -> _Typical:
+    score, offset, place, id_ = content
+    if not 0.0 <= float(score) <= 1.0 or int(offset) < 0:
+        raise ValueError(f"score {score}, offset {offset}")
+    if id_ is not None:
+        orjson.loads(id_)
+    return _Typical(float(score), int(offset), None if place is None else (str(place[0]), int(place[1])), id_)
