@@ -21,9 +21,14 @@ def encoder(settings: Settings, path: Path) -> Encode:
     ``input.features`` says where the numbers stand in a row. The result raises `InputFileError` for a row without them.
     """
     if settings.input.format == "json":
-        return lambda records: records
+        return _unchanged
     values = settings.model_dump()
     return _Arrays(Settings.of({**values, "input": {**values["input"], "format": "json"}}), path)
+
+
+def _unchanged(records: list[FileRecord]) -> list[FileRecord]:
+    """Return the records as they are; a function of the module can be sent to another process."""
+    return records
 
 
 class _Arrays:
