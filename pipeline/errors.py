@@ -10,7 +10,7 @@ ResonanceError
 ├── OutputError         74   the output of a command cannot be written
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
 ├── ResourceError       71   the machine gives no thread, no memory or no temporary file
-└── FencedError         71   another worker with the same worker id took over
+└── FencedError         71   another worker has begun with it took over
 """
 
 import difflib
@@ -93,7 +93,7 @@ class ResourceError(ResonanceError):
 
 
 class FencedError(ResonanceError):
-    """Another worker with the same worker id has taken over the transactions of this one."""
+    """Another worker has begun with the transactional id of this one: it has the same worker id, or took over."""
 
     exit_code = 71
 

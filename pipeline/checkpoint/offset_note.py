@@ -30,10 +30,14 @@ class OffsetNote:
     """Kafka's id of the topic that the offset is of."""
     reproducible: bool
     """`is_reproducible`"""
+    owner: str = ""
+    """Transactional id of the worker that may go on behind the offset; ``""`` for none."""
 
     def at(self, offset: int) -> str:
         """Return the metadata to commit with an offset."""
         values = {"offset": offset, "topic_id": self.topic_id, "reproducible": self.reproducible}
+        if self.owner:
+            values["owner"] = self.owner
         return orjson.dumps({"resonance": values}).decode()
 
     @classmethod
@@ -41,7 +45,7 @@ class OffsetNote:
         """Return the note of an offset; None where another program committed it, or moved it."""
         try:
             data = orjson.loads(committed.metadata)["resonance"]
-            note = cls(str(data["topic_id"]), data["reproducible"] is True)
+            note = cls(str(data["topic_id"]), data["reproducible"] is True, str(data.get("owner", "")))
             return note if data["offset"] == committed.offset else None
         except UNREADABLE:
             return None

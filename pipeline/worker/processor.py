@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from faust.types import TP
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.checkpoint.offset_note import OffsetNote
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.producer import Batch
@@ -285,7 +287,7 @@ class Processor:
             written.add(waiting[0])
         # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
         offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
-        notes = {tp: self.partitions[tp].note.at(offset) for tp, offset in offsets.items()}
+        notes = {tp: self._note(tp).at(offset) for tp, offset in offsets.items()}
         began = self._since or time.monotonic()
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
 
@@ -307,6 +309,11 @@ class Processor:
         self._running = self._committer.submit(deliver), after
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next record.
         self._running[0].add_done_callback(lambda _: self._inbox.put(self._finish_commit))
+
+    def _note(self, tp: TP) -> OffsetNote:
+        note = self.partitions[tp].note
+        # Behind its last commit a worker leaves nothing open.
+        return replace(note, owner="") if self._closing else note
 
     def _finish_commit(self) -> None:
         """Wait for the running commit, if there is one."""

@@ -23,7 +23,6 @@ from resonance.pipeline.errors import ResonanceError
 from resonance.pipeline.errors import named as named_error
 from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
-from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.kernels import show_while_compiling
 from resonance.pipeline.machine import collect_rarely
@@ -34,15 +33,13 @@ from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
 from resonance.pipeline.worker.before_joining import check_before_joining
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
-from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
+from resonance.pipeline.worker.delivery.choice import end_others, make_delivery
 from resonance.pipeline.worker.delivery.delivery import Delivery
-from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
-from resonance.pipeline.worker.delivery.open_transactions import left_open
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
-from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.processor import CLOSE_SECONDS, Processor
 from resonance.pipeline.worker.progress import LOOK, Progress, models_of
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, leave
@@ -98,10 +95,10 @@ class Worker:
         self._rebalances = 0
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
-        self._delivery_started = False
         self._ending = Ending(self._status)
         self._recovery_began = False
         self._starting_delivery = threading.Lock()
+        self._ending_others: asyncio.Future[None] | None = None
         self._app: WorkerApp
         self._processor: Processor
         self._delivery: Delivery
@@ -223,7 +220,7 @@ class Worker:
         )
         self._watch = TopicWatch.of(lambda: self._source, self._fail)
         self._app = make_app(settings, self, options)
-        self._delivery = self._make_delivery(deployment)
+        self._delivery = make_delivery(settings, deployment, self._app.consumer.commit_positions)
         self._processor = Processor(
             self._delivery,
             {kind: settings.topic(kind) for kind in (*OUTPUT_KINDS, "snapshots")},
@@ -236,32 +233,6 @@ class Worker:
             check_topics=partial(self._watch.wait, settings.delivery.transaction_timeout),
         )
         self._status.app, self._status.processor = self._app, self._processor
-
-    def _make_delivery(self, deployment: Deployment) -> Delivery:
-        settings = self._settings
-        producer = producer_settings(
-            clients.librdkafka(settings),
-            compression=settings.output.compression,
-            message_bytes={
-                topic: size
-                for topic, size in deployment.message_bytes.items()
-                if topic not in (*settings.input.topics, settings.labels.topic)
-            },
-        )
-        timeout = settings.delivery.transaction_timeout
-        if settings.delivery.mode == "at_least_once":
-            commit = self._app.consumer.commit_positions
-            return AtLeastOnce(producer, commit_offsets=commit, timeout=timeout)
-        routes = [settings.topic("routes")] if deployment.routes else []
-        written = [*deployment.output_ids, *routes]
-        read = [*settings.input.topics, *routes, *filter(None, [settings.labels.topic])]
-        return ExactlyOnce(
-            producer,
-            group=settings.group,
-            transactional_id=settings.transactional_id,
-            timeout=timeout,
-            find_open=lambda: left_open(clients.librdkafka(settings), written, settings.group, read, timeout),
-        )
 
     # Called by Faust and by the transport, in the event loop.
 
@@ -307,11 +278,13 @@ class Worker:
         self._status.enter("restoring")
         # It ends the transaction that an earlier worker of this id left open, for which the restore would wait. Only
         # now: this process holds the HTTP port, so that no worker beside it uses the same id.
-        await asyncio.to_thread(self._start_delivery)
-        if rebalance != self._rebalances:
-            raise RestoreCancelledError
-        self._source = await asyncio.to_thread(look_again, self._settings, self._source, cancelled)
+        await asyncio.to_thread(self._start_delivery, rebalance)
         assigned = sorted(membership.partitions)
+        # Beside the restore: most of the time there is nothing to end.
+        self._ending_others = asyncio.ensure_future(
+            asyncio.to_thread(end_others, self._settings, self._source.deployment, assigned)
+        )
+        self._source = await asyncio.to_thread(look_again, self._settings, self._source, cancelled)
         restored = await asyncio.to_thread(
             lambda: restore_partitions(self._source, assigned, self._make_task, cancelled, progress)
         )
@@ -331,7 +304,9 @@ class Worker:
                 pinned=part.pinned,
                 archive=archives.get(at),
                 note=OffsetNote(
-                    part.writer.identity.topic_id, is_reproducible(part.writer.began, part.task.models.first_version)
+                    part.writer.identity.topic_id,
+                    is_reproducible(part.writer.began, part.task.models.first_version),
+                    self._settings.transactional_id if self._delivery.atomic else "",
                 ),
                 learned_again=part.task.counts,
             )
@@ -347,12 +322,14 @@ class Worker:
             "processing from %s", ", ".join(f"{tp.topic}[{tp.partition}]@{p.position}" for tp, p in partitions.items())
         )
 
-    def _start_delivery(self) -> None:
+    def _start_delivery(self, rebalance: int) -> None:
         # A cancelled restore leaves its thread behind, and the next restore starts at once.
         with self._starting_delivery:
-            if not self._delivery_started:
-                self._delivery.start()
-                self._delivery_started = True
+            if rebalance != self._rebalances:
+                raise RestoreCancelledError
+            self._delivery.start()
+        if rebalance != self._rebalances:
+            raise RestoreCancelledError
 
     def _make_task(self, topic: str, partition: int) -> Task:
         return make_task(self._settings, topic, partition, self._source.task_context)
@@ -365,6 +342,9 @@ class Worker:
         self._status.rebalances = self._rebalances
         self._cancelled.set()
         await self._close()
+        if self._ending_others is not None:
+            # A worker whose transactions it ends may begin its own only afterwards, as a member beside this one.
+            await asyncio.wait([self._ending_others], timeout=CLOSE_SECONDS)
 
     async def before_stop(self) -> None:
         """Close the last transaction, with a snapshot of every stream that changed, and leave the group."""

@@ -27,9 +27,10 @@ def topic(broker):
 class Member:
     """A confluent-kafka consumer in the group, and its membership as the transport would have taken it."""
 
-    def __init__(self, broker, topic):
+    def __init__(self, broker, topic, name="rdkafka"):
         self.group = topic_name("group")
         settings = {"bootstrap.servers": broker, "group.id": self.group, "enable.auto.commit": False}
+        settings["client.id"] = name
         self.consumer = Consumer({**settings, "session.timeout.ms": 6000, "max.poll.interval.ms": 3_600_000})
         self.consumer.subscribe([topic])
         end = time.monotonic() + 20
@@ -125,7 +126,7 @@ def test_a_second_worker_with_the_same_id_ends_the_first(broker, topic, member):
     first.bind(member.membership)
     first.send(Batch(topic, 0, messages(b"first")))
     second = exactly_once(broker, member.group, "same")
-    with pytest.raises(FencedError, match=r"transactional id same: another worker .* own worker.id"):
+    with pytest.raises(FencedError, match=r"transactional id same: another worker has begun .* own worker.id"):
         first.commit({TP(topic, 0): 1}, {})
     first.abort()
     second.bind(member.membership)

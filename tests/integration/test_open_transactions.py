@@ -103,6 +103,13 @@ def test_a_start_writes_to_the_offsets_of_the_group_and_changes_none(unverified)
     delivery.bind(member.membership)
     delivery.commit({TP(topic, 0): 5}, {TP(topic, 0): "note"})
     before = written()
+    delivery.start()
+    assert written() == before
+    # As after a broker that began again.
+    delivery._outlet.doubtful = True
+    delivery.start()
+    assert written() > before
+    before = written()
     exactly_once(unverified, member.group, find_open=look)
     assert written() > before
     assert [(place.offset, place.metadata) for place in look().offsets] == [(5, "note")]

@@ -80,7 +80,7 @@ def test_a_worker_whose_id_is_taken_over_says_so(deployment):
             assert first.ended() == 71
             last = first.log().splitlines()[-1]
             assert "exit code 71" in last
-            assert "another worker with the same worker id has taken over" in last
+            assert "another worker has begun with it; give each worker its own worker.id" in last
             second.wait_for(lambda health: len(health["partitions"]) == 4, 30)
             assert second.terminate() == 0
     answers = deployment.answers()
@@ -106,3 +106,27 @@ def test_more_workers_than_partitions_wait(broker):
         idle.wait_for(lambda health: len(health["partitions"]) == 1, 20)
         assert idle.terminate() == 0
     assert deployment.answers() == [(0, offset) for offset in range(1000)]
+
+
+def test_a_killed_worker_s_open_transaction_is_ended_by_who_takes_over(broker):
+    deployment = Deployment(broker, settings={"delivery.transaction_timeout": 600})
+    dies = {"RESONANCE_FAULT_POINT": "after-offsets:40"}
+    with (
+        deployment.worker(settings={"worker.id": "stays"}) as stays,
+        deployment.worker(settings={"worker.id": "dies"}, environment=dies) as gone,
+    ):
+        for worker in (stays, gone):
+            worker.wait_for(lambda health: health["ready"] and len(health["partitions"]) == 2, 90)
+        sent = 0
+        while gone.process.poll() is None:
+            produce(broker, deployment.input, records(400))
+            sent += 400
+            time.sleep(0.05)
+        wait_for_share(stays, 4, 60)
+        end = time.monotonic() + 60
+        while len(deployment.answers()) < sent:
+            assert time.monotonic() < end
+        assert "-dies is gone from the group: ended what it had left open" in stays.log()
+        assert stays.terminate() == 0
+    answers = deployment.answers()
+    assert len(answers) == len(set(answers)) == sent

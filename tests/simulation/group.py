@@ -16,8 +16,9 @@ REJOIN_SECONDS = 12.0
 class Member:
     """A member as the coordinator knows it."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, client: str) -> None:
         self.heard = now
+        self.client = client
         # Waits for the next generation.
         self.joining = True
 
@@ -51,13 +52,13 @@ class Group:
         if generation != self.generation:
             raise RefusedError(KafkaError.ILLEGAL_GENERATION)
 
-    def join(self, member: str) -> str:
+    def join(self, member: str, client: str) -> str:
         """Take part in the next generation; return the member's id."""
         if not member:
             member = f"member-{next(self._numbers)}"
         elif member not in self._members:
             raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
-        self._members.setdefault(member, Member(self.sim.now)).joining = True
+        self._members.setdefault(member, Member(self.sim.now, client)).joining = True
         self._members[member].heard = self.sim.now
         self.rebalance()
         return member
@@ -80,6 +81,10 @@ class Group:
         """Leave at once."""
         if self._members.pop(member, None):
             self.rebalance()
+
+    def clients(self) -> list[str] | None:
+        """Return the client ids of the members; None in a rebalance."""
+        return [member.client for member in self._members.values()] if self._since is None else None
 
     def rebalance(self) -> None:
         """Begin a new generation, unless one is beginning."""

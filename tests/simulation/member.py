@@ -159,7 +159,7 @@ class Consumer:
         member = self._member[1]
         while True:
             try:
-                member = await self._ask(self.broker.group.join, member)
+                member = await self._ask(self.broker.group.join, member, self._worker._settings.transactional_id)
                 # Before its first answer a member has no generation.
                 while (found := await self._ask(self.broker.group.joined, member)) is None:
                     await asyncio.sleep(0.1)

@@ -16,11 +16,11 @@ from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.worker import command_queue, processor, watchdog, worker
-from resonance.pipeline.worker.delivery import exactly_once
+from resonance.pipeline.worker.delivery import choice, exactly_once, gone_workers
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 
 from tests.pipeline.streams import TOPIC
-from tests.simulation import checks, clients, member
+from tests.simulation import admin, checks, clients, member
 from tests.simulation.broker import Broker
 from tests.simulation.group import Group
 from tests.simulation.logs import Log
@@ -299,7 +299,9 @@ class World:
             (worker, {"look_again": lambda settings, source, _: source, "Progress": _NoProgress}),
             (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
             # The simulated broker loses no marker.
-            (worker, {"left_open": lambda *_: LeftOpen([], [])}),
+            (choice, {"left_open": lambda *_: LeftOpen([], [])}),
+            (gone_workers, {"Producer": type("Producer", (clients.Producer,), bound)}),
+            (gone_workers, {"AdminClient": type("AdminClient", (admin.AdminClient,), bound)}),
         ]
         with pytest.MonkeyPatch.context() as patch:
             for module, names in changes:

@@ -24,7 +24,7 @@ class Delivery(Protocol):
     atomic: bool
 
     def start(self) -> None:
-        """Connect, and end the transaction that an earlier worker of the same id left open."""
+        """Connect, and end the transaction that an earlier worker of the same id left open; before every restore."""
 
     def bind(self, membership: Membership) -> None:
         """Set the membership for everything that follows, until the next call."""

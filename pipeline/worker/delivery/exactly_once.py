@@ -122,6 +122,7 @@ class ExactlyOnce:
         self._calls = Watchdog()
         self._deadline = Deadline(self._calls, f"transactional id {transactional_id}: ")
         self._metadata = b""
+        self._member_id = ""
         self._began = 0.0
         self._hung = False
         self._topics: set[tuple[str, str]] = set()
@@ -133,9 +134,18 @@ class ExactlyOnce:
     def start(self) -> None:
         """Fence an earlier worker of the same id and end its transaction.
 
+        Later calls do nothing as long as no connection was lost: a broker that began again answers with old offsets
+        until a new producer has written there.
+
         Raises `BrokerError` where the broker does not answer or has no transactions for this id, `DeniedError` where
         the cluster refuses the log-in or a right.
         """
+        if self._began:
+            self._outlet.look()
+            if self._outlet.doubtful:
+                self._began = time.monotonic()
+                self._replace_producer()
+            return
         check_group_metadata()
         self._deadline.start()
         end = time.monotonic() + self._start_timeout
@@ -175,6 +185,10 @@ class ExactlyOnce:
             )
         if self.open:
             raise DeliveryError(f"group {self._group}: a transaction was left open over a rebalance; start again")
+        if self._member_id not in ("", membership.member_id):
+            # The group had dropped this worker: another one may have begun a producer with its id (`gone_workers`).
+            self._outlet.doubtful = True
+        self._member_id = membership.member_id
         self._metadata = group_metadata(self._group, membership.generation, membership.member_id)
 
     def send(self, batch: Batch) -> None:
@@ -430,8 +444,8 @@ class ExactlyOnce:
             )
         if problem.code() in FENCED:
             return FencedError(
-                f"transactional id {self._id}: another worker with the same worker id has taken over; give each worker "
-                "its own worker.id (or web port)"
+                f"transactional id {self._id}: another worker has begun with it; give each worker its own worker.id "
+                "(or web port), and start again where this one was silent for broker.session_timeout"
             )
         return DeliveryError(
             f"transactional id {self._id}, {what} of the transaction: {problem.str()}; nothing of it counts, and a "

@@ -103,5 +103,5 @@ def test_a_worker_that_is_fenced_while_it_starts_names_the_reason(delivery, monk
 
     producer = delivery._outlet.producer
     producer.produce, producer.flush, producer.abort_transaction = lambda *_, **__: None, lambda _: 0, abort
-    with pytest.raises(FencedError, match="another worker with the same worker id"):
+    with pytest.raises(FencedError, match="another worker has begun with it"):
         delivery.start()

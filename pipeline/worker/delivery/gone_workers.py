@@ -1,0 +1,73 @@
+"""End the transactions of workers that are no longer in the group: killed, or silent for too long.
+
+A transaction holds back the offsets that a restore waits for, and every reader of committed records behind it. Left
+alone it ends `delivery.transaction_timeout` after its beginning; a producer that begins with its id ends it at once.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
+from resonance.pipeline.kafka.errors import reason_of
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.records import TopicPartition
+
+ANSWER_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def end_left_open(
+    client: Mapping[str, Any],
+    producer: Mapping[str, Any],
+    group: str,
+    assigned: Collection[TopicPartition],
+    transactional_id: str,
+) -> list[str]:
+    """End what the last owners of partitions have left open, and return their transactional ids.
+
+    Only of owners that the group has dropped. One that starts again ends its transactions itself, once it is a member;
+    it cannot become one before the members that run this have joined again. Where the broker does not answer nothing
+    is done: the transactions end later.
+
+    Parameters
+    ----------
+    client, producer : mapping
+        librdkafka's configuration of a connection, and of a producer of transactions without its id.
+    transactional_id : str
+        Of the worker that calls this, and its client id in the group; so it is with every worker.
+    """
+    admin = AdminClient({"log_level": 0, **client})
+    ended = []
+    try:
+        owners = _last_owners(admin, group, assigned) - {"", transactional_id}
+        members = _members(admin, group) if owners else set()
+        if transactional_id not in members:
+            # The next rebalance has begun, or no other worker was there.
+            return []
+        for gone in sorted(owners - members):
+            beginning = Producer({"log_level": 0, **producer, "transactional.id": gone})
+            beginning.init_transactions(ANSWER_SECONDS)
+            beginning.close()
+            ended.append(gone)
+    except KafkaException as error:
+        _log.warning("what a worker that is gone has left open was not ended: %s", reason_of(error))
+    return ended
+
+
+def _last_owners(admin: AdminClient, group: str, assigned: Collection[TopicPartition]) -> set[str]:
+    """Return who committed last in each partition."""
+    request = [ConsumerGroupTopicPartitions(group, [Place(*at) for at in assigned])]
+    answer = admin.list_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS)[group].result()
+    committed = [CommittedOffset(max(at.offset, NO_OFFSET), at.metadata or "") for at in answer.topic_partitions]
+    return {note.owner for note in map(OffsetNote.read, committed) if note is not None}
+
+
+def _members(admin: AdminClient, group: str) -> set[str]:
+    """Return the client ids of the members of a group; none while it rebalances."""
+    found = admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group].result()
+    return {member.client_id for member in found.members} if found.state == ConsumerGroupState.STABLE else set()
