@@ -156,13 +156,29 @@ class _Loader(Generic[TaskT]):
         cancelled: threading.Event | None = None,
     ) -> None:
         self._reader, self._source, self._make_task, self._cancelled = reader, source, make_task, cancelled
-        # Offsets come first: the snapshots can then only be as new or newer.
-        self._committed = reader.committed_with_metadata(assigned)
-        self._tables = read_tables(reader, source, {partition for _, partition in assigned})
-        self._bounds = reader.bounds(assigned)
+        self._assigned = assigned
+        self._read()
 
     def load(self, at: TopicPartition) -> RestoredPartition[TaskT]:
         """Return a partition that still lacks the records from its recovery offset on."""
+        while True:
+            committed = self._committed[at]
+            try:
+                return self._load(at)
+            except MismatchError:
+                self._read()
+                if self._committed[at] == committed:
+                    raise
+                # Another member has committed since the offsets were read: this one was silent for so long that the
+                # group gave it up, or has not joined yet.
+
+    def _read(self) -> None:
+        # Offsets come first: the snapshots can then only be as new or newer.
+        self._committed = self._reader.committed_with_metadata(self._assigned)
+        self._tables = read_tables(self._reader, self._source, {partition for _, partition in self._assigned})
+        self._bounds = self._reader.bounds(self._assigned)
+
+    def _load(self, at: TopicPartition) -> RestoredPartition[TaskT]:
         source, (topic, partition) = self._source, at
         table, (first, end) = self._tables[partition], self._bounds[at]
         place = locate(source, table, at, CommittedOffset(*self._committed[at]), first, end)

@@ -208,6 +208,18 @@ def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
     assert "the newest snapshot of stream p0:a is damaged or lost" in caplog.text
 
 
+def test_offsets_that_another_member_has_moved_meanwhile_are_read_again(log, monkeypatch):
+    """As after a freeze of minutes between the reading of the offsets and of the snapshots."""
+    writer = ChangelogWriter(IDENTITY, 0)
+    log.run(task := ToyTask(), writer, 0, 20)
+    old = log.committed_with_metadata([AT])
+    log.run(task, writer, 20, 60)
+    read = log.committed_with_metadata
+    answers = iter([old])
+    monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: next(answers, None) or read(partitions))
+    assert restored().start == 60
+
+
 def unstated(message):
     """A message of the snapshots topic as an earlier release wrote it."""
     if message.value is None or b'"epoch"' not in message.value:
