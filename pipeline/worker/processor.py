@@ -25,6 +25,7 @@ from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Hi
 from resonance.pipeline.worker.command_queue import Inbox, Item
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.delivery import Delivery
+from resonance.pipeline.worker.topic_watch import SEND_AGE
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.watchdog import WORK_SECONDS, Watchdog
 
@@ -62,7 +63,8 @@ class Processor:
     patience : float
         Seconds after which the delivery gives up waiting for the broker.
     check_topics : callable
-        Called before anything counts, from any thread: raises an error where the topics are not those of the start.
+        Called before anything counts, from any thread, with the seconds that an answer may be old: raises an error
+        where the topics are not those of the start.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Processor:
         pauses: DeadLetterBreaker | None = None,
         histograms: Histograms | None = None,
         patience: float = 60.0,
-        check_topics: Callable[[], None] = lambda: None,
+        check_topics: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
@@ -264,7 +266,7 @@ class Processor:
         began = time.monotonic()
         if not self._delivery.atomic:
             # What is sent counts at once.
-            self._check_topics()
+            self._check_topics(SEND_AGE)
         self._since = self._since or began
         for kind in OUTPUT_KINDS:
             if messages := outputs.of(kind):
@@ -294,7 +296,7 @@ class Processor:
         # 5. Delivery, in the committer's thread; outputs of the next records wait for its end.
         def deliver() -> float:
             with self._commit_activity.around("a commit has gone on", self._broker_seconds):
-                self._check_topics()
+                self._check_topics(0.0)
                 self._delivery.commit(offsets, notes)
             return time.monotonic()
 

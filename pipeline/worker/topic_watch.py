@@ -1,8 +1,9 @@
 """A thread that compares the topics of a running worker with those that it began with.
 
 Kafka's clients go on by a topic's name: of a topic that was deleted and recreated they read the new log at the old
-offsets. A thread therefore requests the ids of all topics twice a second, beside the processor, and a commit only looks
-at the age of the newest answer. A broker that does not answer says nothing of the topics: the commit waits for it.
+offsets. A thread therefore requests the ids of all topics twice a second, and at once for each commit: what a commit
+covers was read before its request began, so that no record of another log passes. A broker that does not answer says
+nothing of the topics: the commit waits for it.
 """
 
 import logging
@@ -17,10 +18,10 @@ from resonance.pipeline.errors import BrokerError, DeliveryError, DeniedError, M
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 
 INTERVAL: Final = 0.5
-"""Seconds between two requests."""
+"""Seconds between two requests while nothing is committed."""
 
-FRESH_SECONDS: Final = 1.0
-"""Age of a request above which its answer no longer covers a commit."""
+SEND_AGE: Final = 1.0
+"""Age in seconds of an answer that still covers what is sent at least once: a request for each batch costs too much."""
 
 CONFIRM_SECONDS: Final = 0.2
 """Pause before a difference is looked at again: a broker may lag behind the others for a moment."""
@@ -54,6 +55,7 @@ class TopicWatch:
         self._describe, self._check, self._failed, self._clock = describe, check, failed, clock
         self._changed = threading.Condition()
         self._looking = threading.Lock()
+        self._wanted = threading.Event()
         self._ended = threading.Event()
         self._covered = float("-inf")
         self._error: ResonanceError | None = None
@@ -86,6 +88,7 @@ class TopicWatch:
     def stop(self) -> None:
         """End the thread after its present request."""
         self._ended.set()
+        self._wanted.set()
 
     def explained(self, error: BaseException) -> BaseException:
         """Return why a worker fails: where topics have changed, that is the reason for what the broker says."""
@@ -105,14 +108,15 @@ class TopicWatch:
                     self._failed(error)
             return self._error
 
-    def wait(self, seconds: float, since: float | None = None) -> None:
-        """Return once an answer covers this moment: its request began at most a second before it, or after `since`.
+    def wait(self, seconds: float, age: float = 0.0) -> None:
+        """Return once a request that began at most `age` seconds before this call is answered with the same topics.
 
         Raises the error of topics that have changed, and DeliveryError where no broker answers for that many seconds.
         """
-        # Of now, not of the end of the wait: an answer may take longer than it stays fresh.
-        since = self._clock() - FRESH_SECONDS if since is None else since
+        since = self._clock() - age
         with self._changed:
+            if self._covered < since:
+                self._wanted.set()
             self._changed.wait_for(lambda: self._error is not None or self._covered >= since, seconds)
             if self._error is not None:
                 raise self._error
@@ -123,8 +127,9 @@ class TopicWatch:
                 )
 
     def _run(self) -> None:
-        while self.look() is None and not self._ended.wait(INTERVAL):
-            pass
+        while self.look() is None and not self._ended.is_set():
+            self._wanted.wait(INTERVAL)
+            self._wanted.clear()
 
     def _difference(self) -> ResonanceError | None:
         """Request the topics once; return what does not fit."""

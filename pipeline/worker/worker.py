@@ -265,7 +265,7 @@ class Worker:
         self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
             # Of topics that are gone no partition is assigned either.
-            await asyncio.to_thread(self._watch.wait, self._source.patience, time.monotonic())
+            await asyncio.to_thread(self._watch.wait, self._source.patience)
             # Topics that no broker describes yet bring another rebalance once one does.
             if rebalance == self._rebalances and not self._app.consumer.missing_topics:
                 _log.info("no partition is assigned: the group has more workers than the input has partitions")

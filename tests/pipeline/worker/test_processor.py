@@ -90,7 +90,7 @@ def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
 
 
 class Bench:
-    def __init__(self, interval=30.0, atomic=True, check_topics=lambda: None):
+    def __init__(self, interval=30.0, atomic=True, check_topics=lambda _: None):
         self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
         self.processor = Processor(
             self.diary,
@@ -505,7 +505,7 @@ def test_a_commit_that_waits_for_the_broker_is_a_hang_only_when_it_should_have_g
 
 @pytest.mark.parametrize("atomic", [True, False])
 def test_nothing_counts_of_a_topic_that_changed(bench, atomic):
-    def changed():
+    def changed(_):
         raise MismatchError("made again")
 
     b = bench(atomic=atomic, check_topics=changed)

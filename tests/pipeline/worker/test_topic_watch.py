@@ -101,18 +101,28 @@ def watch(monkeypatch):
         one.stop()
 
 
-def test_an_answer_covers_the_commits_of_a_second(watch):
+def test_an_answer_from_before_a_commit_does_not_cover_it(watch):
     watched = watch(found())
+    assert watched.look() is None
+    watched.wait(0.0)
+    watched.now[0] += 0.001
     with pytest.raises(DeliveryError, match="no broker described the topics for 0 s"):
         watched.wait(0.0)
-    assert watched.look() is None
+    watched.wait(0.0, age=1.0)
     watched.now[0] += 1.0
-    watched.wait(0.0)
     with pytest.raises(DeliveryError):
-        watched.wait(0.0, since=100.5)
-    watched.now[0] += 0.1
-    with pytest.raises(DeliveryError):
-        watched.wait(0.0)
+        watched.wait(0.0, age=1.0)
+
+
+def test_a_commit_is_answered_at_once_and_not_at_the_next_interval(watch, monkeypatch):
+    monkeypatch.setattr(topic_watch, "INTERVAL", 3_600.0)
+    watched = watch(found(), found(), found(), found(**{TOPIC: None}))
+    watched.now[0] = 0.0
+    watched.start()
+    with pytest.raises(MismatchError, match="was deleted"):
+        for _ in range(4):
+            watched.now[0] += 1.0
+            watched.wait(60.0)
 
 
 def test_a_commit_waits_for_an_answer_and_for_nothing_else(watch):
@@ -201,8 +211,9 @@ def test_the_thread_looks_by_itself(watch, monkeypatch):
 def test_the_embedded_broker_is_not_watched():
     embedded = replace(SOURCE, deployment=replace(SOURCE.deployment, embedded=True))
     watched = TopicWatch.of(lambda: embedded, pytest.fail)
-    assert watched.look() is None
-    watched.wait(0.0)
+    watched.start()
+    watched.wait(60.0)
+    watched.stop()
 
 
 def test_a_broker_that_gives_no_answer_is_not_the_one_that_is_requested_next(monkeypatch):
