@@ -1,6 +1,8 @@
 """What the page shows, as plain values: an overview of the streams, a stream, a cluster, the events."""
 
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from resonance.pipeline.errors import ResonanceError, several_nearest
@@ -43,12 +45,18 @@ def overview(
 ) -> dict[str, Any]:
     """Return the figures of the deployment, and some of the streams whose name contains a text."""
     wanted, alerts = search.casefold(), view.alerts_by_stream
-    found = [stream for stream in view.streams.values() if not wanted or wanted in stream.name.casefold()]
+    # Streams are also found by the names of their clusters.
+    called: defaultdict[str, list[str]] = defaultdict(list)
+    for cluster_id, given in view.names.given.items():
+        if wanted and wanted in given.casefold():
+            called[cluster_id.rsplit("/", 2)[0]].append(given)
+    found = [each for each in view.streams.values() if wanted in each.name.casefold() or each.name in called]
     key = _SORTED.get(order, _SORTED["rate"])
     # Twice: what is equal stays in the order of the names.
     found.sort(key=lambda stream: stream.name)
     found.sort(key=lambda stream: key(stream, alerts[stream.name]), reverse=not ascending)
-    rows = [_row(stream, alerts[stream.name]) for stream in found[start : start + min(most, MOST_ROWS)]]
+    shown = found[start : start + min(most, MOST_ROWS)]
+    rows = [_row(stream, alerts[stream.name]) | {"called": called.get(stream.name, [])[:SHOWN]} for stream in shown]
     return {"found": len(found), "start": start, "rows": rows, "rates": list(view.rates)[-300:], **view.headline()}
 
 
@@ -62,17 +70,19 @@ def stream(view: DeploymentView, name: str) -> dict[str, Any]:
         for id_, each in described.items()
         if id_ in known.clusters
     ]
+    lines = _lines(known)
     return {
         **_row(known, view.alerts_by_stream[name]),
         "version": known.version,
         "drift": known.drift,
         "open": [dict(alert) for alert in view.alerts.alerts() if alert["stream"] == name][:MOST_ROWS],
         "history": history,
-        "lines": _lines(known),
+        "lines": lines,
         "drifts": [{"time": moment_of(time), "cluster": cluster, "text": text} for time, cluster, text in known.drifts],
         "table": clusters,
+        "names": _names(view, (row["id"] for row in (*lines, *clusters))),
         "left_out": len(known.clusters) - len(clusters),
-        "events": as_json(view.timeline.select(50, stream=name)),
+        "events": as_json(view.timeline.select(50, stream=name), view.names),
     }
 
 
@@ -82,7 +92,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
     Raises `UnknownNameError`.
     """
     known = _known(view, name.rsplit("/", 2)[0] if name.count("/") > 1 else name, what=name)
-    events = as_json(view.timeline.select(50, cluster=name))
+    events = as_json(view.timeline.select(50, cluster=name), view.names)
     ended = next((each for each in known.ended if each.id == name), None)
     lineage = {
         "parent": known.parents.get(name),
@@ -92,21 +102,25 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
         ],
         "heir": None if ended is None else ended.heir,
     }
-    found: dict[str, Any] = {"id": name, "stream": known.name, "lineage": lineage, "events": events, "examples": []}
+    ties = [lineage["parent"], lineage["heir"], *lineage["children"], *(each["id"] for each in lineage["absorbed"])]
+    found: dict[str, Any] = {"id": name, "stream": known.name, "lineage": lineage, "events": events}
+    found["names"] = _names(view, [name, *filter(None, ties)])
     present, detail = known.clusters.get(name), view.detail(name)
     history = known.history.as_json()
     found["history"] = {**history, "series": {name: history["series"].get(name, [])}}
     if present is not None and detail is not None:
         peers = [each for each in view.details(known.name, MOST_ROWS) if each["id"] != name]
         row = _cluster_row(known, name, present, detail, peers)
-        return found | row | {"present": True, "profile": _profile(detail, peers), "omitted": detail.get("omitted", 0)}
+        more = {"profile": _profile(detail, peers), "omitted": detail.get("omitted", 0), "examples": _examples(detail)}
+        command = f"resonance show {shlex.quote(name)}"
+        return found | row | more | {"present": True, "command": command}
     if ended is None and not events:
         similar = several_nearest(name, known.clusters)
         raise UnknownNameError(
             f"stream {known.name} has no cluster {name}{similar}; one that ended long ago is no longer known"
         )
     gone = {} if ended is None else {"since": ended.since, "seen": ended.time, "how": ended.how, "size": ended.size}
-    return found | {"present": False, "name": "", "profile": []} | gone
+    return found | {"present": False, "name": "", "profile": [], "examples": []} | gone
 
 
 def _known(view: DeploymentView, name: str, what: str = "") -> StreamView:
@@ -116,6 +130,21 @@ def _known(view: DeploymentView, name: str, what: str = "") -> StreamView:
         wanted = f"cluster {what}" if what else f"stream {name}"
         raise UnknownNameError(f"there is no {wanted}{similar}: {len(view.streams):,} streams are known")
     return known
+
+
+def _names(view: DeploymentView, clusters: Iterable[str]) -> dict[str, str]:
+    """Return what clusters are called, of those that have a name or come from one with a name."""
+    if not view.named_streams:
+        return {}
+    return {each: str(found) for each in clusters if (found := view.names.of(each))}
+
+
+def _examples(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the typical records of a cluster: what they call themselves, where they stand and how typical they are."""
+    return [
+        {"id": each["id"], "where": "{topic}[{partition}]@{offset}".format(**each["source"]), "score": each["score"]}
+        for each in detail.get("examples", ())
+    ]
 
 
 def _novelty(stream: StreamView) -> float | None:

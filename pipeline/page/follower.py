@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from resonance.pipeline.config.settings import Settings
@@ -16,8 +16,9 @@ from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.page.timeline import TimelineEntry
-from resonance.pipeline.page.view import DeploymentView, by_time
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.page.view import DeploymentView
+from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.watch.named import lives_of
 from resonance.pipeline.watch.output_reader import OutputReader
 
 FOLLOWED: Final[Mapping[str, str]] = {
@@ -25,6 +26,7 @@ FOLLOWED: Final[Mapping[str, str]] = {
     "cluster_events": "events",
     "drift_events": "drift",
     "alerts": "alerts",
+    "names": "names",
 }
 """Kinds of topics that are read whole, and what their outputs are."""
 
@@ -150,14 +152,15 @@ class Follower:
         with LogReader(self._client, self._group, PATIENCE) as reader:
             bounds = reader.bounds(partitions)
         starts = {
-            at: first if partitions[at] in ("clusters", "alerts") else max(first, end - HISTORY)
+            at: first if partitions[at] in ("clusters", "alerts", "names") else max(first, end - HISTORY)
             for at, (first, end) in bounds.items()
         }
         ends = {at: end for at, (_, end) in bounds.items()}
-        compacted = [self._settings.topic("clusters")]
+        compacted = [self._settings.topic(kind) for kind in ("clusters", "names")]
         client = self._client | {"fetch.wait.max.ms": 100}
         with OutputReader(client, starts, group=self._group, compacted=compacted) as outputs:
             self._load(outputs, view, partitions, starts, ends)
+            self._read_lives(view, partitions, view.named_streams)
             with self.view.lock:
                 view.take_samples_of(self.view)
                 self.view, self.loaded = view, 1.0
@@ -174,7 +177,7 @@ class Follower:
     ) -> None:
         """Read what is there: the clusters, and then the rest by time."""
         total = sum(ends.values()) - sum(starts.values())
-        waiting: deque[tuple[str, Record]] = deque(maxlen=200_000)
+        waiting: deque[TimelineEntry] = deque(maxlen=200_000)
         moved = time.monotonic()
         while not reader.has_reached(ends):
             if self._stop.is_set():
@@ -187,12 +190,25 @@ class Follower:
                 kind = FOLLOWED[partitions[record.topic, record.partition]]
                 if kind == "clusters":
                     view.apply_cluster(record.key or b"", record.value)
-                else:
-                    waiting.append((kind, record))
+                elif kind == "names":
+                    view.apply_name(record.key, record.value)
+                elif (entry := view.read_output(kind, record, peers=False)) is not None:
+                    waiting.append(entry)
             missing = sum(max(end - reader.positions[at], 0) for at, end in ends.items())
             self.loaded = 0.99 * (1 - missing / max(total, 1))
-        for kind, record in by_time(waiting):
-            view.apply_output(kind, record, peers=False)
+        for entry in sorted(waiting, key=lambda each: each.time):
+            view.add(entry)
+
+    def _read_lives(
+        self, view: DeploymentView, partitions: Mapping[TopicPartition, str], streams: Collection[str]
+    ) -> None:
+        """Read what became of the clusters of streams that have a name, also of those before the timeline begins."""
+        if streams:
+            events = [at for at, kind in partitions.items() if kind == "cluster_events"]
+            with LogReader(self._client, self._group, PATIENCE) as reader:
+                lives = lives_of(reader, events, streams).lives
+            with view.lock:
+                view.names.lineage.lives |= lives
 
     def _go_on(
         self,
@@ -205,16 +221,20 @@ class Follower:
         while not self._stop.is_set():
             records = reader.poll(POLL_SECONDS)
             entries = []
+            named = set()
             with view.lock:
                 # Clusters last: a new one is described beside those of before.
                 for record in records:
                     kind = FOLLOWED[partitions[record.topic, record.partition]]
-                    if kind != "clusters":
-                        entry = view.apply_output(kind, record, peers=len(records) <= FEW)
-                        entries += [] if entry is None else [entry]
+                    if kind == "names":
+                        named |= {view.apply_name(record.key, record.value)} - {None}
+                    elif kind != "clusters":
+                        entry = view.read_output(kind, record, peers=len(records) <= FEW)
+                        entries += [] if entry is None else [view.add(entry)]
                 for record in records:
                     if partitions[record.topic, record.partition] == "clusters":
                         view.apply_cluster(record.key or b"", record.value)
+            self._read_lives(view, partitions, named)
             if entries:
                 self._publish(entries)
             if reader.trouble:

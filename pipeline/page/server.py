@@ -109,7 +109,7 @@ class PageServer:
 
     def publish(self, entries: Sequence[TimelineEntry]) -> None:
         """Send entries to every tab; called in the event loop."""
-        for entry in timeline.as_json(entries):
+        for entry in timeline.as_json(entries, self._follower.view.names):
             self._send(_message("entry", entry, entry["number"]))
 
     # Who may ask
@@ -199,15 +199,17 @@ class PageServer:
 
     def _events(self, query: Mapping[str, str]) -> dict[str, Any]:
         listed = {name: [one for one in query.get(name, "").split(",") if one] for name in ("kind", "severity")}
-        found = self._follower.view.timeline.select(
+        view = self._follower.view
+        found = view.timeline.select(
             min(int(query.get("most", 100)), answers.MOST_ROWS),
             kinds=listed["kind"],
             severities=listed["severity"],
             stream=query.get("stream", ""),
             search=query.get("search", ""),
             before=int(query.get("before", 0)),
+            names=view.names,
         )
-        return {"entries": timeline.as_json(found), "newest": self._follower.view.timeline.newest}
+        return {"entries": timeline.as_json(found, view.names), "newest": view.timeline.newest}
 
     async def _operations_page(self, request: web.Request) -> web.Response:
         found = await self._operations.report()
@@ -239,7 +241,7 @@ class PageServer:
             view = self._follower.view
             with view.lock:
                 missed = view.timeline.since(int(last))[-MISSED:] if last.isdecimal() else []
-            for entry in timeline.as_json(missed):
+            for entry in timeline.as_json(missed, view.names):
                 await response.write(_message("entry", entry, entry["number"]))
             await response.write(self._headline())
             while (message := await tab.get()) is not None:

@@ -4,7 +4,9 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.watch.named import with_names
 from resonance.pipeline.watch.watch import WatchedOutput, as_line, stream_of
+from resonance.schemas import ClusterNames
 
 KEPT: Final = 20_000
 """Entries that are kept; about 500 bytes each."""
@@ -29,6 +31,12 @@ class TimelineEntry(NamedTuple):
     """``info``, ``warning`` or ``critical``."""
     time: str
     text: str
+    version: int
+    """Version of the stream's model; 0 without one."""
+
+    def named(self, names: ClusterNames) -> str:
+        """Return the sentence with the present names of its clusters."""
+        return with_names(self.text, filter(None, (self.cluster, self.other)), names)
 
 
 def entry_of(output: WatchedOutput) -> TimelineEntry:
@@ -43,8 +51,9 @@ def entry_of(output: WatchedOutput) -> TimelineEntry:
     cluster, other = (str(payload.get(name) or "") for name in ("cluster", "other"))
     text = as_line(output)
     shown = text if len(text) <= TEXT else f"{text[:TEXT]}…"
-    stream, time = stream_of(output) or "", payload.get("time", "")
-    return TimelineEntry(0, output.kind, what, stream, cluster, other, severity, time, shown)
+    stream, time, version = stream_of(output) or "", str(payload.get("time", "")), payload.get("version")
+    known = version if isinstance(version, int) else 0
+    return TimelineEntry(0, output.kind, what, stream, cluster, other, severity, time, shown, known)
 
 
 class Timeline:
@@ -85,9 +94,13 @@ class Timeline:
         cluster: str = "",
         search: str = "",
         before: int = 0,
+        names: ClusterNames | None = None,
     ) -> list[TimelineEntry]:
-        """Return the newest entries that fit, the newest first; empty filters let all pass."""
-        wanted = search.casefold()
+        """Return the newest entries that fit, the newest first; empty filters let all pass.
+
+        The search is in the sentences with the `names` of their clusters.
+        """
+        wanted, called = search.casefold(), names or ClusterNames()
         found: list[TimelineEntry] = []
         for entry in reversed(self._entries):
             if (
@@ -96,7 +109,7 @@ class Timeline:
                 and (not severities or entry.severity in severities)
                 and (not stream or entry.stream == stream)
                 and (not cluster or cluster in (entry.cluster, entry.other))
-                and (not wanted or wanted in entry.text.casefold())
+                and (not wanted or wanted in entry.named(called).casefold())
             ):
                 found.append(entry)
                 if len(found) == most:
@@ -107,6 +120,6 @@ class Timeline:
         return iter(self._entries)
 
 
-def as_json(entries: Sequence[TimelineEntry]) -> list[dict[str, Any]]:
-    """Return entries as plain values."""
-    return [entry._asdict() for entry in entries]
+def as_json(entries: Sequence[TimelineEntry], names: ClusterNames) -> list[dict[str, Any]]:
+    """Return entries as plain values, with the present names of their clusters in their sentences."""
+    return [entry._asdict() | {"text": entry.named(names)} for entry in entries]

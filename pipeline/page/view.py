@@ -7,7 +7,6 @@ ended clusters and events beyond a number are forgotten.
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -18,7 +17,9 @@ from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.pipeline.timestamps import epoch_ms, is_canonical
-from resonance.pipeline.watch.watch import WatchedOutput, as_line
+from resonance.pipeline.watch.named import take_event
+from resonance.pipeline.watch.watch import WatchedOutput
+from resonance.schemas import ClusterNames
 
 MOST_STREAMS: Final = 50_000
 """Streams that are shown; of further ones only the number is known."""
@@ -28,6 +29,9 @@ MOST_CLUSTERS: Final = 1_000
 
 MOST_ENDED: Final = 40
 """Ended clusters of a stream that its life-lines show, and changes of its data."""
+
+MOST_LIVES: Final = 200_000
+"""Clusters of which it is followed what they become; only those of streams with names."""
 
 PEERS: Final = 20
 """Clusters beside which a new one is described."""
@@ -105,6 +109,9 @@ class DeploymentView:
         self.left_out: set[str] = set()
         """Some streams beyond the most that are kept."""
         self.timeline = Timeline()
+        self.names = ClusterNames()
+        self.named_streams: set[str] = set()
+        """Streams that have a cluster with a name."""
         self.alerts = OpenAlertTable()
         self.alerts_by_stream: Counter[str] = Counter()
         self.dead_letters: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -146,27 +153,43 @@ class DeploymentView:
             stream.clusters[name] = cluster
             self._details.put(key, value)
 
-    def apply_output(self, kind: str, record: Record, *, peers: bool) -> TimelineEntry | None:
-        """Take an event, a drift event or an alert in, and return its entry; None for what is no output.
+    def apply_name(self, key: bytes | None, value: bytes | None) -> str | None:
+        """Take a message of the names in; return its stream where no cluster of it had a name before."""
+        if not self.names.apply(key, value) or value is None:
+            return None
+        stream = (key or b"").decode().rsplit("/", 2)[0]
+        if stream in self.named_streams:
+            return None
+        self.named_streams.add(stream)
+        return stream
+
+    def read_output(self, kind: str, record: Record, *, peers: bool) -> TimelineEntry | None:
+        """Return an event, a drift event or an alert as the entry that `add` takes in; None for what is no output.
 
         With `peers` a new cluster is described beside the others of its stream.
         """
         payload = _parsed(record.value)
-        named = payload.get("stream", ...) is None or isinstance(payload.get("stream"), str)
-        if not isinstance(payload.get("kind"), str) or not named:
+        stream = payload.get("stream", ...)
+        if not isinstance(payload.get("kind"), str) or not (stream is None or isinstance(stream, str)):
             return None
         if kind == "alerts":
             self.alerts.apply([record])
             # Only open ones are shown.
             self.alerts.cleared.clear()
-        elif payload["stream"] is None:
+        elif stream is None:
             return None
-        elif kind == "drift":
-            self._drift(payload)
-        else:
-            self._event(payload)
-        near = self.details(payload.get("stream") or "", PEERS) if peers and payload["kind"] == "emerged" else []
-        return self.timeline.add(entry_of(WatchedOutput(kind, record, payload, near)))  # type: ignore[arg-type]
+        elif kind == "events" and stream in self.named_streams and len(self.names.lineage.lives) < MOST_LIVES:
+            take_event(self.names.lineage, payload)
+        near = self.details(stream or "", PEERS) if peers and payload["kind"] == "emerged" else []
+        return entry_of(WatchedOutput(kind, record, payload, near))  # type: ignore[arg-type]
+
+    def add(self, entry: TimelineEntry) -> TimelineEntry:
+        """Take an entry in, and return it with its number in the timeline."""
+        if entry.kind == "drift":
+            self._drift(entry)
+        elif entry.kind == "events":
+            self._event(entry)
+        return self.timeline.add(entry)
 
     def apply_answer(self, value: bytes | None, weight: float, *, counts: bool) -> None:
         """Take an assignment in, which stands for `weight` records; without `counts` it is not counted in the rate."""
@@ -232,26 +255,26 @@ class DeploymentView:
             found = self.streams[name] = StreamView(name)
         return found
 
-    def _event(self, payload: Mapping[str, Any]) -> None:
-        stream = self._stream(payload["stream"])
+    def _event(self, entry: TimelineEntry) -> None:
+        stream = self._stream(entry.stream)
         if stream is None:
             return
-        if payload["kind"] == "split" and len(stream.parents) < MOST_CLUSTERS:
-            stream.parents[str(payload.get("cluster"))] = str(payload.get("other"))
-        if payload["kind"] == "stream_ended":
+        if entry.what == "split" and len(stream.parents) < MOST_CLUSTERS:
+            stream.parents[entry.cluster] = entry.other
+        # The clusters of its next life may be here before the end of this one.
+        if entry.what == "stream_ended" and stream.version <= entry.version:
             for name in stream.clusters:
                 self._details.pop(name.encode())
             self.streams.pop(stream.name, None)
 
-    def _drift(self, payload: Mapping[str, Any]) -> None:
-        stream, kind = self._stream(payload["stream"]), payload["kind"]
+    def _drift(self, entry: TimelineEntry) -> None:
+        stream = self._stream(entry.stream)
         if stream is None:
             return
-        text = as_line(WatchedOutput("drift", _NOWHERE, payload))
-        if kind == "drift":
-            stream.drift = text
-            stream.drifts.append((payload.get("time", ""), payload.get("cluster") or "", text))
-        elif kind in ("settled", "recovered"):
+        if entry.what == "drift":
+            stream.drift = entry.text
+            stream.drifts.append((entry.time, entry.cluster, entry.text))
+        elif entry.what in ("settled", "recovered"):
             stream.drift = None
 
     # Reading
@@ -284,9 +307,6 @@ class DeploymentView:
         }
 
 
-_NOWHERE: Final = Record("", 0, 0, 0, None, None)
-
-
 def _parsed(value: bytes | None) -> dict[str, Any]:
     try:
         found = orjson.loads(value or b"null")
@@ -298,8 +318,3 @@ def _parsed(value: bytes | None) -> dict[str, Any]:
 def moment_of(text: str) -> int | None:
     """Return a time of an output in milliseconds since 1970; None where there is none."""
     return epoch_ms(text) if text and is_canonical(text) else None
-
-
-def by_time(records: Iterable[tuple[str, Record]]) -> Sequence[tuple[str, Record]]:
-    """Return records of several partitions by the times of their outputs."""
-    return sorted(records, key=lambda each: str(_parsed(each[1].value).get("time", "")))

@@ -121,6 +121,26 @@ def test_all_pages_open_and_are_reached_by_links():
     asyncio.run(go())
 
 
+def test_names_and_typical_records_are_shown():
+    async def go():
+        async with shop() as (made, browser):
+            made.emit("names", {"cluster": "p0/1/0", "name": "night batch", "time": outputs.time_of(9)}, b"p0/1/0")
+            example = {"id": "o-7", "source": {"topic": "orders", "partition": 0, "offset": 7}, "score": 0.9}
+            made.cluster("p0/1/0", examples=[example])
+            await browser.open(f"{made.address}/?search=night")
+            await browser.wait("document.querySelector('.rows .called')?.textContent.trim() === 'night batch'")
+            await browser.open(f"{made.address}/stream?name=p0")
+            await browser.wait("document.querySelector('tbody .called')?.textContent === 'night batch'")
+            await browser.wait("document.querySelector('.lives').textContent.includes('from night batch')")
+            await browser.open(f"{made.address}/cluster?id=p0/1/0")
+            await browser.wait("document.querySelector('code')?.textContent === 'resonance show p0/1/0'")
+            text = " ".join((await browser.text()).split())
+            assert "orders[0]@7 o-7 0.9" in text
+            assert "p0/1/3 split from p0/1/0 (night batch)" in text
+
+    asyncio.run(go())
+
+
 def test_an_event_appears_and_is_counted_where_one_does_not_look():
     async def go():
         async with shop() as (made, browser):

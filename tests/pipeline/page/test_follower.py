@@ -8,13 +8,13 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.pipeline.page import answers, follower
+from resonance.pipeline.page import answers, follower, view
 from resonance.pipeline.page.follower import Follower
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.page import outputs
 
-KINDS = ("assignments", "cluster-events", "drift-events", "alerts", "dead-letters", "clusters")
+KINDS = ("assignments", "cluster-events", "drift-events", "alerts", "dead-letters", "clusters", "names")
 TOPICS = {kind: f"shop.{kind}" for kind in KINDS}
 REASON = {"topic": "o", "partition": 0, "offset": 0, "stage": "decode", "class": "not_json", "message": ""}
 
@@ -79,6 +79,24 @@ def test_it_begins_with_what_is_there_and_goes_on_with_what_comes(shop):
     shop.until(lambda: len(shop.published) == 2 and "p0/1/1" in shop.view.streams["p0"].clusters)
     assert {entry.kind for entry in shop.published} == {"alerts", "events"}
     assert shop.following.sentences() == []
+
+
+def test_names_are_followed_and_also_what_their_clusters_became_before(shop, monkeypatch):
+    monkeypatch.setattr(follower, "HISTORY", 1)
+    parsed = []
+    parse = view._parsed
+    monkeypatch.setattr(view, "_parsed", lambda value: parsed.append(value) or parse(value))
+    shop.emit("cluster-events", outputs.event("split", "p0/1/1", 1, 4, other="p0/1/0"))
+    shop.emit("cluster-events", outputs.event("emerged", "p0/1/2", 2, 5))
+    shop.cluster("p0/1/1")
+    shop.broker.flush()
+    shop.following.start()
+    shop.until(lambda: shop.following.loaded == 1)
+    assert len(parsed) == len(set(parsed)), "an output is parsed once"
+    shop.emit("names", {"cluster": "p0/1/0", "name": "night batch", "time": outputs.time_of(6)}, b"p0/1/0")
+    shop.broker.flush()
+    names = {"p0/1/0": "night batch", "p0/1/1": "from night batch"}
+    shop.until(lambda: answers.stream(shop.view, "p0")["names"] == names)
 
 
 def test_of_many_answers_the_newest_are_read_and_stand_for_all(shop, monkeypatch):

@@ -34,8 +34,8 @@ class Shop:
         self.port = free_port()
 
     def happen(self, kind, value):
-        entry = self.follower.view.apply_output(kind, outputs.record(value), peers=False)
-        self.server.publish([entry])
+        entry = self.follower.view.read_output(kind, outputs.record(value), peers=False)
+        self.server.publish([self.follower.view.add(entry)])
 
     def get(self, session, path, **how):
         return session.get(f"http://127.0.0.1:{self.port}{path}", **how)

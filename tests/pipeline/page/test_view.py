@@ -21,7 +21,8 @@ def shop():
 
 
 def happen(shop, kind, value, *, peers=False):
-    return shop.apply_output(kind, record(value), peers=peers)
+    entry = shop.read_output(kind, record(value), peers=peers)
+    return None if entry is None else shop.add(entry)
 
 
 def test_a_stream_shows_its_clusters_beside_the_others(shop):
@@ -65,6 +66,59 @@ def test_a_tombstone_and_the_end_of_a_stream_remove_clusters(shop):
     happen(shop, "events", outputs.event("stream_ended", "p0/1/0") | {"cluster": None})
     assert list(shop.streams) == ["p1"]
     assert shop.detail("p0/1/1") is None
+
+
+def test_the_end_of_an_earlier_life_leaves_the_clusters_of_the_next(shop):
+    shop.apply_cluster(*outputs.cluster("p0/2/0"))
+    happen(shop, "events", outputs.event("stream_ended", "p0/1/0") | {"cluster": None})
+    assert "p0/2/0" in shop.streams["p0"].clusters
+
+
+def name(shop, cluster, text):
+    value = None if text is None else {"cluster": cluster, "name": text, "time": outputs.time_of(0)}
+    return shop.apply_name(cluster.encode(), None if value is None else record(value).value)
+
+
+def test_clusters_have_the_names_that_people_gave_them(shop):
+    happen(shop, "events", outputs.event("emerged", "p0/1/0"))
+    assert name(shop, "p0/1/0", "night batch") == "p0"
+    assert name(shop, "p0/1/2", "checkout") is None
+    happen(shop, "events", outputs.event("split", "p0/1/1", 1, 5, other="p0/1/0"))
+    shop.apply_cluster(*outputs.cluster("p0/1/3", second=9, ended="absorbed", successors=["p0/1/2"]))
+    name(shop, "p0/1/3", "old one")
+    happen(shop, "events", outputs.event("absorbed", "p0/1/3", 2, 9, other="p0/1/2"))
+    names = {
+        "p0/1/0": "night batch",
+        "p0/1/1": "from night batch",
+        "p0/1/2": "checkout; also old one",
+        "p0/1/3": "old one",
+    }
+    found = answers.stream(shop, "p0")
+    assert found["names"] == names
+    texts = [entry["text"] for entry in found["events"]]
+    assert texts[0].startswith("cluster p0/1/3 (old one) was absorbed by p0/1/2 (checkout; also old one) after")
+    assert texts[2].startswith("cluster p0/1/0 (night batch) emerged")
+    assert answers.cluster(shop, "p0/1/2")["names"] == {each: names[each] for each in ("p0/1/2", "p0/1/3")}
+    assert answers.cluster(shop, "p0/1/0")["names"] == {each: names[each] for each in ("p0/1/0", "p0/1/1")}
+    found = shop.timeline.select(9, search="Night Batch", names=shop.names)
+    assert [each.cluster for each in found] == ["p0/1/1", "p0/1/0"]
+    name(shop, "p0/1/0", None)
+    assert "p0/1/0" not in answers.stream(shop, "p0")["names"]
+
+
+def test_streams_are_found_by_the_names_of_their_clusters(shop):
+    name(shop, "p1/1/0", "night batch")
+    rows = answers.overview(shop, "NIGHT", most=9)["rows"]
+    assert [(row["stream"], row["called"]) for row in rows] == [("p1", ["night batch"])]
+
+
+def test_a_cluster_shows_its_typical_records_and_what_prints_them(shop):
+    source = {"topic": "orders", "partition": 3, "offset": 17}
+    shop.apply_cluster(*outputs.cluster("a b/1/0", examples=[{"id": "o-17", "source": source, "score": 0.9}]))
+    found = answers.cluster(shop, "a b/1/0")
+    assert found["examples"] == [{"id": "o-17", "where": "orders[3]@17", "score": 0.9}]
+    assert found["command"] == "resonance show 'a b/1/0'"
+    assert answers.cluster(shop, "p0/1/0")["examples"] == []
 
 
 def test_drifts_and_alerts_are_open_until_they_end(shop):

@@ -7,6 +7,7 @@ export interface Headline {
 }
 export interface StreamRow {
   stream: string; rate: number; clusters: number; novelty: number | null; drift: string | null; alerts: number; last: string;
+  called?: string[];
 }
 export interface Overview extends Headline { found: number; start: number; rows: StreamRow[]; rates: [number, number][] }
 export interface Entry {
@@ -24,11 +25,14 @@ export interface Drift { time: number | null; cluster: string; text: string }
 export interface OpenAlert { rule: string; severity: string; text: string; since: string; cluster?: string; setting?: string }
 export interface StreamPage extends StreamRow {
   version: number; open: OpenAlert[]; history: History; lines: Line[]; drifts: Drift[]; table: ClusterRow[];
-  left_out: number; events: Entry[];
+  left_out: number; events: Entry[]; names: Names;
 }
+// What people call clusters, by id.
+export type Names = Record<string, string>;
+export interface Example { id: string | number | null; where: string; score: number }
 export interface ClusterPage {
   id: string; stream: string; present: boolean; name: string; size?: number; share?: number | null; since?: string; seen?: string;
-  how?: string; level?: number; profile: Feature[]; omitted?: number; history: History; events: Entry[]; examples: unknown[];
+  how?: string; level?: number; profile: Feature[]; omitted?: number; history: History; events: Entry[]; examples: Example[]; command?: string; names: Names;
   lineage: { parent: string | null; children: string[]; absorbed: { id: string; time: string; size: number }[]; heir: string | null };
 }
 export interface Events { entries: Entry[]; newest: number }

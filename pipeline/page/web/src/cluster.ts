@@ -27,12 +27,13 @@ export class ClusterPage implements Page {
     const series = found.history.series[this.id] ?? [];
     this.element.replaceChildren(
       h("p", { class: "small" }, link(streamPage(found.stream), `stream ${found.stream}`)),
-      h("h1", {}, chip(this.id)), found.name ? h("p", { class: "lead" }, found.name) : "", h("div", { class: "facts" }, ...facts),
+      h("h1", {}, chip(this.id, found.names[this.id])), found.name ? h("p", { class: "lead" }, found.name) : "", h("div", { class: "facts" }, ...facts),
       h("section", {}, h("h2", {}, "Share over time"), series.some((count) => count)
         ? h("div", { class: "tall" }, spark(series, found.history.total, `share from ${clock(found.history.start)} on`))
         : h("p", { class: "quiet" }, "None of the records that this page has seen.")),
       found.profile.length ? h("section", {}, h("h2", {}, "Profile, beside the other clusters"), profile(found.profile),
         found.omitted ? h("p", { class: "quiet small" }, `${number(found.omitted)} features are left out of the messages.`) : "") : "",
+      found.present && found.level === 1 ? h("section", {}, h("h2", {}, "Typical records"), ...examples(found)) : "",
       h("section", {}, h("h2", {}, "Lineage"), lineage(found)),
       h("section", {}, h("h2", {}, "Events"), found.events.length ? h("ul", { class: "timeline" }, ...found.events.map(line))
         : h("p", { class: "quiet" }, "No event among the last that this page has read.")));
@@ -58,9 +59,17 @@ function gauge(feature: Feature): Element {
     s("rect", { x: gap < 0 ? 50 - size : 50, y: 2, width: Math.max(size, 0.5), height: 8, class: gap < 0 ? "below" : "above" }, s("title", {}, `${number(spreads)} spreads`)));
 }
 
+// The most typical records as of its last event, and what reads them.
+function examples(found: Found): HTMLElement[] {
+  if (!found.examples.length) return [h("p", { class: "quiet" }, "None came yet, or a release that kept none described it.")];
+  const rows = found.examples.map((each) => h("tr", {}, h("th", { scope: "row" }, each.where), h("td", {}, each.id === null ? "–" : String(each.id)), h("td", { class: "right" }, number(each.score))));
+  return [h("div", { class: "wideable" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "place"), h("th", { scope: "col" }, "id"), h("th", { scope: "col", class: "right" }, "score"))), h("tbody", {}, ...rows))),
+    h("p", { class: "small" }, "With the settings of the deployment, ", h("code", {}, found.command ?? ""), " prints the records themselves.")];
+}
+
 function lineage(found: Found): HTMLElement {
   const { parent, children, absorbed, heir } = found.lineage;
-  const item = (text: string, id: string, more = "") => h("li", {}, `${text} `, chip(id), more ? ` ${more}` : "");
+  const item = (text: string, id: string, more = "") => h("li", {}, `${text} `, chip(id, found.names[id]), more ? ` ${more}` : "");
   const items = [
     ...(parent ? [item("split from", parent)] : []),
     ...children.map((child) => item("gave rise to", child)),

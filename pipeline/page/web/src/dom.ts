@@ -75,10 +75,11 @@ export function colour(cluster: string): string {
   return PALETTE[Number.parseInt(digits, 10) % PALETTE.length] ?? "#777777";
 }
 
-export function chip(cluster: string): HTMLElement {
+export function chip(cluster: string, called = ""): HTMLElement {
   const svg = s("svg", { class: "chip", viewBox: "0 0 10 10", "aria-hidden": "true" }, s("circle", { cx: 5, cy: 5, r: 5, fill: colour(cluster) }));
   const name = h("span", { class: "cluster" });
   name.append(svg, link(clusterPage(cluster), cluster));
+  if (called) name.append(" ", h("span", { class: "called" }, called));
   return name;
 }
 

@@ -1,13 +1,13 @@
 // The lives of a stream's clusters: a line each, as thick as its share, with splits, absorptions and drift.
 
-import type { Drift, History, Line } from "./api";
+import type { Drift, History, Line, Names } from "./api";
 import { clock, clusterPage, colour, h, s } from "./dom";
 
 const ROW = 26;
 const TOP = 6;
 const AXIS = 22;
 
-export function lifeLines(lines: Line[], drifts: Drift[], history: History, span: number, width: number): Element {
+export function lifeLines(lines: Line[], drifts: Drift[], history: History, called: Names, span: number, width: number): Element {
   if (!lines.length) return h("p", { class: "quiet" }, "No cluster yet.");
   const seen = [...lines.map((line) => line.ended ?? line.born ?? 0), ...drifts.map((drift) => drift.time ?? 0),
     history.start + history.total.length * history.step];
@@ -34,9 +34,9 @@ export function lifeLines(lines: Line[], drifts: Drift[], history: History, span
     const born = line.born ?? start;
     const died = line.ended ?? end;
     const paint = colour(line.id);
-    const short = line.id.length > 20 ? `…${line.id.slice(-19)}` : line.id;
+    const short = shortened(called[line.id], line.id, width < 560 ? 12 : 20);
     const name = s("a", { href: clusterPage(line.id) }, s("text", { x: names, y: y + 4, "text-anchor": "end", class: line.ended ? "faint" : "name" },
-      width < 560 && short.length > 12 ? `…${short.slice(-11)}` : short), s("title", {}, line.id));
+      short), s("title", {}, called[line.id] ? `${line.id} (${called[line.id]})` : line.id));
     picture.append(name, s("line", { x1: x(born), x2: x(died), y1: y, y2: y, stroke: paint, "stroke-width": 2, opacity: line.ended ? 0.5 : 0.8 }));
     picture.append(band(history, line, born, died, y, x, paint));
     for (const [other, at] of [[line.parent, line.born], [line.heir, line.ended]] as const) {
@@ -55,6 +55,13 @@ export function lifeLines(lines: Line[], drifts: Drift[], history: History, span
     picture.append(s("path", { d: `M${at - 6} ${y + 5}L${at + 6} ${y + 5}L${at} ${y - 6}Z`, class: "drift" }, s("title", {}, `${clock(drift.time)}: ${drift.text}`)));
   }
   return picture;
+}
+
+// The name of a cluster from its beginning, else its id from its end.
+function shortened(called: string | undefined, id: string, most: number): string {
+  const text = called ?? id;
+  if (text.length <= most) return text;
+  return called ? `${text.slice(0, most - 1)}…` : `…${text.slice(1 - most)}`;
 }
 
 // A band around the line, as thick as the share of the records.

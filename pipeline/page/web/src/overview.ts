@@ -27,7 +27,7 @@ export class OverviewPage implements Page {
   private latest = 0;
 
   constructor() {
-    const field = h("input", { type: "search", placeholder: "Search streams", "aria-label": "Search streams", value: this.search,
+    const field = h("input", { type: "search", placeholder: "Search streams and names", "aria-label": "Search streams and names of clusters", value: this.search,
       oninput: () => {
         this.search = field.value;
         keep({ search: this.search });
@@ -56,7 +56,7 @@ export class OverviewPage implements Page {
     const focused = (document.activeElement as HTMLAnchorElement | null)?.closest<HTMLElement>(".row")?.dataset["stream"];
     this.body.replaceChildren(...found.rows.map((row, at) => this.row(row, found.start + at)));
     if (focused !== undefined) [...this.body.children].find((row) => (row as HTMLElement).dataset["stream"] === focused)?.querySelector("a")?.focus({ preventScroll: true });
-    if (!found.rows.length) this.body.append(h("p", { class: "quiet" }, this.search ? "No stream has this in its name." : "No stream yet: a worker answers records first."));
+    if (!found.rows.length) this.body.append(h("p", { class: "quiet" }, this.search ? "No stream, and no name of a cluster, has this in it." : "No stream yet: a worker answers records first."));
   }
 
   tick(found: Headline): void {
@@ -88,7 +88,7 @@ export class OverviewPage implements Page {
   }
 
   private row(row: StreamRow, at: number): HTMLElement {
-    const cells: (Node | string)[] = [link(streamPage(row.stream), row.stream, row.stream), number(row.rate), number(row.clusters), percent(row.novelty),
+    const cells: (Node | string)[] = [h("span", {}, link(streamPage(row.stream), row.stream, row.stream), row.called?.length ? h("span", { class: "called" }, ` ${row.called.join(", ")}`) : ""), number(row.rate), number(row.clusters), percent(row.novelty),
       row.drift ? h("span", { class: "warning", title: row.drift }, "▲ changing") : "", row.alerts ? h("span", { class: "critical" }, String(row.alerts)) : "", ago(row.last)];
     const element = h("div", { class: "row", role: "row", "aria-rowindex": at + 1, "data-stream": row.stream },
       ...COLUMNS.map(([, , kind, right], place) => h("span", { class: `cell ${kind} ${right ? "right" : ""}`, role: "cell" }, cells[place] ?? "")));

@@ -57,8 +57,8 @@ export class StreamPage implements Page {
   private draw(): void {
     if (!this.found) return;
     const span = SPANS.find(([text]) => text === this.span)?.[1] ?? 0;
-    const { lines, drifts, history } = this.found;
-    this.lives.replaceChildren(lifeLines(lines, drifts, history, span, Math.max(this.lives.clientWidth, 280)));
+    const { lines, drifts, history, names } = this.found;
+    this.lives.replaceChildren(lifeLines(lines, drifts, history, names, span, Math.max(this.lives.clientWidth, 280)));
   }
 }
 
@@ -74,7 +74,7 @@ export function against(feature: Feature): string {
 function clusterTable(found: Found): HTMLElement {
   const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["records, at its last event", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
   const rows = found.table.map((row) => h("tr", {},
-    h("th", { scope: "row" }, chip(row.id)),
+    h("th", { scope: "row" }, chip(row.id, found.names[row.id])),
     h("td", {}, ...salient(row)),
     h("td", { class: "right" }, number(row.size)),
     h("td", { class: "right" }, percent(row.share)),
