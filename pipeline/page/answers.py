@@ -94,7 +94,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
     known = _known(view, name.rsplit("/", 2)[0] if name.count("/") > 1 else name, what=name)
     events = as_json(view.timeline.select(50, cluster=name), view.names)
     ended = next((each for each in known.ended if each.id == name), None)
-    lineage = {
+    lineage: dict[str, Any] = {
         "parent": known.parents.get(name),
         "children": [child for child, parent in known.parents.items() if parent == name],
         "absorbed": [

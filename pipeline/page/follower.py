@@ -221,13 +221,14 @@ class Follower:
         while not self._stop.is_set():
             records = reader.poll(POLL_SECONDS)
             entries = []
-            named = set()
+            named: set[str] = set()
             with view.lock:
                 # Clusters last: a new one is described beside those of before.
                 for record in records:
                     kind = FOLLOWED[partitions[record.topic, record.partition]]
                     if kind == "names":
-                        named |= {view.apply_name(record.key, record.value)} - {None}
+                        new = view.apply_name(record.key, record.value)
+                        named |= set() if new is None else {new}
                     elif kind != "clusters":
                         entry = view.read_output(kind, record, peers=len(records) <= FEW)
                         entries += [] if entry is None else [view.add(entry)]

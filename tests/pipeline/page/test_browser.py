@@ -136,7 +136,7 @@ def test_names_and_typical_records_are_shown():
             await browser.wait("document.querySelector('code')?.textContent === 'resonance show p0/1/0'")
             text = " ".join((await browser.text()).split())
             assert "orders[0]@7 o-7 0.9" in text
-            assert "p0/1/3 split from p0/1/0 (night batch)" in text
+            assert "p0/1/3 (from night batch) split from p0/1/0 (night batch)" in text
 
     asyncio.run(go())
 
