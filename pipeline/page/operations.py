@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
-from resonance.pipeline.kafka.errors import reason_of, right_refused
+from resonance.pipeline.kafka.errors import code_of, reason_of, right_refused
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
@@ -96,6 +96,12 @@ class Operations:
                 for member in members.members
             ]
         except (KafkaException, TimeoutError) as error:
+            if code_of(error) == KafkaError._UNSUPPORTED_FEATURE:
+                found["problem"] = (
+                    f"this broker does not describe group {self._group}: it is older than Kafka 0.11, or the one inside "
+                    "`resonance demo`; each worker above still reports its own lag"
+                )
+                return found
             found["problem"] = self._problem("does not describe it", error)
         try:
             found["partitions"] = self._lags()
