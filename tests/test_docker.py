@@ -231,19 +231,3 @@ def test_every_alert_and_every_service_is_explained():
     assert re.findall(r"^\| `(Resonance\w+)`", page, re.MULTILINE) == [rule["alert"] for rule in RULES]
     table = page.split("| service |")[1].split("\n\n")[0]
     assert set(re.findall(r"`([\w-]+)`", table)) >= set(SERVICES)
-
-
-def test_the_example_for_kubernetes_asks_pages_that_there_are_and_sets_settings():
-    page = (ROOT / "docs" / "deployment.md").read_text()
-    (pod,) = (
-        each["spec"]["template"]["spec"]
-        for each in map(yaml.safe_load, re.findall(r"```yaml\n(api.*?)```", page, re.S))
-    )
-    (worker,) = pod["containers"]
-    assert {worker[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")} == {
-        "/livez",
-        "/readyz",
-    }
-    for variable in worker["env"]:
-        section, _, name = variable["name"].removeprefix("RESONANCE_").lower().partition("__")
-        assert name in type(getattr(Settings.load(DOCKER / "resonance.toml", {}), section)).model_fields
