@@ -6,12 +6,14 @@ It needs confluent-kafka and nothing of the pipeline.
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.schemas.cloudevents import without_envelope
+from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.repeats import Repeats
 
@@ -21,7 +23,10 @@ BATCH: Final = 2_000
 """Most outputs that one poll returns."""
 
 END_SECONDS: Final = 10.0
-"""Time in which the broker must give the clusters up to their present end."""
+"""Time in which the broker must give a topic up to its present end."""
+
+LOOK_SECONDS: Final = 10.0
+"""Time after which a topic that did not exist is looked for again."""
 
 CONSUMER: Final[Mapping[str, Any]] = {
     "isolation.level": "read_committed",
@@ -70,7 +75,8 @@ class Subscriber:
     kinds : sequence of str
         Which outputs to read; by default the events of the clusters.
     topics : mapping of str to str, optional
-        Names of topics that are not ``<name>.<kind>``; the one of the table has kind ``"clusters"``.
+        Names of topics that are not ``<name>.<kind>``; the one of the table has kind ``"clusters"``, the one of the
+        names ``"names"``.
 
     Raises
     ------
@@ -95,22 +101,48 @@ class Subscriber:
         *,
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        if unknown := sorted({*kinds, *(topics or {})} - {*get_args(OutputKind), "clusters"}):
+        if unknown := sorted({*kinds, *(topics or {})} - {*get_args(OutputKind), "clusters", "names"}):
             raise ValueError(f"{', '.join(unknown)}: the kinds of outputs are {', '.join(get_args(OutputKind))}")
         given = {"bootstrap.servers": client} if isinstance(client, str) else dict(client)
-        names = {kind: f"{name}.{kind}" for kind in (*kinds, "clusters")} | dict(topics or {})
+        names = {kind: f"{name}.{kind}" for kind in (*get_args(OutputKind), "clusters", "names")} | dict(topics or {})
         self._kinds: dict[str, OutputKind] = {names[kind]: kind for kind in kinds}
         self._waited_for: set[str] = set()
         self._repeats = Repeats()
-        self._clusters = _Clusters({**CONSUMER, **given, "group.id": group}, names["clusters"])
+        self._topics = names
+        self._settings = {**CONSUMER, **given, "group.id": group}
+        self._clusters = _Clusters(self._settings, names["clusters"])
         self._clusters.read_to_end()
-        self._consumer = Consumer({**CONSUMER, **given, "group.id": group, "logger": _log})
+        self._names: ClusterNames | None = None
+        self._of_names: list[_WholeTopic] = []
+        self._consumer = Consumer({**self._settings, "logger": _log})
         self._consumer.subscribe(list(self._kinds))
 
     @property
     def table(self) -> ClusterTable:
         """The present clusters of all streams, and what became of those that ended."""
         return self._clusters.table
+
+    @property
+    def names(self) -> ClusterNames:
+        """What people call the clusters, and their `Lineage`.
+
+        The topics of the names and of the events are read whole at the first use, and followed from then on.
+        """
+        if self._names is None:
+            names = ClusterNames()
+
+            def happened(_: bytes, event: bytes | None) -> None:
+                # What no worker of this release wrote.
+                with suppress(KeyError, TypeError, AttributeError, ValueError):
+                    names.lineage.apply(event or b"")
+
+            takes: dict[str, Callable[[bytes, bytes | None], object]]
+            takes = {"names": names.apply, "cluster-events": happened}
+            self._of_names = [_WholeTopic(self._settings, self._topics[kind], take) for kind, take in takes.items()]
+            for topic in self._of_names:
+                topic.read_to_end()
+            self._names = names
+        return self._names
 
     def __enter__(self) -> Self:
         return self
@@ -150,14 +182,25 @@ class Subscriber:
             self._clusters.read_to_end()
             return self.table.resolve(cluster)
 
+    def name(self, cluster: str) -> PresentName:
+        """Return what people call a cluster, or what it is now; an empty `PresentName` where it has no name."""
+        try:
+            heir = self.resolve(cluster)
+        except KeyError:
+            heir = None
+        return self.names.of(heir or cluster)
+
     def close(self) -> None:
         """Commit what is done and leave the group."""
-        self._clusters.close()
+        for topic in (self._clusters, *self._of_names):
+            topic.close()
         self._consumer.close()
 
     def _next(self, timeout: float) -> list[Output]:
         outputs = [output for message in self._consumer.consume(BATCH, timeout) if (output := self._output(message))]
         self._clusters.read()
+        for topic in self._of_names:
+            topic.follow()
         for output in outputs:
             if output.kind == "cluster-events":
                 self._clusters.apply(output.value)
@@ -193,12 +236,13 @@ class Subscriber:
                 raise
 
 
-class _Clusters:
-    """The compacted topic of the clusters, all partitions of it, folded into a table."""
+class _WholeTopic:
+    """A topic that is read from its beginning, all partitions of it; `take` gets each key and value."""
 
-    def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
-        self.table = ClusterTable.from_clusters([])
+    def __init__(self, settings: Mapping[str, Any], topic: str, take: Callable[[bytes, bytes | None], object]) -> None:
         self._topic = topic
+        self._take = take
+        self._looked = 0.0
         # Partitions are assigned by hand: the group is named for its rights alone.
         own = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
         self._consumer = Consumer({**settings, **own, "logger": _log})
@@ -207,32 +251,28 @@ class _Clusters:
     def close(self) -> None:
         self._consumer.close()
 
-    def apply(self, event: Mapping[str, Any]) -> None:
-        """Apply an event that may be here before the clusters that it changed, or behind events of another member."""
-        end = time.monotonic() + END_SECONDS
-        while True:
-            try:
-                self.table.apply(event)
-                return
-            except EventGapError:
-                self.read_to_end()
-                if time.monotonic() > end:
-                    raise
-
     def read(self, timeout: float = 0.0) -> None:
         """Take in what is there."""
         for message in self._consumer.consume(BATCH, timeout):
             error = message.error()
             if error is None:
                 self._positions[message.partition()] = message.offset() + 1
-                self.table.apply_cluster(message.key(), message.value())
+                self._take(message.key(), message.value())
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._positions[message.partition()] = message.offset()
             elif not error.retriable() and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise KafkaException(error)
 
+    def follow(self) -> None:
+        """Take in what is there; look for a topic that did not exist now and then."""
+        if self._positions:
+            self.read()
+        elif time.monotonic() - self._looked > LOOK_SECONDS:
+            self.read_to_end()
+
     def read_to_end(self) -> None:
         """Read all partitions up to where they end now; a topic that does not exist has none."""
+        self._looked = time.monotonic()
         found = self._consumer.list_topics(self._topic, END_SECONDS).topics[self._topic]
         if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise KafkaException(found.error)
@@ -250,3 +290,23 @@ class _Clusters:
             self.read(0.1)
             if time.monotonic() > end:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{self._topic} is not given up to its end"))
+
+
+class _Clusters(_WholeTopic):
+    """The compacted topic of the clusters, folded into a table."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
+        self.table = ClusterTable.from_clusters([])
+        super().__init__(settings, topic, self.table.apply_cluster)
+
+    def apply(self, event: Mapping[str, Any]) -> None:
+        """Apply an event that may be here before the clusters that it changed, or behind events of another member."""
+        end = time.monotonic() + END_SECONDS
+        while True:
+            try:
+                self.table.apply(event)
+                return
+            except EventGapError:
+                self.read_to_end()
+                if time.monotonic() > end:
+                    raise

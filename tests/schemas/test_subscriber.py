@@ -1,11 +1,16 @@
 """What a downstream program needs of this distribution, and what its subscriber recognises."""
 
+import json
 import subprocess
 import sys
+import time
 
 import pytest
-from resonance.schemas import Subscriber
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.schemas import PresentName, Subscriber, subscriber
 from resonance.schemas.repeats import Repeats
+
+from tests.pipeline.page import outputs
 
 HEAVY = (
     "faust",
@@ -45,3 +50,41 @@ def test_the_command_without_its_packages_names_the_extra():
         1,
         "resonance needs typer, which is not installed: pip install 'resonance-streams[worker]'\n",
     )
+
+
+def test_a_cluster_has_its_present_name_and_lineage(monkeypatch):
+    monkeypatch.setattr(subscriber, "LOOK_SECONDS", 0.1)
+    topics = [f"shop.{kind}" for kind in ("assignments", "cluster-events", "clusters")]
+
+    def name(broker, cluster, text):
+        value = json.dumps({"cluster": cluster, "name": text, "time": outputs.time_of(0)}).encode()
+        broker.append("shop.names", 0, value, cluster.encode())
+        broker.flush()
+
+    with EmbeddedBroker([*topics, "shop.names"]) as broker:
+        events = [
+            outputs.event("emerged", "p0/1/0"),
+            outputs.event("split", "p0/1/1", 1, 5, other="p0/1/0"),
+            outputs.event("absorbed", "p0/1/2", 2, 9, other="p0/1/0"),
+        ]
+        for each in events:
+            broker.append("shop.cluster-events", 0, json.dumps(each).encode(), b"p0")
+        for each in ("p0/1/0", "p0/1/1"):
+            key, value = outputs.cluster(each)
+            broker.append("shop.clusters", 0, value, key)
+        key, value = outputs.cluster("p0/1/2", ended="absorbed", successors=["p0/1/0"])
+        broker.append("shop.clusters", 0, value, key)
+        broker.append("shop.cluster-events", 0, b"no event", b"p0")
+        name(broker, "p0/1/0", "night batch")
+        with Subscriber(broker.bootstrap, "shop", "team", ["assignments"]) as reader:
+            assert reader.name("p0/1/0") == PresentName("night batch")
+            assert str(reader.name("p0/1/1")) == "from night batch"
+            # What absorbed it is what it is now.
+            assert (reader.resolve("p0/1/2"), str(reader.name("p0/1/2"))) == ("p0/1/0", "night batch")
+            assert not reader.name("p9/1/0")
+            assert reader.names.lineage.lives["p0/1/0"].splits == ["p0/1/1"]
+            name(broker, "p0/1/2", "old one")
+            end = time.monotonic() + 30
+            while str(reader.name("p0/1/2")) != "night batch; also old one":
+                assert time.monotonic() < end
+                reader.poll(0.1)
