@@ -78,6 +78,7 @@ def stream(view: DeploymentView, name: str) -> dict[str, Any]:
         "open": [dict(alert) for alert in view.alerts.alerts() if alert["stream"] == name][:MOST_ROWS],
         "history": history,
         "lines": lines,
+        "range": _range(known, lines),
         "drifts": [{"time": moment_of(time), "cluster": cluster, "text": text} for time, cluster, text in known.drifts],
         "table": clusters,
         "names": _names(view, (row["id"] for row in (*lines, *clusters))),
@@ -130,6 +131,14 @@ def _known(view: DeploymentView, name: str, what: str = "") -> StreamView:
         wanted = f"cluster {what}" if what else f"stream {name}"
         raise UnknownNameError(f"there is no {wanted}{similar}: {len(view.streams):,} streams are known")
     return known
+
+
+def _range(known: StreamView, lines: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Return the first and the last moment that the stream can be shown at; None before its first cluster."""
+    moments = [line[end] for line in lines for end in ("born", "ended") if line[end] is not None]
+    moments += [moment for cluster in known.clusters.values() if (moment := moment_of(cluster.seen)) is not None]
+    last = moment_of(known.last)
+    return [min(moments), max([*moments, last or 0])] if moments else None
 
 
 def _names(view: DeploymentView, clusters: Iterable[str]) -> dict[str, str]:

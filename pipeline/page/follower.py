@@ -11,13 +11,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.page.timeline import TimelineEntry
 from resonance.pipeline.page.view import DeploymentView
-from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.named import lives_of
 from resonance.pipeline.watch.output_reader import OutputReader
 
@@ -50,6 +51,12 @@ DENIED_SECONDS: Final = 600.0
 PATIENCE: Final = 10.0
 """Seconds without an answer after which a read is given up and begun again."""
 
+MOST_PAST: Final = 20_000
+"""Outputs of a stream from which its past is shown, the newest."""
+
+PAST_SECONDS: Final = 30.0
+"""How long they are kept, for the next time that is looked at."""
+
 FEW: Final = 50
 """Outputs at once up to which new clusters are described beside the others, which takes a while."""
 
@@ -74,6 +81,8 @@ class Follower:
         self._client = dict(client)
         self._group = f"{settings.name}-page"
         self._publish = publish
+        self._past = ("", 0.0, list[tuple[str, Record]]())
+        self._past_lock = threading.Lock()
         self._stop = threading.Event()
         self._denied: dict[str, float] = {}
         self._threads = [
@@ -138,6 +147,24 @@ class Follower:
                     f"deployment {self._settings.name} makes it at its start"
                 )
         return found
+
+    def stored(self, stream: str) -> list[tuple[str, Record]]:
+        """Read the stored events and drift events of a stream; may take seconds on large topics."""
+        with self._past_lock:
+            known, read, found = self._past
+            if known == stream and time.monotonic() - read < PAST_SECONDS:
+                return found
+            kinds = {kind: FOLLOWED[kind] for kind in ("cluster_events", "drift_events")}
+            partitions = self._partitions(self._admin(), kinds)
+            marker = orjson.dumps({"stream": stream})[1:-1]
+            kept: deque[tuple[str, Record]] = deque(maxlen=MOST_PAST)
+            with LogReader(self._client, self._group, PATIENCE) as reader:
+                # Of both topics each partition is in order, and a stream is in one of each.
+                for (topic, _), records in reader.read(reader.bounds(partitions)):
+                    kind = kinds[self._topics(kinds)[topic]]
+                    kept.extend((kind, each) for each in records if each.value is not None and marker in each.value)
+            self._past = (stream, time.monotonic(), list(kept))
+            return self._past[2]
 
     def _admin(self) -> ClusterAdmin:
         return ClusterAdmin(self._client, self._settings.broker.answer_timeout)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import orjson
 from aiohttp import web
-from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.page import answers, timeline
+from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.page import answers, past, timeline
 from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
@@ -80,11 +80,16 @@ class PageServer:
         app.router.add_get("/api/live", self._live)
         for name, answer in (
             ("overview", self._overview),
-            ("stream", self._stream),
             ("cluster", self._cluster),
             ("events", self._events),
         ):
             app.router.add_get(f"/api/{name}", self._answering(answer))
+        live = self._answering(self._stream)
+
+        async def stream(request: web.Request) -> web.StreamResponse:
+            return await self._stream_at(request, live)
+
+        app.router.add_get("/api/stream", stream)
         app.router.add_get("/api/operations", self._operations_page)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
         await self._runner.setup()
@@ -193,6 +198,23 @@ class PageServer:
 
     def _stream(self, query: Mapping[str, str]) -> dict[str, Any]:
         return answers.stream(self._follower.view, query.get("name", ""))
+
+    async def _stream_at(self, request: web.Request, live: Answer) -> web.StreamResponse:
+        """Answer for the time in the address, or for now."""
+        if not request.query.get("at"):
+            return await live(request)
+        name = request.query.get("name", "")
+        try:
+            stored = await asyncio.to_thread(self._follower.stored, name)
+        except BrokerError as error:
+            return _json({"error": f"the past of stream {name} cannot be read: {error}"}, 503)
+
+        def answer(query: Mapping[str, str]) -> dict[str, Any]:
+            view = self._follower.view
+            then = past.view_at(view, stored, name, int(query["at"]))
+            return answers.stream(then, name) | {"at": int(query["at"])}
+
+        return await self._answering(answer)(request)
 
     def _cluster(self, query: Mapping[str, str]) -> dict[str, Any]:
         return answers.cluster(self._follower.view, query.get("id", ""))

@@ -62,6 +62,18 @@ class ShareHistory:
             "series": {name: _rounded(self._by[name][:end]) for name in largest},
         }
 
+    def until(self, time: int) -> "ShareHistory":
+        """Return a copy without what came after a time in milliseconds."""
+        copy = ShareHistory()
+        copy._step, copy._first = self._step, self._first
+        end = max(time // self._step - (self._first or 0) + 1, 0)
+        for counts, to in (
+            (self._total, copy._total),
+            *((own, copy._by.setdefault(name, _empty())) for name, own in self._by.items()),
+        ):
+            to[:end] = counts[:end]
+        return copy
+
     @property
     def _end(self) -> int:
         return next((at + 1 for at in range(STEPS - 1, -1, -1) if self._total[at]), 0)

@@ -141,6 +141,28 @@ def test_names_and_typical_records_are_shown():
     asyncio.run(go())
 
 
+def test_the_slider_goes_back_and_its_address_can_be_shared():
+    async def go():
+        async with shop() as (made, browser):
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/0", 0, 2))
+            await browser.open(f"{made.address}/stream?name=p0")
+            await browser.wait("document.querySelectorAll('.lives a').length === 4")
+            slide = "(() => { const s = document.querySelector('input[type=range]'); s.value = Number(s.min) + 2500;"
+            await browser.value(f"{slide} s.dispatchEvent(new Event('change')); }})()")
+            await browser.wait("document.querySelectorAll('.lives a').length === 1")
+            address = await browser.value("location.href")
+            assert "&at=" in address
+            await browser.open(f"{made.address}/events")
+            await browser.open(address)
+            await browser.wait("document.querySelectorAll('.lives a').length === 1")
+            assert await browser.value("document.querySelector('output').textContent") == "2026-01-05 08:00:02 UTC"
+            await browser.value("document.querySelector('.time button').click()")
+            await browser.wait("document.querySelectorAll('.lives a').length === 4")
+            assert "at=" not in await browser.value("location.href")
+
+    asyncio.run(go())
+
+
 def test_an_event_appears_and_is_counted_where_one_does_not_look():
     async def go():
         async with shop() as (made, browser):

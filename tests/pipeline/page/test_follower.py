@@ -8,8 +8,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.pipeline.page import answers, follower, view
+from resonance.pipeline.page import answers, follower, past, view
+from resonance.pipeline.page.answers import UnknownNameError
 from resonance.pipeline.page.follower import Follower
+from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.page import outputs
@@ -97,6 +99,35 @@ def test_names_are_followed_and_also_what_their_clusters_became_before(shop, mon
     shop.broker.flush()
     names = {"p0/1/0": "night batch", "p0/1/1": "from night batch"}
     shop.until(lambda: answers.stream(shop.view, "p0")["names"] == names)
+
+
+def test_a_stream_is_shown_as_it_was_at_a_time(shop):
+    shop.emit("cluster-events", outputs.event("split", "p0/1/1", 1, 5, other="p0/1/0"))
+    shop.emit("cluster-events", outputs.event("absorbed", "p0/1/1", 2, 9, other="p0/1/0"))
+    shop.broker.flush()
+    shop.following.start()
+    shop.until(lambda: shop.following.loaded == 1)
+    for second in range(12):
+        shop.view.apply_answer(orjson.dumps(outputs.answer("p0", 0, second)), 1.0, counts=True)
+    stored = shop.following.stored("p0")
+    assert shop.following.stored("p0") is stored
+
+    def at(second):
+        return answers.stream(past.view_at(shop.view, stored, "p0", epoch_ms(outputs.time_of(second))), "p0")
+
+    assert [row["id"] for row in at(2)["table"]] == ["p0/1/0"]
+    assert (at(2)["drift"], at(2)["history"]["total"]) == (None, [1, 1, 1])
+    assert [row["id"] for row in at(5)["table"]] == ["p0/1/0", "p0/1/1"]
+    assert at(5)["drift"] == "p0/1/0 changed, seen at 3"
+    lines = {line["id"]: line["ended"] for line in at(9)["lines"]}
+    assert lines == {"p0/1/0": None, "p0/1/1": epoch_ms(outputs.time_of(9))}
+    assert [entry["what"] for entry in at(5)["events"]] == ["split", "drift", "emerged"]
+    with pytest.raises(
+        UnknownNameError, match=r"p0 had no cluster at .*its events are stored from 2026-01-05T08:00:01"
+    ):
+        at(0)
+    with pytest.raises(UnknownNameError, match="none of its events is stored any more"):
+        past.view_at(shop.view, [], "p0", 0)
 
 
 def test_of_many_answers_the_newest_are_read_and_stand_for_all(shop, monkeypatch):

@@ -26,6 +26,8 @@ export interface OpenAlert { rule: string; severity: string; text: string; since
 export interface StreamPage extends StreamRow {
   version: number; open: OpenAlert[]; history: History; lines: Line[]; drifts: Drift[]; table: ClusterRow[];
   left_out: number; events: Entry[]; names: Names;
+  // First and last moment that can be shown, and the one that is shown where it is not now.
+  range: [number, number] | null; at?: number;
 }
 // What people call clusters, by id.
 export type Names = Record<string, string>;

@@ -2,7 +2,7 @@
 
 import { get, type ClusterRow, type Feature, type Headline, type StreamPage as Found } from "./api";
 import { ShareChart } from "./charts";
-import { ago, chip, h, number, percent, spark } from "./dom";
+import { ago, chip, clock, h, number, percent, spark } from "./dom";
 import { line } from "./timeline";
 import { lifeLines } from "./lifelines";
 import { asked, keep, type Page } from "./page";
@@ -20,6 +20,13 @@ export class StreamPage implements Page {
   private readonly events = h("ul", { class: "timeline" });
   private found: Found | undefined;
   private span = asked("span");
+  private at = asked("at");
+  private range: [number, number] | null = null;
+  private readonly slider = h("input", { type: "range", "aria-label": "Time at which the stream is shown", oninput: () => this.describe(this.slider.value),
+    onchange: () => this.go(Number(this.slider.value) >= Number(this.slider.max) ? "" : this.slider.value) });
+  private readonly moment = h("output", { class: "small" });
+  private readonly back = h("button", { type: "button", onclick: () => this.go("") }, "Now");
+  private readonly time = h("div", { class: "bar time" }, h("span", { class: "quiet" }, "as of"), this.slider, this.moment, this.back);
 
   constructor(private readonly name: string) {
     this.title = name;
@@ -28,7 +35,7 @@ export class StreamPage implements Page {
       keep({ span: this.span });
       this.draw();
     } }, ...SPANS.map(([text]) => h("option", { value: text, selected: text === this.span }, text)));
-    this.element.append(h("h1", {}, name), this.head,
+    this.element.append(h("h1", {}, name), this.time, this.head,
       h("section", {}, h("div", { class: "bar" }, h("h2", {}, "Lives of the clusters"), choice), this.lives,
         h("p", { class: "quiet small" }, "Thickness: share of the records. Ring: it emerged. Dot: it ended. Curves: splits and absorptions. Triangles: drift. Times are the records' own, UTC.")),
       h("section", {}, h("h2", {}, "Share of the records"), this.chart.element, this.chart.note),
@@ -38,8 +45,16 @@ export class StreamPage implements Page {
   }
 
   async refresh(): Promise<void> {
-    const found = await get<Found>("stream", { name: this.name });
+    // The past does not change.
+    if (this.at && this.found?.at === Number(this.at)) return;
+    const at = this.at;
+    const live = at && this.range ? null : await get<Found>("stream", { name: this.name }).catch((error) => { if (at) return null; throw error; });
+    this.range = live?.range ?? this.range;
+    const found = at ? await get<Found>("stream", { name: this.name, at }) : live;
+    // Of two answers the one to the later request counts.
+    if (!found || at !== this.at) return;
     this.found = found;
+    this.slide(found);
     this.head.replaceChildren(fact("records/s", number(found.rate)), fact("clusters", number(found.clusters)), fact("novel", percent(found.novelty)),
       fact("version", String(found.version)), fact("last record", ago(found.last)));
     if (found.drift) this.head.append(h("p", { class: "notice warning" }, `▲ The data are changing: ${found.drift}`));
@@ -53,6 +68,26 @@ export class StreamPage implements Page {
   }
 
   tick(_: Headline): void {}
+
+  private go(at: string): void {
+    this.at = at;
+    keep({ at });
+    void this.refresh().catch((error: Error) => { this.moment.textContent = error.message; });
+  }
+
+  private slide(found: Found): void {
+    const range = this.range ?? found.range;
+    this.time.hidden = !range;
+    if (!range || document.activeElement === this.slider && this.slider.matches(":active")) return;
+    [this.slider.min, this.slider.max] = [String(range[0]), String(Math.max(range[1], range[0] + 1))];
+    this.slider.value = this.at || this.slider.max;
+    this.describe(this.at);
+  }
+
+  private describe(at: string): void {
+    this.moment.textContent = at ? `${clock(Number(at))} UTC` : "now";
+    this.back.hidden = !this.at;
+  }
 
   private draw(): void {
     if (!this.found) return;
