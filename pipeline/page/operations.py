@@ -98,8 +98,8 @@ class Operations:
         except (KafkaException, TimeoutError) as error:
             if code_of(error) == KafkaError._UNSUPPORTED_FEATURE:
                 found["problem"] = (
-                    f"this broker does not describe group {self._group}: it is older than Kafka 0.11, or the one "
-                    "inside `resonance demo`; each worker above still reports its own lag"
+                    f"this broker does not describe group {self._group}, as the one "
+                    "inside `resonance demo` does not; each worker above still reports its own lag"
                 )
                 return found
             found["problem"] = self._problem("does not describe it", error)

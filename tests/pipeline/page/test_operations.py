@@ -10,7 +10,7 @@ from resonance.pipeline.page.operations import Operations
 def test_a_broker_that_knows_no_groups_is_said_to_be_one():
     with EmbeddedBroker(["orders"]) as broker:
         found = asyncio.run(Operations(broker.client_settings(), "shop", []).report())
-    assert found["group"]["problem"].startswith("this broker does not describe group shop: it is older than")
+    assert found["group"]["problem"].startswith("this broker does not describe group shop, as the one inside")
     assert found["group"]["members"] == found["group"]["partitions"] == []
 
 
