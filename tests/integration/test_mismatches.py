@@ -1,12 +1,10 @@
 """Startup mismatches as a user meets them: exit code 65, a sentence, and the command in it that helps."""
 
 import signal
-import time
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from resonance.pipeline.worker.topic_watch import FRESH_SECONDS
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, consumer, records
@@ -180,8 +178,6 @@ def test_an_input_made_again_under_a_frozen_worker_is_never_answered_by_its_mode
     worker.process.send_signal(signal.SIGSTOP)
     recreate(admin, deployment.input, 2)
     produce(deployment.broker, deployment.input, records(3 * COUNT, 2))
-    # An answer of the last second would still cover a commit.
-    time.sleep(2 * FRESH_SECONDS)
     worker.process.send_signal(signal.SIGCONT)
     line = worker.last_line(65)
     assert f"input topic {deployment.input} was deleted and made again" in line

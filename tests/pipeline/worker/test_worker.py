@@ -340,7 +340,7 @@ def test_an_assignment_of_nothing_is_ready_once_the_topics_are_known_to_be_there
     caplog.set_level("INFO")
     worker, answers, phases = process.Worker(SETTINGS), [MismatchError("topic in was deleted"), None, None], []
 
-    def wait(seconds, since):
+    def wait(seconds):
         phases.append(worker._status.phase)
         if (error := answers.pop(0)) is not None:
             raise error
