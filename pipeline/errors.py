@@ -10,7 +10,7 @@ ResonanceError
 ├── OutputError         74   the output of a command cannot be written
 ├── DeliveryError       70   a transaction or a delivery failed; nothing was committed, start the worker again
 ├── ResourceError       71   the machine gives no thread, no memory or no temporary file
-└── FencedError         71   another worker has begun with it took over
+└── FencedError         71   another worker has begun with the same transactional id
 """
 
 import difflib

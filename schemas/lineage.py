@@ -38,6 +38,15 @@ class ClusterLife:
     """Clusters that it absorbed, in their order."""
 
 
+def take_event(lineage: "Lineage", event: Any) -> bool:
+    """Apply an event, as JSON or parsed; return False for what no worker of this release wrote."""
+    try:
+        lineage.apply(event)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return False
+    return True
+
+
 class Lineage:
     """The lives of the clusters of any number of streams.
 

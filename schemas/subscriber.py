@@ -7,7 +7,6 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -15,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.schemas.cloudevents import without_envelope
 from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
+from resonance.schemas.lineage import take_event
 from resonance.schemas.repeats import Repeats
 
 OutputKind = Literal["assignments", "cluster-events", "drift-events", "alerts", "dead-letters"]
@@ -130,14 +130,10 @@ class Subscriber:
         """
         if self._names is None:
             names = ClusterNames()
-
-            def happened(_: bytes, event: bytes | None) -> None:
-                # What no worker of this release wrote.
-                with suppress(KeyError, TypeError, AttributeError, ValueError):
-                    names.lineage.apply(event or b"")
-
-            takes: dict[str, Callable[[bytes, bytes | None], object]]
-            takes = {"names": names.apply, "cluster-events": happened}
+            takes: dict[str, Callable[[bytes, bytes | None], object]] = {
+                "names": names.apply,
+                "cluster-events": lambda _, event: take_event(names.lineage, event),
+            }
             self._of_names = [_WholeTopic(self._settings, self._topics[kind], take) for kind, take in takes.items()]
             for topic in self._of_names:
                 topic.read_to_end()

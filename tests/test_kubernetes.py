@@ -67,10 +67,10 @@ def test_probes_are_those_of_the_documentation():
 
 
 def test_secrets_are_those_that_the_file_says_how_to_create():
-    told = [line.split() for line in FILE.read_text().splitlines() if "create secret" in line]
+    commands = [line.split() for line in FILE.read_text().splitlines() if "create secret" in line]
     created = {
         (words[5], each.removeprefix("--from-literal=").partition("=")[0])
-        for words in told
+        for words in commands
         for each in words
         if each.startswith("--from-literal")
     }
@@ -96,10 +96,10 @@ def test_settings_and_commands_are_of_this_release(name):
     command, *rest = CONTAINERS[name]["args"]
     found = typer.main.get_command(app)
     context = found.make_context("resonance", [], resilient_parsing=True)
-    told = found.get_command(context, command)
-    if hasattr(told, "get_command"):
-        told = told.get_command(context, rest.pop(0))
-    options = {option for parameter in told.params for option in parameter.opts}
+    chosen = found.get_command(context, command)
+    if hasattr(chosen, "get_command"):
+        chosen = chosen.get_command(context, rest.pop(0))
+    options = {option for parameter in chosen.params for option in parameter.opts}
     assert {each.partition("=")[0] for each in rest} <= options
 
 

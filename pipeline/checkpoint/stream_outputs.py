@@ -30,6 +30,11 @@ def recent_shares(answers: Iterable[Sequence[str | None]]) -> dict[str, float] |
     return {cluster: count / len(last) for cluster, count in counts.items()} if last else None
 
 
+def stream_marker(stream: str) -> bytes:
+    """Return bytes that every output of a stream contains: the others need not be parsed."""
+    return orjson.dumps({"stream": stream})[1:-1]
+
+
 class StreamOutputs:
     """Reads what the topics have of the outputs of a stream.
 
@@ -43,7 +48,7 @@ class StreamOutputs:
 
     def __init__(self, settings: Settings, reader: LogReader, at: TopicPartition, stream: str, next_: int) -> None:
         self._settings, self._reader, self._at, self._next = settings, reader, at, next_
-        self._marker = orjson.dumps({"stream": stream})[1:-1]
+        self._marker = stream_marker(stream)
         # Offsets of routes differ from those of the records that cause events.
         self._routed = at[0] == settings.topic("routes")
 

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
+from resonance.pipeline.checkpoint.stream_outputs import stream_marker
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
@@ -156,7 +156,7 @@ class Follower:
                 return found
             kinds = {kind: FOLLOWED[kind] for kind in ("cluster_events", "drift_events")}
             partitions = self._partitions(self._admin(), kinds)
-            marker = orjson.dumps({"stream": stream})[1:-1]
+            marker = stream_marker(stream)
             kept: deque[tuple[str, Record]] = deque(maxlen=MOST_PAST)
             with LogReader(self._client, self._group, PATIENCE) as reader:
                 # Of both topics each partition is in order, and a stream is in one of each.

@@ -84,12 +84,7 @@ class PageServer:
             ("events", self._events),
         ):
             app.router.add_get(f"/api/{name}", self._answering(answer))
-        live = self._answering(self._stream)
-
-        async def stream(request: web.Request) -> web.StreamResponse:
-            return await self._stream_at(request, live)
-
-        app.router.add_get("/api/stream", stream)
+        app.router.add_get("/api/stream", self._stream_page)
         app.router.add_get("/api/operations", self._operations_page)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
         await self._runner.setup()
@@ -199,10 +194,10 @@ class PageServer:
     def _stream(self, query: Mapping[str, str]) -> dict[str, Any]:
         return answers.stream(self._follower.view, query.get("name", ""))
 
-    async def _stream_at(self, request: web.Request, live: Answer) -> web.StreamResponse:
+    async def _stream_page(self, request: web.Request) -> web.StreamResponse:
         """Answer for the time in the address, or for now."""
         if not request.query.get("at"):
-            return await live(request)
+            return await self._answering(self._stream)(request)
         name = request.query.get("name", "")
         try:
             stored = await asyncio.to_thread(self._follower.stored, name)

@@ -67,11 +67,10 @@ class ShareHistory:
         copy = ShareHistory()
         copy._step, copy._first = self._step, self._first
         end = max(time // self._step - (self._first or 0) + 1, 0)
-        for counts, to in (
-            (self._total, copy._total),
-            *((own, copy._by.setdefault(name, _empty())) for name, own in self._by.items()),
-        ):
-            to[:end] = counts[:end]
+        copy._total[:end] = self._total[:end]
+        for name, counts in self._by.items():
+            copy._by[name] = _empty()
+            copy._by[name][:end] = counts[:end]
         return copy
 
     @property

@@ -17,9 +17,9 @@ from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.pipeline.timestamps import epoch_ms, is_canonical
-from resonance.pipeline.watch.named import take_event
 from resonance.pipeline.watch.watch import WatchedOutput
 from resonance.schemas import ClusterNames
+from resonance.schemas.lineage import take_event
 
 MOST_STREAMS: Final = 50_000
 """Streams that are shown; of further ones only the number is known."""

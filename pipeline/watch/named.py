@@ -7,10 +7,12 @@ from itertools import count, takewhile
 from typing import Any, Final
 
 import orjson
+from resonance.pipeline.checkpoint.stream_outputs import stream_marker
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.schemas import ClusterNames, Lineage
+from resonance.schemas.lineage import take_event
 
 _MEMBERS: Final = ("cluster", "other", "clusters", "successors", "units", "id")
 """Members of outputs that are ids of clusters, or have some."""
@@ -32,7 +34,7 @@ def lives_of(
     `read` is called with each event. What no worker of this release wrote is left out.
     """
     lineage = Lineage()
-    markers = [orjson.dumps({"stream": stream})[1:-1] for stream in streams]
+    markers = [stream_marker(stream) for stream in streams]
     for _, records in reader.read(reader.bounds(partitions)):
         for record in records:
             value = record.value
@@ -42,15 +44,6 @@ def lives_of(
                     if take_event(lineage, event):
                         read(event)
     return lineage
-
-
-def take_event(lineage: Lineage, event: Any) -> bool:
-    """Apply an event; return False for what no worker of this release wrote."""
-    try:
-        lineage.apply(event)
-    except (KeyError, TypeError, AttributeError):
-        return False
-    return True
 
 
 def read_names(reader: LogReader, settings: Settings) -> ClusterNames:

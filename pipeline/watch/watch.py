@@ -11,11 +11,12 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.drift_sentences import drift_sentence
-from resonance.pipeline.watch.named import mentioned, take_event, with_names
+from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
 from resonance.pipeline.watch.time_merge import TimeMerge
 from resonance.schemas import ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, EventGapError
+from resonance.schemas.lineage import take_event
 
 OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",

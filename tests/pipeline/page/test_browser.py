@@ -21,6 +21,12 @@ pytestmark = [
 ]
 
 
+async def change(browser, selector, value):
+    """Give a control `s` of the page a value, an expression, as a person would."""
+    script = f"const s = document.querySelector('{selector}'); s.value = {value}; s.dispatchEvent(new Event('change'));"
+    await browser.value(f"(() => {{ {script} }})()")
+
+
 class Server:
     """A page in a thread of its own, which can be stopped and started."""
 
@@ -147,8 +153,7 @@ def test_the_slider_goes_back_and_its_address_can_be_shared():
             made.emit("cluster-events", outputs.event("emerged", "p0/1/0", 0, 2))
             await browser.open(f"{made.address}/stream?name=p0")
             await browser.wait("document.querySelectorAll('.lives a').length === 4")
-            slide = "(() => { const s = document.querySelector('input[type=range]'); s.value = Number(s.min) + 2500;"
-            await browser.value(f"{slide} s.dispatchEvent(new Event('change')); }})()")
+            await change(browser, "input[type=range]", "Number(s.min) + 2500")
             await browser.wait("document.querySelectorAll('.lives a').length === 1")
             address = await browser.value("location.href")
             assert "&at=" in address
@@ -191,8 +196,7 @@ def test_filters_and_sorting_stand_in_the_address():
         async with shop() as (made, browser):
             await browser.open(f"{made.address}/events")
             await browser.wait("document.querySelectorAll('.entry').length === 3")
-            choose = "(() => { const s = document.querySelector('select'); s.value = 'drift';"
-            await browser.value(f"{choose} s.dispatchEvent(new Event('change')); }})()")
+            await change(browser, "select", "'drift'")
             await browser.wait("document.querySelectorAll('.entry').length === 1")
             address = await browser.value("location.href")
             assert address == f"{made.address}/events?kind=drift"
