@@ -62,7 +62,7 @@ def overview(
 
 def stream(view: DeploymentView, name: str) -> dict[str, Any]:
     """Return a stream: its clusters, their lives and shares; raises `UnknownNameError`."""
-    known = _known(view, name)
+    known = known_stream(view, name)
     described = {each["id"]: each for each in view.details(name, MOST_ROWS)}
     history = known.history.as_json(MOST_LINES)
     clusters = [
@@ -92,7 +92,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
 
     Raises `UnknownNameError`.
     """
-    known = _known(view, name.rsplit("/", 2)[0] if name.count("/") > 1 else name, what=name)
+    known = known_stream(view, name.rsplit("/", 2)[0] if name.count("/") > 1 else name, what=name)
     events = as_json(view.timeline.select(50, cluster=name), view.names)
     ended = next((each for each in known.ended if each.id == name), None)
     lineage: dict[str, Any] = {
@@ -124,7 +124,8 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
     return found | {"present": False, "name": "", "profile": [], "examples": []} | gone
 
 
-def _known(view: DeploymentView, name: str, what: str = "") -> StreamView:
+def known_stream(view: DeploymentView, name: str, what: str = "") -> StreamView:
+    """Return a stream; `UnknownNameError` offers similar ones, for the cluster `what` where that was searched."""
     known = view.streams.get(name)
     if known is None:
         similar = several_nearest(name, view.streams)

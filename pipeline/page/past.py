@@ -3,21 +3,21 @@
 from collections.abc import Iterable
 
 import orjson
-from resonance.pipeline.page.answers import UnknownNameError
+from resonance.pipeline.page.answers import UnknownNameError, known_stream
 from resonance.pipeline.page.view import DeploymentView, moment_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import ClusterEvent, describe_cluster, describe_end
 
 
-def view_at(now: DeploymentView, stored: Iterable[tuple[str, Record]], stream: str, moment: int) -> DeploymentView:
+def view_at(now: DeploymentView, outputs: Iterable[tuple[str, Record]], stream: str, moment: int) -> DeploymentView:
     """Return what was known of a stream at a time in milliseconds since 1970, from its stored outputs.
 
     Names are those of today. Raises `UnknownNameError` where the stream was not there, or its events are deleted.
     """
     past = DeploymentView(now.name)
     since: dict[str, str] = {}
-    read = ((past.read_output(kind, record, peers=False), record) for kind, record in stored)
+    read = ((past.read_output(kind, record, peers=False), record) for kind, record in outputs)
     own = [(entry, record) for entry, record in read if entry is not None and entry.stream == stream]
     own.sort(key=lambda each: each[0].time)
     for entry, record in own:
@@ -26,10 +26,10 @@ def view_at(now: DeploymentView, stored: Iterable[tuple[str, Record]], stream: s
                 _apply(past, orjson.loads(record.value or b"null"), since)
             past.add(entry)
     if stream not in past.streams:
-        stored_from = (
-            f"; its events are stored from {own[0][0].time} on" if own else "; none of its events is stored any more"
-        )
-        raise UnknownNameError(f"stream {stream} had no cluster at {canonical(moment)} UTC{stored_from}")
+        if not own:
+            known_stream(now, stream)
+        stored = f"are stored from {own[0][0].time} on" if own else "are not stored any more"
+        raise UnknownNameError(f"stream {stream} had no cluster at {canonical(moment)}; its events {stored}")
     past.names, past.named_streams = now.names, now.named_streams
     if stream in now.streams:
         past.streams[stream].history = now.streams[stream].history.until(moment)

@@ -4,6 +4,7 @@ The event loop's thread reads what the processor counts; nothing is counted for 
 """
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ DOMINANT: Final = 0.5
 
 FEWEST: Final = 20
 """New records from which such a share means something."""
+
+JOINING: Final = 5.0
+"""Seconds without a partition after which it is said why; a broker itself waits three for a new group's members."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +59,8 @@ def models_of(settings: Settings, partitions: int) -> str:
 class Progress:
     """Logs what the worker of a `status` does; `features` are the names in the settings, where these list them.
 
-    Records that are routed and then learned count `in_two_stages`.
+    A killed worker holds its partitions for `session_timeout` seconds. Records that are routed and then learned count
+    `in_two_stages`.
     """
 
     def __init__(
@@ -64,9 +69,11 @@ class Progress:
         features: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         *,
+        session_timeout: float,
         in_two_stages: bool = False,
     ) -> None:
         self._status = status
+        self._session_timeout = session_timeout
         self._stages = " of both stages" if in_two_stages else ""
         self._features = features
         self._clock = clock
@@ -78,10 +85,12 @@ class Progress:
         self._warned: set[tuple[str, str]] = set()
         self._caught_up = False
         self._idle = False
+        self._joining_since: float | None = None
 
     def look(self) -> None:
         """Log what is due: to be called about once in `LOOK` seconds."""
         processor = self._status.processor
+        self._say_what_the_group_waits_for()
         if processor is None or self._status.phase != "running" or not processor.partitions:
             self._last, self._caught_up = self._clock(), False
             return
@@ -95,6 +104,19 @@ class Progress:
             self._caught_up = False
         if self._clock() - self._last >= INTERVAL:
             self._line(records, dead, lag)
+
+    def _say_what_the_group_waits_for(self) -> None:
+        """Log once in each join that takes long why that can be so."""
+        if self._status.phase != "joining":
+            self._joining_since = None
+        elif self._joining_since is None:
+            self._joining_since = self._clock()
+        elif self._clock() - self._joining_since >= JOINING:
+            self._joining_since = math.inf
+            _log.info(
+                "no partition yet: after a worker was killed, its group waits until its session ends, at most %g s",
+                self._session_timeout,
+            )
 
     def _rate(self, records: int) -> float:
         return (records - self._records) / max(self._clock() - self._last, LOOK)

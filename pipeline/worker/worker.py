@@ -145,7 +145,12 @@ class Worker:
 
     async def _report(self) -> None:
         """Say from time to time what the worker does."""
-        progress = Progress(self._status, self._settings.features or (), in_two_stages=self._settings.is_routed)
+        progress = Progress(
+            self._status,
+            self._settings.features or (),
+            session_timeout=self._settings.broker.session_timeout,
+            in_two_stages=self._settings.is_routed,
+        )
         while True:
             await asyncio.sleep(LOOK)
             progress.look()

@@ -1,5 +1,6 @@
 """Start a broker, on a port that may be given, print its bootstrap servers, and stop it at Ctrl-C or SIGTERM."""
 
+import argparse
 import contextlib
 import signal
 import socket
@@ -9,7 +10,10 @@ import threading
 from tests.brokers import NoBrokerError, running_broker
 
 
-def main(port=0):
+def main(arguments=None):
+    parser = argparse.ArgumentParser("python -m tests.brokers", description=__doc__)
+    parser.add_argument("port", nargs="?", type=int, default=0, help="of localhost; any free one without it")
+    port = parser.parse_args(arguments).port
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         sys.stderr.write(f"port {port} is taken: a broker may run there already\n")
         return 1
@@ -28,4 +32,4 @@ def main(port=0):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main())

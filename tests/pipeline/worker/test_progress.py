@@ -29,7 +29,7 @@ class Work:
         self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=SimpleNamespace(records=0))
         consumer = SimpleNamespace(ends=lambda: {AT: self.end})
         self.status: Any = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer)
-        self.progress = Progress(self.status, ["temp", "net.in"], lambda: self.now)
+        self.progress = Progress(self.status, ["temp", "net.in"], lambda: self.now, session_timeout=45.0)
 
     def step(self, seconds: float, records: int, dead: int = 0, end: int | None = None) -> list[str]:
         """Let some seconds pass, and return what is said then."""
@@ -58,6 +58,18 @@ def test_a_line_every_ten_seconds(work: Work) -> None:
     assert work.step(1, 1_000, end=60_000) == [
         "2,000 records (200/s); 0 dead letters; 3 clusters; 53,000 records behind"
     ]
+
+
+def test_what_a_group_waits_for_is_said_once_in_each_join(work: Work) -> None:
+    def join(seconds: float) -> list[str]:
+        work.status.phase = "joining"
+        return work.step(seconds, 0)
+
+    waits = "no partition yet: after a worker was killed, its group waits until its session ends, at most 45 s"
+    assert [join(seconds) for seconds in (1, 4, 2, 60)] == [[], [], [waits], []]
+    work.status.phase = "running"
+    assert work.step(1, 0) == []
+    assert [join(seconds) for seconds in (1, 6)] == [[], [waits]]
 
 
 def test_caught_up_is_said_once_and_silence_once(work: Work) -> None:
