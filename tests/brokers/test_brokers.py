@@ -40,7 +40,7 @@ def test_aborted_records_are_not_read(broker):
 def test_no_broker_starts_on_a_port_that_is_taken(capsys):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert __main__.main(port) == 1
+        assert __main__.main([str(port)]) == 1
     assert capsys.readouterr().err == f"port {port} is taken: a broker may run there already\n"
 
 
