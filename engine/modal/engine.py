@@ -84,7 +84,8 @@ class Modal(FlatEngine):
             # Not before: of thousands of streams that a start reads, few have a record soon.
             list_all(self._model, np.empty(slots))
             self._cells = new_cells(self._rules, slots)
-        self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
+        if (wanted := int(labels.max()) + 1) > classes:
+            self._model = resized(self._model, classes=wanted)
         answers, done = filled_by_kernels(step), 0
         while True:
             own = self._model, self._rules, self._cells

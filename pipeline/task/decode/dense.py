@@ -14,6 +14,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.floats import as_floats
 
 UNKNOWN = -1.0
 """Number of a category's value that the settings do not list."""
@@ -139,15 +140,12 @@ class Layout:
     def _numbers(self, objects: list[dict[str, Any]], group: _FeatureGroup) -> FloatArray:
         containers = self._containers(objects, group.container)
         flat = self._flat(containers, group)
-        kinds = list(map(type, flat))
-        if kinds.count(float) != len(flat):
-            found = set(kinds)
-            if not found <= {float, int}:
-                # numpy would accept a boolean as a number.
-                if not (self._accepts_missing and found <= {float, int, type(None)}):
-                    raise TypeError("not numbers")
-                flat = [np.nan if value is None else value for value in flat]
-        return np.fromiter(flat, np.float64, len(flat))
+        try:
+            return as_floats(flat)
+        except TypeError:
+            if not self._accepts_missing:
+                raise
+        return as_floats([np.nan if value is None else value for value in flat])
 
     def _flat(self, containers: list[Any], group: _FeatureGroup) -> list[Any]:
         if self._length and len(group.keys) == self._length:

@@ -16,6 +16,7 @@ from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_n
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
@@ -110,7 +111,7 @@ class InputMapping:
         sizes = list(map(len, values))
         if sizes and max(sizes) > self._limit:
             raise ValueError("too large")
-        objects = list(map(_loads, values))
+        objects = self._objects(values)
         if objects and set(map(type, objects)) != {dict}:
             raise TypeError("not objects")
         rows = layout.rows(objects) if objects else layout.joined([])
@@ -121,6 +122,10 @@ class InputMapping:
         row_labels = self._row_labels(objects, ids) if self._takes_labels else []
         index = list(range(len(values)))
         return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=index)
+
+    def _objects(self, values: list[bytes]) -> list[Any]:
+        """Parse a batch of values."""
+        return parse_all(values) if values else []
 
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
         """Raise `ValueError` if a record is nested too deep.

@@ -17,6 +17,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.task.decode.dense import Shape, kind_of, number_of
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.floats import as_floats
 
 INDICES, VALUES = "indices", "values"
 
@@ -54,12 +55,11 @@ class SparseLayout:
 
     def _by_name(self, found: list[dict[str, Any]]) -> SparseRows:
         values = list(chain.from_iterable(map(dict.values, found)))
-        _check_types(values, {float, int})
+        data = as_floats(values)
         listed = list(chain.from_iterable(found))
         names = list(dict.fromkeys(listed))
         code = dict(zip(names, count(), strict=False))
         codes = np.fromiter(map(code.__getitem__, listed), np.int64, len(listed))
-        data = np.fromiter(values, np.float64, len(values))
         return SparseRows(codes, _record_starts(found), data, np.zeros(len(found), np.bool_), names)
 
     def _by_index(self, found: list[dict[str, Any]]) -> SparseRows:
@@ -72,8 +72,9 @@ class SparseLayout:
         if list(map(len, indices)) != list(map(len, values)) or not (self._may_be_empty or all(values)):
             raise ValueError("arrays of different lengths, or empty ones")
         flat, numbers = list(chain.from_iterable(indices)), list(chain.from_iterable(values))
-        _check_types(flat, {int})
-        _check_types(numbers, {float, int})
+        if not set(map(type, flat)) <= {int}:
+            raise TypeError("not places")
+        data = as_floats(numbers)
         try:
             codes = np.fromiter(flat, np.int64, len(flat))
         except OverflowError as error:
@@ -81,7 +82,6 @@ class SparseLayout:
         indptr = _record_starts(values)
         if len(codes) and (codes.min() < 0 or has_twice(codes, indptr)):
             raise ValueError("a negative index, or one that comes twice")
-        data = np.fromiter(numbers, np.float64, len(numbers))
         return SparseRows(codes, indptr, data, np.ones(len(found), np.bool_), [])
 
     def row(self, record: dict[str, Any]) -> SparseRows:
@@ -157,12 +157,6 @@ def _is_by_index(value: dict[str, Any]) -> bool:
         and isinstance(value[INDICES], list)
         and isinstance(value[VALUES], list)
     )
-
-
-def _check_types(values: list[Any], allowed: set[type]) -> None:
-    # numpy would accept a boolean as a number.
-    if not set(map(type, values)) <= allowed:
-        raise TypeError("not numbers")
 
 
 def _record_starts(records: Sequence[Any]) -> IntArray:

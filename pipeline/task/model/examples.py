@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 from resonance.engine.base import Step
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -53,6 +54,10 @@ class _OfCluster:
         at = next((at for at, each in enumerate(best) if score > each.score), len(best))
         return at if at < EXAMPLES else None
 
+    def is_full(self, block: int) -> bool:
+        """Return whether a record of a block must be better than one of them."""
+        return self.block == block and len(self.best) == EXAMPLES
+
     def all(self) -> list[_Typical]:
         return [*self.best, *self.before][:EXAMPLES]
 
@@ -64,10 +69,12 @@ class Examples:
     because it is not known to which side they belong.
     """
 
-    __slots__ = ("_clusters",)
+    __slots__ = ("_clusters", "_full")
 
     def __init__(self) -> None:
         self._clusters: dict[int, _OfCluster] = {}
+        # The clusters that have enough records of a block, ascending, and the least score of each; None: not known.
+        self._full: tuple[int, NDArray[np.int64], NDArray[np.float64]] | None = None
 
     def take(self, step: Step, learned: Sequence[int], batch: RecordBatch, start: int, stop: int) -> None:
         """Take in the records of a batch at the positions from `start` to `stop`; `step` has answers of `learned`."""
@@ -76,9 +83,38 @@ class Examples:
             # Records of one block at a time.
             block = batch.offsets[learned[first]] // BLOCK_OFFSETS
             last = bisect_left(learned, (block + 1) * BLOCK_OFFSETS, first, end, key=batch.offsets.__getitem__)
-            for at in _candidates(step, first, last):
+            for at in self._candidates(step, first, last, block):
                 self._add(int(step.cluster[at, 0]), float(step.score[at]), block, batch, learned[at])
             first = last
+
+    def _candidates(self, step: Step, first: int, last: int, block: int) -> Sequence[int]:
+        """Return the records of a range that may be among the best of their clusters, by position in the step."""
+        cluster = step.cluster[first:last, 0]
+        if last - first <= _FEW:
+            return [first + at for at in np.flatnonzero(cluster >= 0).tolist()]
+        score = step.score[first:last]
+        # Once a cluster has enough of a block, few records are above the least of them.
+        numbers, least = self._full_of(block)
+        wanted = cluster >= 0
+        if len(numbers):
+            row = np.searchsorted(numbers, cluster).clip(max=len(numbers) - 1)
+            wanted &= (numbers[row] != cluster) | (score > least[row])
+        places = np.flatnonzero(wanted)
+        # By cluster, the best first, and of equal scores the first one.
+        places = places[np.lexsort((-score[places], cluster[places]))]
+        grouped = cluster[places]
+        rank = np.arange(len(places)) - np.searchsorted(grouped, grouped)
+        chosen = places[rank < EXAMPLES]
+        chosen.sort()
+        return (first + chosen).tolist()  # type: ignore[no-any-return]
+
+    def _full_of(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the clusters whose records of a block must be better than one of them, and the score to beat."""
+        if self._full is None or self._full[0] != block:
+            full = sorted((number, own.best[-1].score) for number, own in self._clusters.items() if own.is_full(block))
+            numbers, least = ([each[column] for each in full] for column in (0, 1))
+            self._full = block, np.array(numbers, dtype=np.int64), np.array(least, dtype=np.float64)
+        return self._full[1:]
 
     def _add(self, cluster: int, score: float, block: int, batch: RecordBatch, position: int) -> None:
         own = self._clusters.get(cluster)
@@ -86,6 +122,7 @@ class Examples:
             own = self._clusters[cluster] = _OfCluster(block, [], [])
         if (at := own.add(block, score)) is None:
             return
+        self._full = None
         sources = batch.sources
         place = None if sources is None else sources.places[position]
         offset = (batch.offsets if sources is None else sources.offsets)[position]
@@ -98,6 +135,7 @@ class Examples:
     def drop(self, cluster: int) -> None:
         """Forget the records of a cluster that ended or was split."""
         self._clusters.pop(cluster, None)
+        self._full = None
 
     def of(self, cluster: int, own: TopicPartition) -> list[ClusterExample]:
         """Return the records of a cluster, the most typical first; `own` is the task's partition."""
@@ -128,20 +166,6 @@ class Examples:
                 int(block), list(map(_typical, best)), list(map(_typical, before))
             )
         return made
-
-
-def _candidates(step: Step, first: int, last: int) -> Sequence[int]:
-    """Return the records of a range that may be among the best of their clusters, by position in the step."""
-    cluster, score = step.cluster[first:last, 0], step.score[first:last]
-    if last - first <= _FEW:
-        return [first + at for at in np.flatnonzero(cluster >= 0).tolist()]
-    # By cluster, the best first, and of equal scores the first one.
-    order = np.lexsort((-score, cluster))
-    grouped = cluster[order]
-    rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
-    chosen = order[(rank < EXAMPLES) & (grouped >= 0)]
-    chosen.sort()
-    return (first + chosen).tolist()  # type: ignore[no-any-return]
 
 
 def _typical(content: Any) -> _Typical:
