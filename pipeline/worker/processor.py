@@ -124,7 +124,7 @@ class Processor:
             # Commit at once: a start chosen by the end of the log, or by a time, is another one tomorrow; and a
             # partition whose owner ended before it was archived, or between its snapshots and its offset (at least
             # once), may get no record for a year.
-            open_ends = any(not part.pinned or 0 <= part.committed < part.position for part in partitions.values())
+            open_ends = any(not part.pinned or max(part.committed, 0) < part.position for part in partitions.values())
             if open_ends or self._next_archive() is not None:
                 self._since = time.monotonic() - self._interval
 

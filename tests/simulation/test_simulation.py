@@ -20,6 +20,8 @@ from tests.simulation.world import FAULT_SECONDS, Plan, simulate
 
 SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
 BUNCH = 50
+FOUND = (1659,)
+"""Seeds beyond those of the short form that have found a fault of the worker."""
 BROKEN_SEEDS = 200
 """Seeds within which each broken product is reported."""
 
@@ -28,6 +30,11 @@ BROKEN_SEEDS = 200
 def test_nothing_is_lost_doubled_or_different_and_it_goes_on(first):
     for seed in range(first, first + BUNCH):
         simulate(seed)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_seed_that_found_a_fault_holds(seed):
+    simulate(seed)
 
 
 def test_a_seed_replays_exactly():

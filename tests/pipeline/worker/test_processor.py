@@ -153,9 +153,10 @@ def bench():
         each.processor.stop()
 
 
-def test_an_offset_behind_the_snapshots_is_committed_at_once(bench):
+@pytest.mark.parametrize("committed", [0, -1])
+def test_an_offset_behind_the_snapshots_is_committed_at_once(bench, committed):
     b = bench(opened=False, atomic=False)
-    b.partitions[P0].position = 7
+    b.partitions[P0].position, b.partitions[P0].committed = 7, committed
     b.open()
     b.wait(lambda: b.lines("commit"))
     assert b.lines("commit") == [("commit", {0: 7})]
