@@ -86,7 +86,7 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url
   --python-version 3.11
 lock:
 	$(LOCK) --extra dev pyproject.toml --output-file requirements/lock.txt
-	$(LOCK) --extra worker --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
+	$(LOCK) --extra worker --extra registry --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
 	echo "setuptools>=80" | $(LOCK) --constraint requirements/lock.txt - --output-file requirements/build.txt
 	echo "cyclonedx-bom" | $(LOCK) - --output-file requirements/sbom.txt
 

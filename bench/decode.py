@@ -7,7 +7,8 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.decode.float_records import as_float32, make_mapping
+from resonance.pipeline.task.decode.float_records import as_float32
+from resonance.pipeline.task.decode.mapping import make_mapping
 
 from bench.report import Row, alternating, arguments, show
 

@@ -4,6 +4,7 @@ ResonanceError
 ├── ConfigurationError   2   a setting or a command line cannot be used
 ├── BrokerError         69   the broker does not answer, or a topic is missing or of the wrong shape
 │   └── DeniedError     69   the cluster refuses the log-in, the certificate or a right
+├── RegistryError       69   the Schema Registry does not answer, or refuses
 ├── WorkerPageError     69   a worker does not answer on its HTTP port, or refuses the request
 ├── InputFileError      66   a file cannot be read, or a line of it cannot be used
 ├── MismatchError       65   startup mismatch: log, committed offset and snapshots do not belong together
@@ -40,6 +41,12 @@ class ConfigurationError(ResonanceError):
 
 class BrokerError(ResonanceError):
     """The broker does not answer, or a topic is missing or of the wrong shape."""
+
+    exit_code = 69
+
+
+class RegistryError(ResonanceError):
+    """The Schema Registry does not answer, refuses, or answers something else than what it is for."""
 
     exit_code = 69
 
@@ -114,6 +121,13 @@ def named(error: BaseException) -> ResonanceError | None:
             "ulimit -u, memory, pids), or start fewer processes on it"
         )
     return None
+
+
+def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
+    """Return the error for a library that is not installed, with the extra that has it."""
+    return ConfigurationError(
+        f"{what} needs {module}, which is not installed; install the extra: pip install 'resonance-streams[{extra}]'"
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -21,6 +21,8 @@ LIBRARIES = {
     "aiokafka": logging.ERROR,
     "aiohttp": logging.ERROR,
     "asyncio": logging.ERROR,
+    "httpx2": logging.WARNING,
+    "httpcore2": logging.WARNING,
     "numba": logging.WARNING,
     # librdkafka logs its own reports as critical; the worker logs their consequences.
     "resonance.librdkafka": logging.CRITICAL + 1,

@@ -11,6 +11,10 @@ DeadLetterStage = Literal["decode", "validate", "limit", "label"]
 DeadLetterClass = Literal[
     "not_json",
     "not_an_object",
+    "not_framed",
+    "unknown_schema",
+    "wrong_schema",
+    "schema_violation",
     "too_deep",
     "wrong_type",
     "missing_feature",

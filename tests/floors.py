@@ -12,6 +12,7 @@ PICTURE = ROOT / "docs" / "floors.svg"
 FLOORS = (
     ("crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"),
     ("config", "disk_map", "kernels", "mismatches"),
+    ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
     *(
         ("topics",),

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.schemas import ClusterExample
 
 
@@ -18,21 +21,25 @@ class Original:
     record: Record | None
     missing: str = ""
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the record as plain values: a value that is no JSON as text."""
+    def as_json(self, settings: Settings) -> dict[str, Any]:
+        """Return the record as plain values, as `value_of` does."""
         found: dict[str, Any] = {**self.example, "missing": self.missing or None}
         if self.record is not None:
             key = self.record.key
-            found |= {"key": None if key is None else key.decode(errors="replace"), "value": value_of(self.record)}
+            found |= {
+                "key": None if key is None else key.decode(errors="replace"),
+                "value": value_of(self.record, settings),
+            }
         return found
 
 
-def value_of(record: Record) -> Any:
-    """Return the value of a record, as text where it is no JSON."""
+def value_of(record: Record, settings: Settings) -> Any:
+    """Return the value of a record as JSON; as text where it is none, and has no schema by which it could be."""
+    value = record.value or b"null"
     try:
-        return orjson.loads(record.value or b"null")
-    except orjson.JSONDecodeError:
-        return (record.value or b"").decode(errors="replace")
+        return make_mapping(settings).parsed(value) if settings.is_framed else orjson.loads(value)
+    except (orjson.JSONDecodeError, FaultError):
+        return value.decode(errors="replace")
 
 
 def originals(reader: LogReader, examples: Sequence[ClusterExample]) -> list[Original]:

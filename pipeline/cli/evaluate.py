@@ -20,13 +20,12 @@ from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import messages
 from resonance.pipeline.config import settings as config
-from resonance.pipeline.errors import MISSED, ConfigurationError
+from resonance.pipeline.errors import MISSED, ConfigurationError, missing_extra
 from resonance.pipeline.evaluate import candidates as grid
 from resonance.pipeline.evaluate import evaluation, source, summary, tables
 from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.files import arrays
 from resonance.pipeline.machine import collect_rarely
-from resonance.pipeline.watch import picture
 
 TEXT = f"""Compare engines and settings on recorded records.
 
@@ -158,7 +157,7 @@ def check_extra(command: str) -> None:
     """Raise `ConfigurationError` where a library of the extra ``evaluate`` is not installed."""
     for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
         if find_spec(module) is None:
-            raise picture.missing_extra(command, name, "evaluate")
+            raise missing_extra(command, name, "evaluate")
 
 
 def command_line() -> str:

@@ -42,7 +42,7 @@ def show(cluster: OneCluster, *, settings: Deployment, as_json: Json = False) ->
             raise ConfigurationError(naming.unknown_cluster(cluster, clusters))
         records = originals.originals(reader, clusters[cluster].examples)
     if as_json:
-        print_json([record.as_json() for record in records])
+        print_json([record.as_json(settings) for record in records])
         return
     if not records:
         say(f"no record is known to be typical of {cluster}: none came yet, or the cluster is below the first level")
@@ -53,6 +53,6 @@ def show(cluster: OneCluster, *, settings: Deployment, as_json: Json = False) ->
         if record.record is None:
             typer.echo("\n".join(fitted(f"{place}: {record.missing}", 2)))
             continue
-        text = orjson.dumps(originals.value_of(record.record)).decode()
+        text = orjson.dumps(originals.value_of(record.record, settings)).decode()
         more = f"... ({len(text) - SHOWN:,} more characters: --json has them)" if len(text) > SHOWN else ""
         typer.echo("\n".join(fitted(f"{place}: {text[:SHOWN]}{more}", 2)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from resonance import engine as engines
 from resonance.engine.errors import ParameterError
@@ -13,6 +14,9 @@ from resonance.pipeline.errors import nearest
 
 LABELS: Final = 1_000
 """Most labels of a stream; there is a bound because every assignment names all of them."""
+
+REGISTRY_SECONDS: Final = 50.0
+"""Longest wait for a Schema Registry: a worker that makes no progress for a minute counts as hanging."""
 
 
 class Problem(NamedTuple):
@@ -148,7 +152,7 @@ def _sparse(settings: Fields) -> Iterator[Problem]:
 
 def _format(settings: Fields) -> Iterator[Problem]:
     given = settings.input
-    if given.format == "json":
+    if given.format == "json" or settings.is_framed:
         return
     allowed = f"reads a member of a JSON object, and a record in input.format = {given.format} has none; leave it out"
     for name in ("sparse", "id_path", "time_path", "label_path"):
@@ -161,6 +165,38 @@ def _format(settings: Fields) -> Iterator[Problem]:
     if settings.prepare.categories:
         named = ", ".join(settings.prepare.categories)
         yield Problem("prepare.categories", named, "are texts of a JSON object; leave them out, or send JSON")
+
+
+def _schema_registry(settings: Fields) -> Iterator[Problem]:
+    given = settings.schema_registry
+    if settings.is_framed and not given.urls:
+        needs = f"needs schema_registry.url, the registry with the schemas of {', '.join(settings.input.topics)}"
+        yield Problem("input.format", settings.input.format, needs)
+    for url in given.urls:
+        parts = urlsplit(url)
+        if parts.username or parts.password:
+            allowed = "must hold no log-in; it belongs in schema_registry.basic_auth_user and basic_auth_password"
+            yield Problem("schema_registry.url", url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            yield Problem("schema_registry.url", url, "must be addresses such as https://registry.example:8081")
+    if (given.basic_auth_user is None) != (given.basic_auth_password is None):
+        lacking = "basic_auth_password" if given.basic_auth_password is None else "basic_auth_user"
+        other = "basic_auth_user" if given.basic_auth_password is None else "basic_auth_password"
+        shown = given.basic_auth_user or "***"
+        yield Problem(f"schema_registry.{other}", shown, f"needs schema_registry.{lacking}, too")
+    if ":" in (given.basic_auth_user or ""):
+        yield Problem("schema_registry.basic_auth_user", given.basic_auth_user, "must hold no colon")
+    if (given.ssl_key_location or given.ssl_key_password) and given.ssl_certificate_location is None:
+        name = "ssl_key_location" if given.ssl_key_location else "ssl_key_password"
+        shown = given.ssl_key_location or "***"
+        yield Problem(f"schema_registry.{name}", shown, "needs schema_registry.ssl_certificate_location")
+    most = min(REGISTRY_SECONDS, settings.delivery.transaction_timeout)
+    if given.url and given.patience > most:
+        allowed = (
+            f"gives up a registry that does not answer after {given.patience:.0f} s, and a worker's transaction may "
+            f"wait {most:.0f} s; lower schema_registry.timeout, max_retries or retries_wait_ms"
+        )
+        yield Problem("schema_registry.max_retries", given.max_retries, allowed)
 
 
 def _labels(settings: Fields) -> Iterator[Problem]:
@@ -258,6 +294,7 @@ RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _hierarchy,
     _prepare,
     _format,
+    _schema_registry,
     _sparse,
     _labels,
     _stream_ttl,

@@ -31,6 +31,7 @@ from resonance.pipeline.config.sections import (
     LimitsSection,
     OutputSection,
     PrepareSection,
+    SchemaRegistrySection,
     SnapshotsSection,
     TopicsSection,
     WorkerSection,
@@ -81,6 +82,8 @@ class Fields(BaseSettings):
     """The process itself."""
     input: InputSection
     """The input topics, and the paths of the parts of a record; paths are dotted."""
+    schema_registry: SchemaRegistrySection = Field(default_factory=SchemaRegistrySection)
+    """The Schema Registry with the schemas of the input, named as by confluent-kafka's client."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
     """Labels that come later than their records, on a topic of their own."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
@@ -251,6 +254,11 @@ class Fields(BaseSettings):
             if not is_on:
                 del values[name]
         return values
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether values of the input begin with the id of their schema."""
+        return self.input.format in ("avro", "protobuf", "json_schema")
 
     @property
     def finds_features(self) -> bool:

@@ -96,9 +96,9 @@ class InputSection(Section):
 
     topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
-    format: Literal["json", "float32"] = "json"
-    """What a value is: a JSON object (``json``), or an array of little-endian float32 (``float32``), whose id is the
-    key and whose time is Kafka's timestamp; see docs/data.md."""
+    format: Literal["json", "float32", "avro", "protobuf", "json_schema"] = "json"
+    """What a value is: a JSON object (``json``); an array of little-endian float32 (``float32``), whose id is the key
+    and whose time is Kafka's timestamp; or a value with the id of its schema in `schema_registry`. See docs/data.md."""
     features: FeaturePaths = "features"
     """Paths to numbers; or one path to an array of numbers or an object name -> number."""
     id_path: OptionalPath = None
@@ -120,6 +120,44 @@ class InputSection(Section):
         if self.sparse is not None:
             values.pop("features", None)
         return values
+
+
+class SchemaRegistrySection(Section):
+    """The Schema Registry with the schemas of the input, named as by confluent-kafka's client."""
+
+    url: OptionalText = None
+    """Its address, such as https://registry.example:8081; several, which share their schemas, separated by commas."""
+    basic_auth_user: OptionalText = None
+    """User name for the log-in, or an API key."""
+    basic_auth_password: OptionalSecret = None
+    """Password for the log-in; belongs in the environment."""
+    ssl_ca_location: OptionalText = None
+    """File with the certificates of trusted authorities; else those of the package certifi."""
+    ssl_certificate_location: OptionalText = None
+    """File with the client's certificate."""
+    ssl_key_location: OptionalText = None
+    """File with the client's private key."""
+    ssl_key_password: OptionalSecret = None
+    """Password of the private key."""
+    timeout: Seconds = Field(default=4.0, gt=0.0, le=30.0)
+    """Seconds that a request waits for an answer."""
+    max_retries: Count = Field(default=3, ge=0, le=20)
+    """Repeats of a request that had no answer, or one of 408, 429, 500, 502, 503 and 504."""
+    retries_wait_ms: Count = Field(default=1_000, ge=1, le=30_000)
+    """Milliseconds before the first repeat, at most; twice as many before each further one."""
+    retries_max_wait_ms: Count = Field(default=20_000, ge=1, le=60_000)
+    """Milliseconds before any repeat, at most."""
+
+    @property
+    def urls(self) -> list[str]:
+        """The single addresses."""
+        return [each.strip() for each in (self.url or "").split(",") if each.strip()]
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a question can take until it is given up."""
+        waits = [min(self.retries_wait_ms << i, self.retries_max_wait_ms) for i in range(self.max_retries)]
+        return max(len(self.urls), 1) * ((1 + self.max_retries) * self.timeout + sum(waits) / 1000)
 
 
 class LabelsSection(Section):

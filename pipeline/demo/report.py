@@ -9,10 +9,10 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
+from resonance.pipeline.errors import missing_extra
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
-from resonance.pipeline.watch.picture import missing_extra
 from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import ClusterEvent, DriftEvent
 from rich import box

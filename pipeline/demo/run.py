@@ -17,12 +17,11 @@ from resonance.pipeline.demo.process import WorkerProcess, free_port
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, View
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, missing_extra
 from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
 from resonance.pipeline.watch.output_reader import OutputReader
-from resonance.pipeline.watch.picture import missing_extra
 from rich.console import Console
 
 TOPIC = "telemetry"

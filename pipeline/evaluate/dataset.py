@@ -15,7 +15,7 @@ from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.float_records import make_mapping
+from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
 UNKNOWN: Final = -1
@@ -122,8 +122,9 @@ class _Reader:
     def add(self, batch: Sequence[Record]) -> None:
         own = []
         for record in batch:
-            content = _parsed(record.value)
-            if record.topic == self._late:
+            is_label = record.topic == self._late
+            content = _parsed(record.value) if is_label or not self._settings.is_framed else self._read(record)
+            if is_label:
                 self._said[orjson.dumps(content.get("id"))] = _texts(content.get("labels")) or ()
                 continue
             number = len(self._places)
@@ -138,6 +139,13 @@ class _Reader:
                 self._marked += [(number, kind) for kind in _kinds(find(content, self._marks), record)]
         if own and self._settings.input.sparse is None:
             self._rows.append(self._rows_of(own))
+
+    def _read(self, record: Record) -> dict[str, Any]:
+        """Return a record that has a schema as an object, an empty one where it becomes a dead letter."""
+        try:
+            return self._mapping.parsed(record.value or b"")
+        except FaultError:
+            return {}
 
     def _class_of(self, value: Any) -> int:
         if isinstance(value, list):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.rows import FileRecord
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode.dense import Layout
@@ -18,10 +18,16 @@ Encode = Callable[[list[FileRecord]], list[FileRecord]]
 def encoder(settings: Settings, path: Path) -> Encode:
     """Return what gives the records of a file the format that the settings name.
 
-    ``input.features`` says where the numbers stand in a row. The result raises `InputFileError` for a row without them.
+    ``input.features`` says where the numbers stand in a row. The result raises `InputFileError` for a row without them;
+    a format whose values have a schema is a `ConfigurationError`.
     """
     if settings.input.format == "json":
         return _unchanged
+    if settings.is_framed:
+        raise ConfigurationError(
+            f"input.format = {settings.input.format}: {path} has rows without a schema; send them with a producer that "
+            "has one and name the topic, or read the file as JSON: --input.format json"
+        )
     values = settings.model_dump()
     return _Arrays(Settings.of({**values, "input": {**values["input"], "format": "json"}}), path)
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
@@ -118,14 +117,7 @@ class RecordStreams:
 
     def _named(self, value: bytes) -> bytes:
         """Return the key of the stream that a value names."""
-        try:
-            parsed = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            parsed = None
-        if not isinstance(parsed, dict):
-            # This raises the error that says what is wrong.
-            parsed = self._mapping.parsed(value)
-        found = find(parsed, self._path or ())
+        found = find(self._mapping.members(value), self._path or ())
         if type(found) is not str:
             found = self._text_of(found)
         stream: bytes = found.encode()

@@ -14,8 +14,8 @@ from resonance.pipeline.records import SourceRecord, stream_key
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.dense import Layout, Shape, shape_as_json, shape_from
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
-from resonance.pipeline.task.decode.float_records import make_mapping
 from resonance.pipeline.task.decode.json_records import AnyLayout, InputMapping
+from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 

@@ -12,6 +12,8 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.errors import reason_of, right_refused
 from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.registry.client import registry_of
+from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.topics.kinds import INPUT, Topics
 from resonance.pipeline.topics.topics import prepare_topics, read_deployment
 
@@ -24,10 +26,14 @@ _log = logging.getLogger(__name__)
 def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) -> Deployment:
     """Check topics and rights as a worker does at its start; `create` makes missing topics instead of refusing them.
 
-    Raises ConfigurationError where a setting does not fit the topics or the broker, and BrokerError where the broker
-    does not answer, a topic does not fit, or the user lacks a right.
+    Raises ConfigurationError where a setting does not fit the topics or the broker, BrokerError where the broker does
+    not answer, a topic does not fit, or the user lacks a right, and RegistryError where the Schema Registry of the
+    input does not answer.
     """
     # Checks of the settings and the input come first, so that a refused start has created no topics.
+    if settings.is_framed:
+        make_mapping(settings)
+        registry_of(settings.schema_registry).check()
     cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     deployment = read_deployment(cluster, Topics.named(settings.input.topics), INPUT.operations)
     settings.check_stream(deployment.partitions)

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 import numpy as np
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, missing_extra
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
@@ -44,13 +44,6 @@ def check(path: Path) -> None:
         raise ConfigurationError(f"--picture {path}: there is no folder {path.parent}; make it, or name another")
     if find_spec("matplotlib") is None:
         raise missing_extra("a picture", "matplotlib", "picture")
-
-
-def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
-    """Return the error for a library that is not installed, with the extra that has it."""
-    return ConfigurationError(
-        f"{what} needs {module}, which is not installed; install the extra: pip install 'resonance-streams[{extra}]'"
-    )
 
 
 def blank(width: float, height: float) -> Any:

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from tests.pipeline.commands import run
+from tests.schema_registry import running
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +20,10 @@ def _nothing_set(monkeypatch, tmp_path):
 def command(monkeypatch):
     """The command line, which returns its exit code."""
     return partial(run, monkeypatch)
+
+
+@pytest.fixture
+def registry():
+    """A Schema Registry."""
+    with running() as own:
+        yield own

@@ -36,6 +36,10 @@ class FaultError(Exception):
         return Fault(index, self.stage, self.kind, self.message, record)
 
 
+class UnfitValueError(ValueError):
+    """Says why a value does not fit its schema."""
+
+
 def out_of_range(problem: str) -> FaultError:
     """Return the fault of a record whose values cannot be prepared."""
     return FaultError("limit", "out_of_range", problem)

@@ -82,11 +82,6 @@ class FloatMapping(InputMapping):
             return b"null"
 
 
-def make_mapping(settings: Settings) -> InputMapping:
-    """Return what decodes the records of one partition in the format that the settings name."""
-    return InputMapping(settings) if settings.input.format == "json" else FloatMapping(settings)
-
-
 def as_float32(rows: FloatArray) -> list[bytes]:
     """Return rows of numbers as the values of records."""
     return [row.tobytes() for row in np.asarray(rows, "<f4")]

@@ -248,20 +248,16 @@ class InputMapping:
     def parsed(self, value: bytes) -> dict[str, Any]:
         """Return a record as an object, or raise `FaultError` if it is none, too large, or nested too deep."""
         self.check_size(value)
+        return parsed_json(value)
+
+    def members(self, value: bytes) -> dict[str, Any]:
+        """Return a record as an object as `parsed` does, whatever its nesting: a router looks at one member."""
         try:
-            parsed = _loads(value)
-        except orjson.JSONDecodeError as error:
-            text = str(error)
-            if "depth limit" in text or "ecursion" in text:
-                raise FaultError("decode", "too_deep", _too_deep("more than 1,000")) from None
-            if "infinity" in text:
-                raise FaultError("decode", "out_of_range", f"a number beyond float64: {text}") from None
-            raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {text}") from None
-        if not isinstance(parsed, dict):
-            raise FaultError("decode", "not_an_object", f"a record is a JSON object, this one is {kind_of(parsed)}")
-        if value.count(b"{") + value.count(b"[") > DEEPEST and (depth := depth_of(parsed)) > DEEPEST:
-            raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
-        return parsed
+            found = _loads(value)
+        except orjson.JSONDecodeError:
+            found = None
+        # The other way raises the error that says what is wrong.
+        return found if isinstance(found, dict) else self.parsed(value)
 
     def _id(self, parsed: dict[str, Any]) -> bytes | None:
         """Return the id as JSON, or None."""
@@ -300,6 +296,24 @@ class InputMapping:
             return self._texts[value]
         except ValueError as error:
             raise FaultError("validate", "bad_time", f"{where}: {error}") from None
+
+
+def parsed_json(value: bytes) -> dict[str, Any]:
+    """Return a JSON text as an object, or raise `FaultError` if it is none, or nested too deep."""
+    try:
+        parsed = _loads(value)
+    except orjson.JSONDecodeError as error:
+        text = str(error)
+        if "depth limit" in text or "ecursion" in text:
+            raise FaultError("decode", "too_deep", _too_deep("more than 1,000")) from None
+        if "infinity" in text:
+            raise FaultError("decode", "out_of_range", f"a number beyond float64: {text}") from None
+        raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {text}") from None
+    if not isinstance(parsed, dict):
+        raise FaultError("decode", "not_an_object", f"a record is a JSON object, this one is {kind_of(parsed)}")
+    if value.count(b"{") + value.count(b"[") > DEEPEST and (depth := depth_of(parsed)) > DEEPEST:
+        raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
+    return parsed
 
 
 def _path(text: str | None) -> Path:

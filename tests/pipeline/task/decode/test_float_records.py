@@ -8,7 +8,8 @@ from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import FileRecord
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.task.decode.float_records import as_float32, make_mapping
+from resonance.pipeline.task.decode.float_records import as_float32
+from resonance.pipeline.task.decode.mapping import make_mapping
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, alike, payloads, points, settings
