@@ -49,34 +49,23 @@ class ValueReaders:
         # By schema id and place of the message; what is wrong with a schema is as lasting as the schema.
         self._known: dict[tuple[int, tuple[int, ...]], ValueReader | FaultError] = {}
         self._schemas: dict[int, Callable[[tuple[int, ...]], ValueReader] | FaultError] = {}
-        # The bytes before the first messages of files, or before any Avro or JSON value.
-        self._common: dict[bytes, ValueReader] = {}
 
     def objects(self, values: Sequence[bytes]) -> list[Any]:
         """Return what the values of a batch hold; any exception but a `RegistryError` means that one has a fault."""
-        width = FRAME + 1 if self._form == "protobuf" else FRAME
-        heads = [value[:width] for value in values]
-        distinct = dict.fromkeys(heads)
-        if len(distinct) == 1:
-            return self._alike(heads[0], values)
+        reader, start = self._of(values[0])
+        frame = values[0][:start]
+        if all(value.startswith(frame) for value in values):
+            return reader.objects(values, start)
+        groups: dict[bytes, list[int]] = {}
+        for place, value in enumerate(values):
+            groups.setdefault(value[: self._of(value)[1]], []).append(place)
         found: list[Any] = [None] * len(values)
-        for head in distinct:
-            places = [place for place, own in enumerate(heads) if own == head]
-            objects = self._alike(head, [values[place] for place in places])
+        for frame, places in groups.items():
+            reader, start = self._of(frame)
+            objects = reader.objects([values[place] for place in places], start)
             for place, each in zip(places, objects, strict=True):
                 found[place] = each
         return found
-
-    def _alike(self, head: bytes, values: Sequence[bytes]) -> list[Any]:
-        """Return what values hold that begin alike."""
-        reader = self._common.get(head)
-        if reader is None:
-            reader, start = self._of(values[0])
-            if start != len(head) or any(head[FRAME:]):
-                # The place of a message that is not the first of its file: the frames differ behind these bytes.
-                return list(map(self.object, values))
-            self._common[head] = reader
-        return reader.objects(values, len(head))
 
     def object(self, value: bytes) -> Any:
         """Return what one value holds, or raise the `FaultError` that says why it cannot be used."""
@@ -195,7 +184,7 @@ class FramedMapping(InputMapping):
 
     def _objects(self, values: list[bytes]) -> list[Any]:
         try:
-            return self._readers.objects(values)
+            return self._readers.objects(values) if values else []
         except (ResonanceError, MemoryError):
             raise
         except Exception as error:  # a fault, or an error of one of the libraries, which have none in common
