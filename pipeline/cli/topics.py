@@ -11,7 +11,7 @@ from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.kafka import acl, admin, clients, log_reader
 from resonance.pipeline.topics import acls as rights
-from resonance.pipeline.topics import inputs, kinds, report, start_check, volume
+from resonance.pipeline.topics import inputs, kinds, output_schemas, report, start_check, volume
 from resonance.pipeline.topics import topics as surveys
 
 MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
@@ -27,6 +27,9 @@ Principal = Annotated[
 ]
 CreateInput = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Make missing input topics, too, with N partitions.")
+]
+RegisterSchemas = Annotated[
+    bool, typer.Option("--register-schemas", help="Register the outputs' JSON Schemas at schema_registry.url, too.")
 ]
 
 app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, create, check.")
@@ -81,11 +84,18 @@ def plan(
 @app.command()
 @says_when_stopped(MADE_SOME)
 @injected
-def create(settings: Deployment, create_input: CreateInput = None, as_json: Json = False) -> None:
+def create(
+    settings: Deployment,
+    create_input: CreateInput = None,
+    register_schemas: RegisterSchemas = False,
+    as_json: Json = False,
+) -> None:
     """Make the topics that are missing.
 
     Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
+    if register_schemas:
+        output_schemas.check_registry(settings)
     cluster = _cluster(settings, clients.librdkafka(settings))
     wanted = kinds.Topics.of(settings)
     if "name" not in settings.model_fields_set:
@@ -94,13 +104,17 @@ def create(settings: Deployment, create_input: CreateInput = None, as_json: Json
     found = surveys.survey(cluster, wanted)
     made += surveys.make_missing(cluster, found)
     counts = {status.topic.name: status.partitions for status in found.all}
+    registered = output_schemas.register_outputs(settings) if register_schemas else {}
     if as_json:
-        print_json({"made": made, "partitions": found.partitions, "topics": len(found.all)})
+        schemas = {"schemas": registered} if register_schemas else {}
+        print_json({"made": made, "partitions": found.partitions, "topics": len(found.all), **schemas})
     else:
         for topic in made:
             typer.echo(f"made {topic} with {counts.get(topic, found.partitions)} partitions")
         if not made:
             typer.echo(f"all {len(found.all)} topics exist")
+        for subject, number in registered.items():
+            typer.echo(f"{subject} has schema {number}")
     surveys.checked(surveys.survey(cluster, wanted))
 
 

@@ -80,11 +80,12 @@ def test_what_a_worker_wrote_is_what_every_command_learns_again(broker, registry
     assert {(each["stage"], each["class"]) for each in listed["classes"]} == {
         *(("decode", "not_framed"), ("decode", "schema_violation"), ("decode", "unknown_schema"))
     }
-    clusters = output("inspect", "p0", "--json")["clusters"]
+    clusters = output("inspect", "--stream", "p0", "--json")["clusters"]
     (shown, *_) = output("show", clusters[0]["id"], "--json")
     assert shown["value"].keys() == {"id", "at", "x", "geo"}
     assert output("replay", deployment.input, "--json")["records"] == 600
     assert output("evaluate", deployment.input, "--json")
+    assert f"{deployment.name}.alerts-value" in output("topics", "create", "--register-schemas", "--json")["schemas"]
     assert output("bootstrap", deployment.input, "--json", "--set", f"name={deployment.name}-new")
 
 
