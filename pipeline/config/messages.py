@@ -7,7 +7,12 @@ from pydantic import ValidationError
 from resonance.engine.errors import ParameterError
 from resonance.pipeline.errors import ConfigurationError, nearest
 
-SECRETS = frozenset({"broker.sasl_password", "broker.ssl_key_password", "worker.web_token"})
+SECRETS = frozenset(
+    {
+        *("broker.sasl_password", "broker.ssl_key_password", "worker.web_token"),
+        *("schema_registry.basic_auth_password", "schema_registry.ssl_key_password"),
+    }
+)
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
 """Example values of required settings, as the command line takes them."""

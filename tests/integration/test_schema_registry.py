@@ -66,11 +66,12 @@ def test_what_a_worker_wrote_is_what_every_command_learns_again(broker, registry
     assert len(answers) == 600 - len(BAD)
     assert (answers[7]["id"], answers[7]["time"]) == ("r7", "2023-11-14T22:13:20.007Z")
 
-    options = [part for name, value in deployment.settings.items() for part in ("--set", f"{name}={value}")]
     for name, value in secrets.items():
         monkeypatch.setenv(name, value)
 
-    def output(*arguments):
+    def output(*arguments, **changed):
+        given = {**deployment.settings, **changed}
+        options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
         assert run(monkeypatch, *arguments, *options) == 0, capsys.readouterr().err
         return json.loads(capsys.readouterr().out)
 
@@ -86,7 +87,7 @@ def test_what_a_worker_wrote_is_what_every_command_learns_again(broker, registry
     assert output("replay", deployment.input, "--json")["records"] == 600
     assert output("evaluate", deployment.input, "--json")
     assert f"{deployment.name}.alerts-value" in output("topics", "create", "--register-schemas", "--json")["schemas"]
-    assert output("bootstrap", deployment.input, "--json", "--set", f"name={deployment.name}-new")
+    assert output("bootstrap", deployment.input, "--json", name=f"{deployment.name}-new")
 
 
 def test_a_worker_waits_for_the_registry_then_stops_and_continues_where_it_was(broker, registry):
