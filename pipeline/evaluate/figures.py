@@ -49,8 +49,6 @@ class Yardstick:
 
     def whole(self, run: Run) -> Figures:
         """Return the figures of all records."""
-        size = max(len(self.data), 1)
-        followed = sum(each.followed for each in run.checkpoints)
         found = self._window(run, np.arange(len(self.data)))
         if "silhouette" in found:
             each = [self._silhouette(run, places) for places in self.windows()]
@@ -58,12 +56,8 @@ class Yardstick:
             found["silhouette"] = (
                 float(np.average([value for value, _ in each], weights=weights or None)) if any(weights) else None
             )
-        return found | {
-            "clusters": len(np.unique(run.cluster[run.cluster >= 0])),
-            "stability": sum(each.same for each in run.checkpoints) / followed if followed else None,
-            "microseconds": 1e6 * run.seconds / size,
-            "bytes": run.state_bytes,
-        }
+        clusters = len(np.unique(run.cluster[run.cluster >= 0]))
+        return found | {"clusters": clusters, **learning_figures(run), "bytes": run.state_bytes}
 
     def by_window(self, run: Run) -> list[Figures]:
         """Return the figures of each window."""
@@ -147,6 +141,15 @@ class Yardstick:
 
         found = self._by_stream(run, sample, of_stream, ("silhouette",))["silhouette"]
         return (0.0 if found is None else found), len(sample)
+
+
+def learning_figures(run: Run) -> Figures:
+    """Return how steady the clusters were as they were learned, and the time that a record took."""
+    followed = sum(each.followed for each in run.checkpoints)
+    return {
+        "stability": sum(each.same for each in run.checkpoints) / followed if followed else None,
+        "microseconds": 1e6 * run.seconds / max(len(run.cluster), 1),
+    }
 
 
 def _largest(run: Run, places: Places) -> Figures:
