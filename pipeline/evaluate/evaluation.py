@@ -13,6 +13,7 @@ from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
 from resonance.pipeline.evaluate.figures import MOST_STREAMS, NAMES, Figures, Yardstick, spread
+from resonance.pipeline.evaluate.prepared import AXES
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run
 from resonance.pipeline.evaluate.source import Recording
 from resonance.pipeline.replay.jobs import Report, run_jobs
@@ -144,8 +145,11 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int, settings: Settings,
         notes.append(f"{unknown:,} records have no truth; agreement is of the others")
     if settings.is_rekeyed and not in_order and len(data.logs) > 1:
         notes.append(MADE_ORDER)
-    if not data.features:
-        notes.append("sparse records: without silhouette, stability, k-means and the map, which need dense features")
+    if data.sparse is not None:
+        notes.append(
+            f"sparse records: silhouette, k-means and the map see them at length 1, of more than {AXES} features on "
+            f"{AXES} axes (truncated SVD)"
+        )
     if k > MOST_CLUSTERS:
         notes.append(f"k-means would have {k:,} clusters, {MOST_CLUSTERS} are computed at most: left out")
     streams = len(found[0].run.streams)

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
+from resonance.pipeline.evaluate.prepared import prepared
 from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Run
 from sklearn import metrics
 
@@ -39,7 +39,7 @@ class Yardstick:
 
     def __init__(self, data: Dataset, settings: Settings) -> None:
         self.data = data
-        self.prepared = _prepared(data, settings)
+        self.prepared = prepared(data, settings)
         """Features of each record as an engine of these settings sees them; NaN where a record is not usable."""
         self.bounds = np.linspace(0, len(data), min(WINDOWS, len(data)) + 1).astype(int)
 
@@ -162,25 +162,6 @@ def _largest(run: Run, places: Places) -> Figures:
 def _indicators(sets: Sequence[tuple[str, ...]], names: Sequence[str]) -> NDArray[np.int8]:
     """Return a row for each set of labels, with 1 for each of the names that it has."""
     return np.array([[name in labels for name in names] for labels in sets], dtype=np.int8).reshape(-1, len(names))
-
-
-def _prepared(data: Dataset, settings: Settings) -> NDArray[np.float64] | None:
-    """Return all records as an engine sees them that learned the scale from the first ones."""
-    if not data.features:
-        return None
-    preparation: Preparation = settings.preparation(data.features)
-    rows = np.full((len(data), 0), np.nan)
-    bad = preparation.check(data.rows)
-    usable = np.array([place for place in range(len(data)) if place not in bad], dtype=np.int64)
-    if not len(usable):
-        return None
-    if not preparation.ready:
-        preparation.hold(data.rows[usable[: preparation.wanted]])
-        preparation.freeze()
-    found = preparation.transform(data.rows[usable])
-    rows = np.full((len(data), found.shape[1]), np.nan)
-    rows[usable] = found
-    return rows
 
 
 def spread(figures: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, float]]:
