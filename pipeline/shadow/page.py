@@ -36,7 +36,7 @@ def page(found: RecordedBoth, document: dict[str, Any]) -> str:
         f'<p class="best">{escape(sentence(document))}</p>',
         table(figures.columns, figures.rows),
         section("Figures over the records", pictures.curves(drawn), picture=True),
-        f"<h2>Clusters</h2><p class='faint'>Rows: clusters of {second}; columns: clusters of {first}.</p>",
+        f"<h2>Records by cluster</h2><p class='faint'>Rows: clusters of {second}; columns: clusters of {first}.</p>",
         confusion_table(counted),
         *(f"<h2>{escape(each.title.capitalize())}</h2>{table(each.columns, each.rows)}" for each in others),
         section("What these records contain", _contents(document["disagreeing"])),
