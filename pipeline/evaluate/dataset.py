@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from resonance.engine.prepare.sparse_rows import SparseRows, starts_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.evaluate.source import Recording, merged, shuffled
+from resonance.pipeline.evaluate.source import Recording, shuffled
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.task.decode.dense import Layout
@@ -57,6 +57,8 @@ class Dataset:
     marks: list[Mark] = field(default_factory=list)
     sparse: SparseRows | None = None
     """The records where they are sparse; one that cannot be used has no entries."""
+    remark: str = ""
+    """What is to be known of the order."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -191,19 +193,21 @@ class _Reader:
         numbers = {at: number for number, at in enumerate(logs)}
         log = np.array([numbers[at] for at, _, _ in self._places], dtype=np.int32)
         times = np.array([time for _, _, time in self._places], dtype=np.int64)
-        order = np.arange(len(log)) if source.in_order else merged(times, log)
+        offsets = np.array([offset for _, offset, _ in self._places], dtype=np.int64)
+        order, remark = source.order(offsets, times, log)
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         return Dataset(
             logs,
             log[order],
-            np.array([offset for _, offset, _ in self._places], dtype=np.int64)[order],
+            offsets[order],
             *self._features(order),
             np.array(self._truths, dtype=np.int32)[order],
             [JOINED.join(name) if isinstance(name, tuple) else name for name in self._named],
             self._labels(),
             sorted(Mark(int(place[number]), kind) for number, kind in self._marked),
             SparseRows.joined(self._sparse)[order] if self._sparse else None,
+            remark,
         )
 
     def _features(self, order: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
