@@ -140,6 +140,11 @@ class ChangelogWriter:
         record = checkpoint.record
         yield self._record(record.position, record.recovery_offset, committed, record.state)
 
+    def ends_of_others(self, streams: Collection[str]) -> Iterator[Message]:
+        """Yield the messages that remove every stream but some: one may have ended behind its newest snapshot."""
+        for stream in [stream for stream in self._manifests if stream not in streams]:
+            yield from self._end(stream)
+
     def archived(self, position: int, written: int) -> Message:
         """Return the message that lists one archive more: it follows the archive, or comes with it."""
         self.archives = self.archives.plus(ArchiveEntry(position, written, self.identity.digest), self.epoch)

@@ -1,8 +1,8 @@
-"""The records behind the examples of a cluster, read from where they stand."""
+"""Records of input topics, such as the examples of a cluster, read from where they stand."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
@@ -11,6 +11,9 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.schemas import ClusterExample
+
+SHOWN: Final = 1_000
+"""Characters of a record that are shown; JSON has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +26,16 @@ class Original:
 
     def as_json(self, settings: Settings) -> dict[str, Any]:
         """Return the record as plain values, as `value_of` does."""
-        found: dict[str, Any] = {**self.example, "missing": self.missing or None}
-        if self.record is not None:
-            key = self.record.key
-            found |= {
-                "key": None if key is None else key.decode(errors="replace"),
-                "value": value_of(self.record, settings),
-            }
-        return found
+        return {**self.example, **content_of(self.record, self.missing, settings)}
+
+
+def content_of(record: Record | None, missing: str, settings: Settings) -> dict[str, Any]:
+    """Return a record as plain values, as `value_of` does, or why it is `missing`."""
+    found: dict[str, Any] = {"missing": missing or None}
+    if record is not None:
+        key = record.key
+        found |= {"key": None if key is None else key.decode(errors="replace"), "value": value_of(record, settings)}
+    return found
 
 
 def value_of(record: Record, settings: Settings) -> Any:
@@ -42,21 +47,28 @@ def value_of(record: Record, settings: Settings) -> Any:
         return value.decode(errors="replace")
 
 
+def shown(value: Any) -> str:
+    """Return a value as JSON, cut where it is long."""
+    text = orjson.dumps(value).decode()
+    more = f"... ({len(text) - SHOWN:,} more characters: --json has them)" if len(text) > SHOWN else ""
+    return f"{text[:SHOWN]}{more}"
+
+
 def originals(reader: LogReader, examples: Sequence[ClusterExample]) -> list[Original]:
     """Return the records of some examples; one that is no longer stored has the reason instead."""
-    return [_original(reader, example) for example in examples]
+    return [Original(example, *read_original(reader, example["source"])) for example in examples]
 
 
-def _original(reader: LogReader, example: ClusterExample) -> Original:
-    source: Mapping[str, Any] = example["source"]
+def read_original(reader: LogReader, source: Mapping[str, Any]) -> tuple[Record | None, str]:
+    """Return the record at a place; None with the reason where it is no longer stored."""
     at, offset = (source["topic"], source["partition"]), source["offset"]
     if not reader.has(at):
-        return Original(example, None, "its topic does not exist any more, or may not be read")
+        return None, "its topic does not exist any more, or may not be read"
     first, end = reader.bounds([at])[at]
     if offset < first:
-        return Original(example, None, f"it is deleted: the topic's retention has the records from offset {first:,} on")
+        return None, f"it is deleted: the topic's retention has the records from offset {first:,} on"
     if offset >= end:
-        return Original(example, None, f"the topic was made anew: it ends at offset {end:,}")
+        return None, f"the topic was made anew: it ends at offset {end:,}"
     for _, records in reader.read({at: (offset, offset + 1)}, 1):
-        return Original(example, records[0])
-    return Original(example, None, "it is deleted: the topic is compacted")
+        return records[0], ""
+    return None, "it is deleted: the topic is compacted"

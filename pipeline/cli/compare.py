@@ -6,23 +6,31 @@ import typer
 from resonance.pipeline.cli.evaluate import Folder, check_extra, command_line
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import fitted, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.shadow import comparison, deployments, page, summary
+from resonance.pipeline.shadow.cost import measure
 
 TEXT = f"""Compare what two deployments on the same input have recorded, such as one and its shadow.
 
 FIRST and SECOND are their names. It reads assignments and cluster events: how far they agree, which clusters are the
 same, events, sizes, and the 20 records that disagree most. Workers may run meanwhile. Nothing is changed.
 
+Stability and CPU time are not on Kafka: --cost measures them.
+
 {SETTINGS_HELP}"""
 
 First = Annotated[str, typer.Argument(metavar="FIRST", help="Name of a deployment, such as the live one.")]
 Second = Annotated[str, typer.Argument(metavar="SECOND", help="Name of another one on the same input.")]
+
+Contents = Annotated[bool, typer.Option("--contents", help="Show what the records that disagree most contain.")]
+Cost = Annotated[
+    bool, typer.Option("--cost", help="Learn the records again, with empty models: CPU time and stability.")
+]
 
 app = CommandApp()
 
@@ -34,6 +42,8 @@ def compare(
     second: Second,
     *,
     span: ChosenSpan,
+    contents: Contents = False,
+    cost: Cost = False,
     folder: Folder = None,
     load: Loader,
     as_json: Json = False,
@@ -47,7 +57,8 @@ def compare(
         # With which `stream` each of them has learned stands in its snapshots.
         both = deployments.find_both(load({"stream": "partition"}), (first, second))
         found = comparison.read(both, comparison.ranges_of(both[0], span), report=progress)
-        content = summary.document(both, found, command_line())
+        learned = measure(both, found, progress) if cost else ()
+        content = summary.document(both, found, command_line(), learned, contents=contents)
         if folder is not None:
             page.write(folder, found, content)
     if as_json:
@@ -56,6 +67,8 @@ def compare(
         for table in summary.all_tables(content):
             print_table(table.columns, table.rows)
             typer.echo()
+        for record in content["disagreeing"] if contents else ():
+            typer.echo("\n".join(fitted(f"{summary.place_of(record)}: {summary.content_of(record)}", 2)))
     if folder is not None:
         say(f"report: {folder / reports.PAGE}")
     say(summary.sentence(content))

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import orjson
 import typer
 from resonance.pipeline.checkpoint import inspection, listing, originals
 from resonance.pipeline.cli.injection import CommandApp, injected
@@ -13,9 +12,6 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.recovery import entry
 from resonance.pipeline.watch import naming
-
-SHOWN = 1_000
-"""Characters of a record that are shown; --json has all."""
 
 OneCluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Id of the cluster, such as p0/1/3.")]
 
@@ -53,6 +49,5 @@ def show(cluster: OneCluster, *, settings: Deployment, as_json: Json = False) ->
         if record.record is None:
             typer.echo("\n".join(fitted(f"{place}: {record.missing}", 2)))
             continue
-        text = orjson.dumps(originals.value_of(record.record, settings)).decode()
-        more = f"... ({len(text) - SHOWN:,} more characters: --json has them)" if len(text) > SHOWN else ""
-        typer.echo("\n".join(fitted(f"{place}: {text[:SHOWN]}{more}", 2)))
+        text = originals.shown(originals.value_of(record.record, settings))
+        typer.echo("\n".join(fitted(f"{place}: {text}", 2)))

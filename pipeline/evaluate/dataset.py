@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from resonance.engine.prepare.sparse_rows import SparseRows, starts_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.evaluate.source import Recording, merged, shuffled
+from resonance.pipeline.evaluate.source import Recording, shuffled
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.task.decode.dense import Layout
@@ -54,6 +55,10 @@ class Dataset:
     labels: list[tuple[str, ...]]
     """True labels of each class where records have any number of them; empty otherwise."""
     marks: list[Mark] = field(default_factory=list)
+    sparse: SparseRows | None = None
+    """The records where they are sparse; one that cannot be used has no entries."""
+    remark: str = ""
+    """What is to be known of the order."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -66,7 +71,8 @@ class Dataset:
     def rearranged(self, seed: int) -> tuple["Dataset", NDArray[np.int64]]:
         """Return the records in a random order of each partition, without marks, and which one takes each place."""
         order = shuffled(self.log, seed)
-        return replace(self, rows=self.rows[order], truth=self.truth[order], marks=[]), order
+        sparse = None if self.sparse is None else self.sparse[order]
+        return replace(self, rows=self.rows[order], truth=self.truth[order], marks=[], sparse=sparse), order
 
 
 def read(settings: Settings, source: Recording, truth: str | None, marks: str | None) -> Dataset:
@@ -112,6 +118,7 @@ class _Reader:
         self._marked: list[tuple[int, str]] = []
         self._places: list[tuple[TopicPartition, int, int]] = []
         self._rows: list[NDArray[np.float64]] = []
+        self._sparse: list[SparseRows] = []
         self._mapping = make_mapping(settings)
         self._members: set[str] = set()
         # Of the topic of labels: the labels by record id, and the newest record with each id.
@@ -139,6 +146,8 @@ class _Reader:
                 self._marked += [(number, kind) for kind in _kinds(find(content, self._marks), record)]
         if own and self._settings.input.sparse is None:
             self._rows.append(self._rows_of(own))
+        elif own:
+            self._sparse.append(self._sparse_of(own))
 
     def _read(self, record: Record) -> dict[str, Any]:
         """Return a record that has a schema as an object, an empty one where it becomes a dead letter."""
@@ -164,6 +173,13 @@ class _Reader:
         rows[decoded.index] = decoded.rows
         return rows
 
+    def _sparse_of(self, records: Sequence[Record]) -> SparseRows:
+        decoded: RecordBatch = self._mapping.decode(records)
+        rows: SparseRows = decoded.rows
+        counts, by_index = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
+        counts[decoded.index], by_index[decoded.index] = np.diff(rows.indptr), rows.by_index
+        return SparseRows(rows.codes, starts_of(counts), rows.data, by_index, rows.names)
+
     def _discover(self, records: Sequence[Record]) -> None:
         for record in records:
             try:
@@ -185,18 +201,21 @@ class _Reader:
         numbers = {at: number for number, at in enumerate(logs)}
         log = np.array([numbers[at] for at, _, _ in self._places], dtype=np.int32)
         times = np.array([time for _, _, time in self._places], dtype=np.int64)
-        order = np.arange(len(log)) if source.in_order else merged(times, log)
+        offsets = np.array([offset for _, offset, _ in self._places], dtype=np.int64)
+        order, remark = source.order(offsets, times, log)
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         return Dataset(
             logs,
             log[order],
-            np.array([offset for _, offset, _ in self._places], dtype=np.int64)[order],
+            offsets[order],
             *self._features(order),
             np.array(self._truths, dtype=np.int32)[order],
             [JOINED.join(name) if isinstance(name, tuple) else name for name in self._named],
             self._labels(),
             sorted(Mark(int(place[number]), kind) for number, kind in self._marked),
+            SparseRows.joined(self._sparse)[order] if self._sparse else None,
+            remark,
         )
 
     def _features(self, order: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.float64]]:

@@ -6,17 +6,16 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.evaluate import changes
 from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
 from resonance.pipeline.evaluate.figures import MOST_STREAMS, NAMES, Figures, Yardstick, spread
+from resonance.pipeline.evaluate.prepared import AXES
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run
 from resonance.pipeline.evaluate.source import Recording
 from resonance.pipeline.replay.jobs import Report, run_jobs
-from resonance.pipeline.replay.two_stage_file import MADE_ORDER
 
 SHUFFLED: Final = frozenset(NAMES) - {"microseconds", "bytes"}
 """Figures that are given of shuffled orders."""
@@ -114,7 +113,7 @@ def evaluate(
         )
     notes = list(dict.fromkeys(candidate.note for candidate in candidates if candidate.note))
     criterion = "f1_micro" if data.labels else "ari" if data.has_truth else "silhouette"
-    notes += _notes(data, found, k, first, in_order=source.in_order)
+    notes += _notes(data, found, k)
     return Evaluation(data, yardstick, found, measured, criterion, notes)
 
 
@@ -133,7 +132,7 @@ def _check_answers(candidate: Candidate, run: Run, remedy: str) -> None:
         )
 
 
-def _notes(data: Dataset, found: Sequence[Measured], k: int, settings: Settings, *, in_order: bool) -> list[str]:
+def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
     notes = []
     if data.has_truth and len(np.unique(data.truth[data.truth != UNKNOWN])) == 1:
         notes.append(
@@ -142,10 +141,13 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int, settings: Settings,
         )
     if (unknown := int((data.truth == UNKNOWN).sum())) and data.has_truth:
         notes.append(f"{unknown:,} records have no truth; agreement is of the others")
-    if settings.is_rekeyed and not in_order and len(data.logs) > 1:
-        notes.append(MADE_ORDER)
-    if not data.features:
-        notes.append("sparse records: without silhouette, stability, k-means and the map, which need dense features")
+    if data.remark:
+        notes.append(data.remark)
+    if data.sparse is not None:
+        notes.append(
+            f"sparse records: silhouette, k-means and the map see them at length 1, of more than {AXES} features on "
+            f"{AXES} axes (truncated SVD)"
+        )
     if k > MOST_CLUSTERS:
         notes.append(f"k-means would have {k:,} clusters, {MOST_CLUSTERS} are computed at most: left out")
     streams = len(found[0].run.streams)

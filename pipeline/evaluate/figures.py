@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
+from resonance.pipeline.evaluate.prepared import prepared
 from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Run
 from sklearn import metrics
 
@@ -39,7 +39,7 @@ class Yardstick:
 
     def __init__(self, data: Dataset, settings: Settings) -> None:
         self.data = data
-        self.prepared = _prepared(data, settings)
+        self.prepared = prepared(data, settings)
         """Features of each record as an engine of these settings sees them; NaN where a record is not usable."""
         self.bounds = np.linspace(0, len(data), min(WINDOWS, len(data)) + 1).astype(int)
 
@@ -49,8 +49,6 @@ class Yardstick:
 
     def whole(self, run: Run) -> Figures:
         """Return the figures of all records."""
-        size = max(len(self.data), 1)
-        followed = sum(each.followed for each in run.checkpoints)
         found = self._window(run, np.arange(len(self.data)))
         if "silhouette" in found:
             each = [self._silhouette(run, places) for places in self.windows()]
@@ -58,12 +56,8 @@ class Yardstick:
             found["silhouette"] = (
                 float(np.average([value for value, _ in each], weights=weights or None)) if any(weights) else None
             )
-        return found | {
-            "clusters": len(np.unique(run.cluster[run.cluster >= 0])),
-            "stability": sum(each.same for each in run.checkpoints) / followed if followed else None,
-            "microseconds": 1e6 * run.seconds / size,
-            "bytes": run.state_bytes,
-        }
+        clusters = len(np.unique(run.cluster[run.cluster >= 0]))
+        return found | {"clusters": clusters, **learning_figures(run), "bytes": run.state_bytes}
 
     def by_window(self, run: Run) -> list[Figures]:
         """Return the figures of each window."""
@@ -149,6 +143,15 @@ class Yardstick:
         return (0.0 if found is None else found), len(sample)
 
 
+def learning_figures(run: Run) -> Figures:
+    """Return how steady the clusters were as they were learned, and the time that a record took."""
+    followed = sum(each.followed for each in run.checkpoints)
+    return {
+        "stability": sum(each.same for each in run.checkpoints) / followed if followed else None,
+        "microseconds": 1e6 * run.seconds / max(len(run.cluster), 1),
+    }
+
+
 def _largest(run: Run, places: Places) -> Figures:
     """Return the share of the records that are in the largest cluster."""
     cluster = run.cluster[places]
@@ -159,25 +162,6 @@ def _largest(run: Run, places: Places) -> Figures:
 def _indicators(sets: Sequence[tuple[str, ...]], names: Sequence[str]) -> NDArray[np.int8]:
     """Return a row for each set of labels, with 1 for each of the names that it has."""
     return np.array([[name in labels for name in names] for labels in sets], dtype=np.int8).reshape(-1, len(names))
-
-
-def _prepared(data: Dataset, settings: Settings) -> NDArray[np.float64] | None:
-    """Return all records as an engine sees them that learned the scale from the first ones."""
-    if not data.features:
-        return None
-    preparation: Preparation = settings.preparation(data.features)
-    rows = np.full((len(data), 0), np.nan)
-    bad = preparation.check(data.rows)
-    usable = np.array([place for place in range(len(data)) if place not in bad], dtype=np.int64)
-    if not len(usable):
-        return None
-    if not preparation.ready:
-        preparation.hold(data.rows[usable[: preparation.wanted]])
-        preparation.freeze()
-    found = preparation.transform(data.rows[usable])
-    rows = np.full((len(data), found.shape[1]), np.nan)
-    rows[usable] = found
-    return rows
 
 
 def spread(figures: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, float]]:

@@ -29,8 +29,9 @@ h1{font-size:1.5rem;margin:.4em 0}h2{font-size:1.15rem;margin:2em 0 .4em}p{margi
 .faint{color:var(--faint)}.scroll{overflow-x:auto;margin:.6em 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
 th,td{padding:4px 10px;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap;overflow-wrap:normal}
-th{color:var(--faint);font-weight:600}th:first-child,td:first-child{text-align:left}
-th.text,td.text{text-align:left;white-space:normal;min-width:13em}
+th{color:var(--faint);font-weight:600}th.name,td.name{text-align:left}
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}
+th.text,td.text{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:13em}
 td.heat{background:color-mix(in srgb,var(--tone) calc(var(--part)*1%),transparent)}
 svg{display:block;width:100%;min-width:640px;max-width:900px;height:auto}svg text{fill:var(--ink)}
 pre{background:var(--card);padding:12px;overflow-x:auto;font-size:.85rem}ul{margin:.2em 0;padding-left:1.4em}
@@ -64,10 +65,10 @@ def page(found: Evaluation, document: dict[str, Any]) -> str:
     """Return the report as a page of HTML."""
     own, best = document["detail"], escape(document["best"]["candidate"])
     title = f"Evaluation of {escape(document['source'])}"
+    features = f"{len(document['features']):,} features" if document["features"] else "sparse features"
     parts = [
         f"<h1>{title}</h1>",
-        f'<p class="faint">{document["records"]:,} records, {len(document["features"]):,} features, '
-        "each assigned first, and learned then.</p>",
+        f'<p class="faint">{document["records"]:,} records, {features}, each assigned first, and learned then.</p>',
         f'<p class="best">{escape(best_sentence(document))}</p>',
         *(table(each.columns, each.rows) for each in tables(document)),
         *(f'<p class="faint">{escape(note)}</p>' for note in document["notes"]),
@@ -117,8 +118,13 @@ def _scrolled(content: str) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     """Return a table as HTML."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in rows)
+    # Names stand left, numbers right.
+    sides = [' class="name"' if any(isinstance(row[at], str) for row in rows) else "" for at in range(len(columns))]
+    head = "".join(f"<th{side}>{escape(name)}</th>" for side, name in zip(sides, columns, strict=True))
+    body = "".join(
+        f"<tr>{''.join(f'<td{side}>{_cell(value)}</td>' for side, value in zip(sides, row, strict=True))}</tr>"
+        for row in rows
+    )
     return _scrolled(f"<table><tr>{head}</tr>{body}</table>")
 
 

@@ -1,9 +1,9 @@
 """The recorded data of an evaluation, which each candidate reads again."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.evaluate.order import Ways, merged, read_ways, routed, ways_of
 from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
-from resonance.pipeline.replay.two_stage_file import read_rows
+from resonance.pipeline.replay.two_stage_file import MADE_ORDER, read_rows
+
+Offsets = NDArray[np.int64]
 
 
 class Recording(Protocol):
@@ -36,6 +39,12 @@ class Recording(Protocol):
     @property
     def remedy(self) -> str:
         """What helps where the settings fit none of the records."""
+
+    def order(self, offsets: Offsets, times: Offsets, log: NDArray[np.int32]) -> tuple[Offsets, str]:
+        """Return the order of the evaluation, and a remark, of records as `batches` yields them.
+
+        `log` has the number of each record's partition among `logs`.
+        """
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records that have a value."""
@@ -65,6 +74,10 @@ class FileSource:
         command = f"resonance produce {shlex.quote(str(self.path))} --dry-run"
         return f"settings that fit a file: {command} --save-settings resonance.toml"
 
+    def order(self, offsets: Offsets, times: Offsets, log: NDArray[np.int32]) -> tuple[Offsets, str]:
+        """Return the order of the file."""
+        return np.arange(len(offsets)), ""
+
     def batches(self) -> Iterator[list[Record]]:
         """Yield the rows in the order of the file."""
         yield from read_rows(
@@ -79,11 +92,26 @@ class TopicSource:
     ranges: tuple[PartitionRange, ...]
     in_order: bool = False
     remedy: str = "compare input.features with a record"
+    ways: Mapping[TopicPartition, Ways] = field(default_factory=dict)
+    """Routes that workers have made of the records."""
+    remark: str = ""
+    """What is said of an order that is of time alone."""
 
     @property
     def logs(self) -> list[TopicPartition]:
         """The partitions."""
         return [part.at for part in self.ranges]
+
+    def order(self, offsets: Offsets, times: Offsets, log: NDArray[np.int32]) -> tuple[Offsets, str]:
+        """Return the order of the routes where there are any, or of time."""
+        if not self.ways:
+            return merged(times, log), self.remark
+        ways = np.empty((len(offsets), 2), dtype=np.int64)
+        for number, at in enumerate(self.logs):
+            mine = log == number
+            ways[mine] = ways_of(self.ways.get(at), offsets[mine])
+        order, is_exact = routed(times, log, ways)
+        return order, "" if is_exact else self.remark
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records of one partition after the other."""
@@ -109,26 +137,21 @@ def open_topic(settings: Settings, topic: str, span: Span, labels: str | None = 
     if not found:
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{topic} on {settings.broker.bootstrap} {whole}; there is nothing to evaluate")
+    remark, ways = "", {}
+    if settings.is_rekeyed and len(found) > 1:
+        with open_ranges(settings, [settings.topic("routes")], Span(), or_unrouted=True) as (_, routes):
+            ways = read_ways(routes)
+        remark = MADE_ORDER
     if labels is not None:
         with open_ranges(settings, [labels], Span(), or_unrouted=True) as (_, late):
             found += late
-    return TopicSource(tuple(replace(part, settings=settings) for part in found))
+    return TopicSource(tuple(replace(part, settings=settings) for part in found), ways=ways, remark=remark)
 
 
 def with_members(columns: Columns, paths: Sequence[str]) -> Columns:
     """Return columns that, where only some are taken, have these paths as well."""
     missing = {path: path for path in paths if columns.members and path not in columns.members}
     return replace(columns, members={**columns.members, **missing})
-
-
-def merged(timestamps: NDArray[np.int64], log: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the order of records read one partition after the other: by time, and each partition in its own order."""
-    moments = timestamps.copy()
-    for number in np.unique(log):
-        mine = log == number
-        # A record with an older time than one before it in its partition still comes after that one.
-        moments[mine] = np.maximum.accumulate(moments[mine])
-    return np.argsort(moments, kind="stable")
 
 
 def shuffled(log: NDArray[np.int32], seed: int) -> NDArray[np.int64]:
@@ -149,7 +172,8 @@ def loaded(source: Recording) -> list[Record]:
     numbers = {at: number for number, at in enumerate(source.logs)}
     log = np.array([numbers[record.topic, record.partition] for record in records], dtype=np.int32)
     times = np.array([record.timestamp for record in records], dtype=np.int64)
-    return [records[place] for place in merged(times, log)]
+    offsets = np.array([record.offset for record in records], dtype=np.int64)
+    return [records[place] for place in source.order(offsets, times, log)[0]]
 
 
 def rearranged(records: Sequence[Record], order: NDArray[np.int64]) -> list[Record]:

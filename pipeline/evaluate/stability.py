@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.prepare import Preparation
+from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.model.stream_model import StreamModel
@@ -112,15 +113,22 @@ class Checkpoints:
 
 def _clusters(model: StreamModel, data: Dataset, places: NDArray[np.int64]) -> list[int]:
     """Return the cluster of the first level in which a model sees each record; -1 where it sees none."""
-    rows, found = data.rows[places], np.full(len(places), NONE)
-    preparation = model.preparation
-    if not isinstance(preparation, Preparation) or not preparation.ready or preparation.features != data.features:
+    found = np.full(len(places), NONE)
+    preparation: Any = model.preparation
+    rows: Any
+    if isinstance(preparation, SparsePreparation) and data.sparse is not None:
+        # Only `apply` prepares sparse records, and it may add names: a copy does it.
+        preparation = SparsePreparation.from_state(preparation.state())
+        rows, prepare = data.sparse[places], preparation.apply
+    elif isinstance(preparation, Preparation) and preparation.ready and preparation.features == data.features:
+        # Unlike `apply`, `transform` leaves the preparation as it is.
+        rows, prepare = data.rows[places], preparation.transform
+    else:
         return found.tolist()
     bad = preparation.check(rows)
-    usable = np.array([place for place in range(len(rows)) if place not in bad], dtype=np.int64)
+    usable = np.array([place for place in range(len(places)) if place not in bad], dtype=np.int64)
     if len(usable):
-        # Unlike `apply`, `transform` leaves the preparation as it is.
-        found[usable] = model.engine.predict(preparation.transform(rows[usable])).cluster[:, 0]
+        found[usable] = model.engine.predict(prepare(rows[usable])).cluster[:, 0]
     return found.tolist()
 
 

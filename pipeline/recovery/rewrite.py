@@ -93,12 +93,15 @@ def new_models(
 ) -> Change:
     """Return the change that writes the models of a task, which no log gives again, and an archive of them.
 
+    Streams that the task does not have are removed.
+
     `position` is the offset at which the partition continues, `was` the group's offset before.
     """
     writer.began = NO_OFFSET
     archive, listed = archive_of(source, at, task, writer, position)
     messages = writer.messages(task, position, acknowledged(was, position), everything=True)
-    return Change(at, chain(messages, listed), position, archive, was, streams)
+    ended = writer.ends_of_others({*task.models.names})
+    return Change(at, chain(ended, messages, listed), position, archive, was, streams)
 
 
 def is_atomic(settings: Settings, source: DeploymentContext) -> bool:

@@ -1,19 +1,21 @@
 """The comparison of two deployments as one JSON document, from which tables and the report are made."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
+from resonance.pipeline.checkpoint import originals
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.evaluate import tables
 from resonance.pipeline.evaluate.dataset import Dataset
-from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick
+from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, learning_figures
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
+from resonance.pipeline.shadow.contents import add_contents
 from resonance.pipeline.shadow.deployments import FoundDeployment
 
 MOST_RECORDS: Final = 20
@@ -27,25 +29,41 @@ SHOWN_CLUSTERS: Final = 20
 """Clusters of the first deployment with the most records, of which these are in the table."""
 
 
-def document(both: tuple[FoundDeployment, FoundDeployment], found: RecordedBoth, command: str) -> dict[str, Any]:
-    """Return everything that is known of two deployments; `command` compares them again."""
+def document(
+    both: tuple[FoundDeployment, FoundDeployment],
+    found: RecordedBoth,
+    command: str,
+    learned: Sequence[Run] = (),
+    *,
+    contents: bool = False,
+) -> dict[str, Any]:
+    """Return everything that is known of two deployments; `command` compares them again.
+
+    `learned` are the runs of both from which the cost is known. With `contents` the records that disagree most are
+    read.
+    """
     data, names = found.data, [one.settings.name for one in both]
     yardstick = Yardstick(data, both[0].settings)
     deployments = []
-    for one, run in zip(both, found.runs, strict=True):
+    for number, (one, run) in enumerate(zip(both, found.runs, strict=True)):
         whole, windows = yardstick.whole(run), yardstick.by_window(run)
         if one is both[0]:
             # It agrees with itself.
             whole, *windows = (
                 {name: each[name] for name in each if name not in AGREEMENT} for each in (whole, *windows)
             )
-        whole |= {"microseconds": None, "stability": None, "bytes": _bytes_of(one)}
+        # They are not on Kafka.
+        cost = learning_figures(learned[number]) if learned else {"stability": None, "microseconds": None}
+        whole |= {**cost, "bytes": _bytes_of(one)}
         kinds = Counter(event["kind"] for _, event in run.events)
         deployments.append(
             {"name": one.settings.name, "engine": one.settings.engine.name, "figures": whole}
             | {"windows": windows, "events": dict(sorted(kinds.items()))}
         )
     pairs = pairs_of(*found.runs)
+    disagreeing = _disagreeing(pairs, data, *found.runs)
+    if contents:
+        add_contents(both[0], disagreeing)
     return {
         "names": names,
         "command": command,
@@ -60,7 +78,7 @@ def document(both: tuple[FoundDeployment, FoundDeployment], found: RecordedBoth,
         "deployments": deployments,
         "agreeing": agreeing(pairs, *found.runs),
         "clusters": _pairs(pairs, *found.runs),
-        "disagreeing": _disagreeing(pairs, data, *found.runs),
+        "disagreeing": disagreeing,
     }
 
 
@@ -139,7 +157,7 @@ def all_tables(document: Mapping[str, Any]) -> list[Table]:
     if document["disagreeing"]:
         rows = [
             [
-                f"{one['topic']}[{one['partition']}]@{one['offset']}",
+                place_of(one),
                 *(name or "none" for name in one["clusters"]),
                 shown("overlap", one["overlap"]),
             ]
@@ -147,6 +165,16 @@ def all_tables(document: Mapping[str, Any]) -> list[Table]:
         ]
         found.append(Table("records that disagree most", ("record", first, second, "overlap"), rows))
     return found
+
+
+def place_of(record: Mapping[str, Any]) -> str:
+    """Return where a record that disagrees stands."""
+    return f"{record['topic']}[{record['partition']}]@{record['offset']}"
+
+
+def content_of(record: Mapping[str, Any]) -> str:
+    """Return what a record contains, cut where it is long, or why it cannot be read."""
+    return str(record["missing"]) if record["missing"] else originals.shown(record["value"])
 
 
 def sentence(document: Mapping[str, Any]) -> str:

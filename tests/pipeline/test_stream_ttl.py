@@ -4,7 +4,7 @@ import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.positions import Position
-from resonance.pipeline.recovery import recovery, reset, rollback
+from resonance.pipeline.recovery import recovery, reset, reset_stream, rollback
 from resonance.pipeline.replay.opening import Span
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -174,6 +174,35 @@ def test_a_new_version_begins_no_stream_that_has_ended(deployment):
         table.apply(event.value)
     models = deployment.restored(TOPIC)[AT].task.models
     assert {*table.clusters()} == {each["id"] for name in models.names for each in models.clusters(name)}
+
+
+def _new_version(deployment):
+    deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
+    assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
+
+
+def _stream_resets(deployment):
+    for stream in deployment.restored(TOPIC)[AT].task.models.names:
+        changes = reset_stream.plan_stream_reset(deployment.given, deployment.source, stream)
+        deployment.write(deployment.source, changes, atomic=True)
+
+
+@pytest.mark.parametrize("begin_versions", [_new_version, _stream_resets])
+@pytest.mark.parametrize("until", [230, 300])
+def test_versions_that_begin_after_going_back_behind_an_end_were_never_used(deployment, begin_versions, until):
+    used = {(event["stream"], event["version"]) for event in payloads(deployment.recorded("cluster_events"))}
+    assert max(version for _, version in used) > 1
+    changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=300))
+    deployment.write(deployment.source, changes, atomic=True)
+    deployment.work(until)
+    living = {*deployment.restored(TOPIC)[AT].task.models.names}
+    begin_versions(deployment)
+    found = payloads(deployment.work(918).cluster_events)
+    # A stream may end before it has a record of its new version.
+    after = {(event["stream"], event["version"]) for event in found if event["kind"] != "stream_ended"}
+    begun = {each for each in after if each[0] in living}
+    assert begun
+    assert used.isdisjoint(begun)
 
 
 def test_a_stream_is_shown_as_its_snapshot_has_it(deployment, command, capsys):

@@ -176,18 +176,24 @@ def _emerged(at):
     return event | {"before": [], "after": [], "cause": cause, "time": "2026-01-01T00:00:00.000Z"}
 
 
-def test_sparse_records_have_a_report_without_a_map(reported, tmp_path):
+@pytest.mark.parametrize("engine", ["sa_art", "fuzzy_art"])
+def test_sparse_records_have_a_silhouette_a_stability_and_a_map(engine, reported, tmp_path):
     rng = np.random.default_rng(0)
     rows = [
-        {"words": {f"w{kind}{n}": 1.0 for n in rng.integers(0, 6, 4).tolist()}, "kind": f"k{kind}"}
+        {"words": {f"w{kind}{n}": 1.0 for n in rng.integers(0, 30, 6).tolist()}, "kind": f"k{kind}"}
         for kind in rng.integers(0, 3, 600).tolist()
     ]
     (tmp_path / "texts.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     given = ["--topics", "texts", "--set", "input.sparse=words"]
-    content, text = reported("-e", "sa_art", "--truth", "kind", file="texts.jsonl", given=given)
+    content, text = reported("-e", engine, "--truth", "kind", file="texts.jsonl", given=given)
     assert content["features"] == []
     assert "sparse records" in " ".join(content["notes"])
-    assert "Map of the records" not in text
+    assert "Map of the records" in text
+    assert "k-means, k = 3" in text
+    assert content["baselines"][1]["figures"]["ari"] > 0.9
+    (candidate,) = reported("-e", engine, file="texts.jsonl", given=given)[0]["candidates"]
+    assert -1 < candidate["figures"]["silhouette"] < 1
+    assert 0 < candidate["figures"]["stability"] <= 1
 
 
 def test_a_folder_that_cannot_be_written_and_a_missing_library_end_in_a_sentence(tmp_path, monkeypatch, capsys):

@@ -7,7 +7,11 @@ import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.evaluate.candidates import Candidate
+from resonance.pipeline.evaluate.evaluation import evaluate
 from resonance.pipeline.evaluate.report import DATA, PAGE
+from resonance.pipeline.evaluate.source import open_topic
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.shadow import deployments
 from sklearn import metrics
 
@@ -128,6 +132,40 @@ def test_the_report_has_the_numbers_of_the_document(both, monkeypatch, capsys, t
     for one in found["disagreeing"]:
         assert f"{TOPIC}[0]@{one['offset']}" in rows
     assert any(tag == "svg" for tag, _ in page.tags)
+
+
+def test_what_disagrees_most_is_shown_with_its_contents(both, monkeypatch, capsys, tmp_path):
+    log = both.live.logs[TOPIC, 0]
+    found = compared(monkeypatch, capsys, "--contents", "--output", str(tmp_path / "out"))["disagreeing"]
+    assert len(found) == 20
+    for one in found:
+        record = log[one["offset"]]
+        assert (one["key"], one["value"], one["missing"]) == (record.key.decode(), orjson.loads(record.value), None)
+    page = Page((tmp_path / "out" / PAGE).read_text())
+    (table,) = (table for table in page.tables if table[0] == ["record", "value"])
+    assert table[1:] == [[f"{TOPIC}[0]@{one['offset']}", orjson.dumps(one["value"]).decode()] for one in found]
+    assert run(monkeypatch, "compare", LIVE, SHADOW, "--contents") == 0
+    assert [f"{place}: {value}" for place, value in table[1:]] == capsys.readouterr().out.splitlines()[-20:]
+
+
+def test_a_record_that_disagrees_and_is_deleted_has_the_reason(both, monkeypatch, capsys):
+    first, *_ = compared(monkeypatch, capsys)["disagreeing"]
+    log = both.live.logs[TOPIC, 0]
+    log.remove(next(record for record in log if record.offset == first["offset"]))
+    one, *others = compared(monkeypatch, capsys, "--contents")["disagreeing"]
+    assert one == {**first, "missing": "it is deleted: the topic is compacted"}
+    assert all(other["value"] for other in others)
+
+
+def test_cost_and_stability_are_those_of_an_evaluation(both, monkeypatch, capsys):
+    found = compared(monkeypatch, capsys, "--cost")["deployments"]
+    for one, deployment in zip(found, (both.live, both.shadow), strict=True):
+        assert one["figures"]["microseconds"] > 0
+        source = open_topic(deployment.given, TOPIC, Span())
+        figures = evaluate([Candidate("one", deployment.given, {})], source).candidates[0].whole
+        assert one["figures"]["stability"] == figures["stability"]
+    for one in compared(monkeypatch, capsys)["deployments"]:
+        assert one["figures"]["microseconds"] is one["figures"]["stability"] is None
 
 
 def test_it_is_shown_as_text(both, monkeypatch, capsys):

@@ -8,7 +8,7 @@ from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.deployment_context import settings_then
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.recovery import entry, rewrite
-from resonance.pipeline.shadow import comparison, deployments, promote, summary
+from resonance.pipeline.shadow import comparison, contents, deployments, promote, summary
 
 from tests.pipeline.memory_deployment import READERS, MemoryDeployment
 
@@ -26,7 +26,7 @@ class Both:
         self.shadow.logs |= self.live.logs
         self.live.logs = self.shadow.logs
         self.by_group = {one.given.group: one for one in (self.live, self.shadow)}
-        for module in (*READERS, comparison, deployments, promote, summary):
+        for module in (*READERS, comparison, contents, deployments, promote, summary):
             patch.setattr(module, "LogReader", self.reader, raising=False)
         patch.setattr(deployments, "read_logs", lambda _, settings: self.of(settings).source.deployment)
         patch.setattr(archive_writer, "ArchiveWriter", partial(ArchiveWriter, now=self.live._now))
