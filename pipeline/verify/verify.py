@@ -29,6 +29,11 @@ class Verdict:
         """Whether all compared outputs are identical."""
         return all(part.difference is None for part in self.parts)
 
+    @property
+    def records(self) -> int:
+        """Records of the range; routed records count only in the partition that learns them."""
+        return self.total("records") - self.total("routes")
+
     def total(self, name: str) -> int:
         """Return the sum of a count over the partitions."""
         return sum(int(getattr(part, name)) for part in self.parts)
@@ -40,7 +45,6 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as a JSON object."""
         names = (
-            "records",
             "assignments",
             "events",
             "dead_letters",
@@ -52,6 +56,7 @@ class Verdict:
         )
         return {
             "identical": self.identical,
+            "records": self.records,
             **{name: self.total(name) for name in names},
             "seconds": round(self.seconds, 3),
             "partitions": [asdict(part) for part in self.parts],
