@@ -23,6 +23,8 @@ class Verdict:
     parts: Sequence[Verified]
     seconds: float
     """Working time of the slowest process."""
+    inputs: Sequence[str]
+    """The input topics."""
 
     @property
     def identical(self) -> bool:
@@ -31,8 +33,8 @@ class Verdict:
 
     @property
     def records(self) -> int:
-        """Records of the range; routed records count only in the partition that learns them."""
-        return self.total("records") - self.total("routes")
+        """Records of the input topics in the range; their routes do not count again."""
+        return sum(part.records for part in self.parts if part.topic in self.inputs)
 
     def total(self, name: str) -> int:
         """Return the sum of a count over the partitions."""
@@ -104,7 +106,7 @@ def verify(
         )
     whole = span.begin == EARLIEST and span.last is None
     jobs = [partial(verify_partition, part, whole=whole) for part in ranges]
-    verdict = Verdict(*run_jobs(settings, jobs, processes, report))
+    verdict = Verdict(*run_jobs(settings, jobs, processes, report), settings.input.topics)
     if not any(part.compared for part in verdict.parts):
         notes = "; ".join(f"{part.topic}[{part.partition}]: {note}" for part in verdict.parts for note in part.notes)
         raise BrokerError(f"{where}: nothing of that range can be compared ({notes}); choose another one")
