@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
+from resonance.pipeline.checkpoint.changed_ranges import ChangedRange, changed_ranges, features_of_before
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
 from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs, recent_shares
 from resonance.pipeline.config.settings import Settings
@@ -63,6 +64,8 @@ class InspectedCluster:
     """Empty for engines that do not weigh features."""
     examples: Sequence[ClusterExample]
     """Its most typical records of late, on the first level."""
+    of_before: Sequence[str]
+    """Features in which its mean is of before the range changed: it has had hardly a record since."""
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -87,6 +90,7 @@ class _Known(NamedTuple):
     splits: int = 0
     taken_back: int = 0
     recent: Mapping[str, float] | None = None
+    ranges: Sequence[ChangedRange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,8 @@ class InspectedStream:
     """None where its engine does not learn from labels."""
     open_drift: int | None = None
     """Number of the drift event whose change has not settled; None where there is none."""
+    ranges: Sequence[ChangedRange] = ()
+    """Features whose range has changed, as far as drift events are stored and were read."""
 
     @property
     def behind(self) -> int:
@@ -181,7 +187,9 @@ def inspect(
         known = _Known()
         if stream is not None:
             outputs = StreamOutputs(settings, reader, state.at, model.name, model.next)
-            known = _Known(_time(reader, state.at, model.next), *_history(outputs, read), _recent(settings, outputs))
+            ranges = changed_ranges(outputs.values("drift_events"), model.version)
+            history, recent = _history(outputs, read), _recent(settings, outputs)
+            known = _Known(_time(reader, state.at, model.next), *history, recent, ranges)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
@@ -271,6 +279,7 @@ def _inspected(
                 omitted=emitted.get("omitted", 0),
                 salient=emitted.get("salient", ()),
                 examples=examples_of(model, emitted["id"], state.at),
+                of_before=features_of_before(emitted["centre"], known.ranges),
             )
         )
     return InspectedStream(
@@ -291,6 +300,7 @@ def _inspected(
         clusters=_as_tree(clusters),
         labels=InspectedLabels.of(model),
         open_drift=None if model.drift is None else model.drift.open_since,
+        ranges=known.ranges,
     )
 
 

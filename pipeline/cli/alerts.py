@@ -1,17 +1,17 @@
 """``resonance alerts``."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Json, Outputs
+from resonance.pipeline.cli.options import EachAlert, Json, Outputs
 from resonance.pipeline.cli.output import print_json, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.task.alerts import alert_table
-from resonance.pipeline.watch import named
+from resonance.pipeline.watch import alike_alerts, named
 from resonance.schemas import ClusterNames
 
 PATIENCE = 30.0
@@ -26,13 +26,16 @@ Streams = Annotated[
 
 app = CommandApp()
 
+Item = TypeVar("Item")
+
 
 @app.command()
 @says_when_stopped(UNCHANGED)
 @injected
-def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False) -> None:
+def alerts(streams: Streams = None, each: EachAlert = False, *, settings: Outputs, as_json: Json = False) -> None:
     """List the open alerts, the most urgent first, then cleared ones and how they ended.
 
+    Alike alerts of three streams or more, ten minutes apart at most, are one line with their number.
     They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.
     """
     if not settings.raises_alerts:
@@ -57,34 +60,45 @@ def alerts(streams: Streams = None, *, settings: Outputs, as_json: Json = False)
         say("no alert is open")
     else:
         rows = [
-            (_second(alert["since"]), alert["severity"], alert["rule"], _called(alert, alert["text"], names))
-            for alert in found
+            (_second(first["since"]), first["severity"], first["rule"], _summed(alike, _text(first, names)))
+            for alike in _together(found, lambda alert: alert, each=each)
+            for first in alike[:1]
         ]
         print_table(["since", "severity", "rule", "what"], rows)
     if not ended:
         return
     typer.echo("")
-    cleared = [
-        (_second(one.payload["since"]), _second(one.payload["time"]), *_how(one, names)) for one in ended[:SHOWN]
-    ]
+    groups = _together(ended, lambda one: one.payload, each=each)
+    cleared = [_cleared(alike, names) for alike in groups[:SHOWN]]
     print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)
-    if len(ended) > SHOWN:
-        say(f"{len(ended) - SHOWN:,} more have cleared: --json has them")
+    if more := sum(map(len, groups[SHOWN:])):
+        say(f"{more:,} more have cleared: --json has them")
 
 
 def _second(time: str) -> str:
     return time[:19].replace("T", " ")
 
 
-def _called(payload: Mapping[str, Any], text: str, names: ClusterNames) -> str:
+def _together(found: Sequence[Item], alert_of: Callable[[Item], Mapping[str, Any]], *, each: bool) -> list[list[Item]]:
+    return [[one] for one in found] if each else alike_alerts.together(found, alert_of)
+
+
+def _summed(alerts: Sequence[Mapping[str, Any]], text: str) -> str:
+    return text if len(alerts) == 1 else alike_alerts.summary(alerts, text)
+
+
+def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
+    text: str = payload["text"]
     return named.with_names(text, named.mentioned(payload), names)
 
 
-def _how(alert: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, str, str]:
-    """Return severity and rule of a cleared alert, and how it ended."""
-    payload, learned = alert
-    text = _called(payload, payload["text"], names)
+def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -> tuple[str, ...]:
+    """Return the row of cleared alerts: when, severity, rule, and how the first of them ended."""
+    payload, learned = alike[0]
+    text = _text(payload, names)
     if learned:
         text = f"learned: {', '.join(learned)} came meanwhile, and is normal for {payload['stream']} now"
         text = named.with_names(text, learned, names)
-    return payload["severity"], payload["rule"], text
+    alerts = [one.payload for one in alike]
+    since = min(alert["since"] for alert in alerts)
+    return _second(since), _second(payload["time"]), payload["severity"], payload["rule"], _summed(alerts, text)

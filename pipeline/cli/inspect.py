@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint import inspection, listing, stream_outputs
+from resonance.pipeline.checkpoint import changed_ranges, inspection, listing, stream_outputs
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
 from resonance.pipeline.cli.output import cell, fitted, print_json, print_table, say
@@ -169,6 +169,8 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
         )
     if stream.open_drift is not None:
         _echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
+    for change in stream.ranges:
+        _echo(range_sentence(stream, change))
     if stream.taken_back:
         fewer = FEWER_SPLITS.get(stream.engine)
         hint = f"; {fewer} gives fewer splits" if fewer else ""
@@ -191,6 +193,15 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
     if omitted := max(cluster.omitted for cluster in stream.clusters):
         which = "those with the smallest means relative to their ranges"
         say(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
+
+
+def range_sentence(stream: "inspection.InspectedStream", change: "changed_ranges.ChangedRange") -> str:
+    """Return since when a feature has another range, and which clusters have a mean of before."""
+    before, now = (" to ".join(map(sentences.number, each)) for each in (change.range_before, change.range))
+    text = f"the range of {change.feature} is {now} since {change.time[:16].replace('T', ' ')}, {before} before"
+    names = [cluster.id for cluster in stream.clusters if change.feature in cluster.of_before]
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{text}; of before are the means of {', '.join(names[:SHOWN])}{more}" if names else text
 
 
 def _since(stream: "inspection.InspectedStream") -> str:

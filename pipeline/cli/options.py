@@ -36,6 +36,9 @@ Stream = Annotated[
     str | None, typer.Option(metavar="partition|key|topic|field:PATH", help="Which records share one model (stream).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
+EachAlert = Annotated[
+    bool, typer.Option("--each", help="A line for each alert, also where many streams have alike ones.")
+]
 Picture = Annotated[
     Path | None,
     typer.Option("--picture", metavar="FILE.png", help="Draw the lives of the clusters, and what sets each apart."),

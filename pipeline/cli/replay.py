@@ -278,8 +278,7 @@ def _stopped(output: "replaying.ReplayOutput") -> str:
 
 
 def _sentence(summary: "replaying.Summary", to: str) -> str:
-    silent = sum(part.silent for part in summary.parts)
-    learned = f", and learned {silent:,} silently before them," if silent else ""
+    learned = f", and learned {summary.silent:,} silently before them," if summary.silent else ""
     return (
         f"replayed {summary.records:,} records{learned} in {summary.seconds:.1f} s ({summary.rate:,.0f} a second){to}"
     )

@@ -64,7 +64,7 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     counted = (*names[3:-1], *rare, names[-1])
     counts = ", ".join(f"{verdict.total(name):,} {name.replace('_', ' ')}" for name in counted)
     typer.echo(
-        f"{'identical' if verdict.identical else 'different'}: {verdict.total('records'):,} records, {counts}{again}"
+        f"{'identical' if verdict.identical else 'different'}: {verdict.records:,} records, {counts}{again}"
         f"{older if verdict.total('older') else ''}"
     )
 

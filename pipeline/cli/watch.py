@@ -11,10 +11,10 @@ import orjson
 import typer
 from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Json, Outputs
+from resonance.pipeline.cli.options import EachAlert, Json, Outputs
 from resonance.pipeline.cli.output import fitted, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.watch import named, output_reader
+from resonance.pipeline.watch import alike_alerts, named, output_reader
 from resonance.pipeline.watch import watch as watched
 from resonance.schemas import ClusterNames
 
@@ -33,9 +33,10 @@ COLOURS = {
 TEXT = """Follow the outputs as they come.
 
 Events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. The answer to
-every record is shown with --kind assignments. A topic that does not exist yet is waited for. The command belongs to no
-group and changes nothing, so any number of people can watch. Repeats of a delivery at least once are left
-out. For your own programs: docs/consuming.md."""
+every record is shown with --kind assignments. What is stored comes in the order of its times; later outputs wait half
+a second for those with earlier times. Alike alerts of many streams that come together are one line. A topic that does
+not exist yet is waited for. The command belongs to no group and changes nothing, so any number of people can watch.
+Repeats of a delivery at least once are left out. For your own programs: docs/consuming.md."""
 
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
@@ -74,6 +75,7 @@ def watch(
     start: From = "latest",
     limit: Limit = None,
     until_end: UntilEnd = False,
+    each: EachAlert = False,
     *,
     settings: Outputs,
     as_json: Json = False,
@@ -103,7 +105,7 @@ def watch(
         names = named.read_names(reader, settings)
         behind = reader.bounds(named.partitions_there(reader, settings.topic("names")))
     followed_starts = starts | {at: end for at, (_, end) in behind.items()}
-    ends = {at: end for at, (_, end) in ranges.items()} if until_end else None
+    ends = {at: end for at, (_, end) in ranges.items()}
     shown = 0
     topics |= {topic: "names" for topic, _ in behind}
     compacted = [topic for topic, kind in topics.items() if kind in ("clusters", "names")]
@@ -111,9 +113,9 @@ def watch(
         hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
         following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table, names)
         try:
-            for batch in following.batches(ends):
+            for batch in following.batches(ends, follow=not until_end):
                 outputs = batch if limit is None else batch[: limit - shown]
-                _print(outputs, names, as_json=as_json)
+                _print(outputs, names, each=each, as_json=as_json)
                 shown += len(outputs)
                 if shown == limit:
                     return
@@ -143,17 +145,18 @@ def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen
     return found
 
 
-def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, as_json: bool) -> None:
+def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, each: bool, as_json: bool) -> None:
     if as_json:
         lines = [orjson.dumps(watched.as_json(output, names)).decode() for output in outputs]
     else:
         width = max(map(len, COLOURS))
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         lines = []
-        for output in outputs:
-            kind = output.kind
+        groups = [[one] for one in outputs] if each else alike_alerts.together(outputs, watched.alert_of)
+        for alike in groups:
+            kind = alike[0].kind
             first, *more = fitted(
-                f"{watched.time_of(output):19}  {kind:{width}}  {watched.as_line(output, names)}", _MARGIN
+                f"{watched.time_of(alike[0]):19}  {kind:{width}}  {watched.as_line(*alike, names=names)}", _MARGIN
             )
             styled = typer.style(kind, fg=COLOURS[kind]) if coloured else kind
             lines += [first[:_MARGIN] + styled + first[_MARGIN + len(kind) :], *more]

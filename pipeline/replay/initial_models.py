@@ -89,7 +89,14 @@ def _known(reader: LogReader, part: PartitionRange, begin: int, before: int | No
 
 def _restored(archived: PartitionCheckpoint, task: Task, notes: list[str]) -> InitialModels:
     archived.restore(task)
-    return InitialModels(task, archived.position, f"from {archive_name(archived)}", notes)
+    # An archive is also written where models begin.
+    empty = f"empty models at offset {archived.position:,}, where they began"
+    return InitialModels(
+        task,
+        archived.position,
+        f"from {archive_name(archived)}" if archived.streams or archived.timestamp >= 0 else empty,
+        notes,
+    )
 
 
 def _begin_anywhere(task: Task) -> None:

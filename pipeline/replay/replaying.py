@@ -44,7 +44,13 @@ class Summary:
     @property
     def rate(self) -> float:
         """Records a second, including those learned without outputs."""
-        return (self.records + sum(part.silent for part in self.parts)) / max(self.seconds, 1e-9)
+        return (self.records + self.silent) / max(self.seconds, 1e-9)
+
+    @property
+    def silent(self) -> int:
+        """Records learned before the ranges, without outputs; those of topics that are routed come again as routes."""
+        routers = {part.topic for part in self.parts if part.routed}
+        return sum(part.silent for part in self.parts if part.topic not in routers)
 
     @property
     def dead_letters(self) -> Counter[str]:

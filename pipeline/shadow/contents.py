@@ -12,4 +12,4 @@ def add_contents(one: FoundDeployment, disagreeing: Sequence[dict[str, Any]]) ->
     """Add key and value to each record of a list, or why they are missing; `one` reads the same input."""
     with LogReader(one.source.client, one.source.group, one.source.patience) as reader:
         for each in disagreeing:
-            each.update(content_of(*read_original(reader, each), one.source.settings))
+            each.update(content_of(*read_original(reader, each), one.settings))

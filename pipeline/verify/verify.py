@@ -23,11 +23,18 @@ class Verdict:
     parts: Sequence[Verified]
     seconds: float
     """Working time of the slowest process."""
+    inputs: Sequence[str]
+    """The input topics."""
 
     @property
     def identical(self) -> bool:
         """Whether all compared outputs are identical."""
         return all(part.difference is None for part in self.parts)
+
+    @property
+    def records(self) -> int:
+        """Records of the input topics in the range; their routes do not count again."""
+        return sum(part.records for part in self.parts if part.topic in self.inputs)
 
     def total(self, name: str) -> int:
         """Return the sum of a count over the partitions."""
@@ -40,7 +47,6 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as a JSON object."""
         names = (
-            "records",
             "assignments",
             "events",
             "dead_letters",
@@ -52,6 +58,7 @@ class Verdict:
         )
         return {
             "identical": self.identical,
+            "records": self.records,
             **{name: self.total(name) for name in names},
             "seconds": round(self.seconds, 3),
             "partitions": [asdict(part) for part in self.parts],
@@ -99,7 +106,7 @@ def verify(
         )
     whole = span.begin == EARLIEST and span.last is None
     jobs = [partial(verify_partition, part, whole=whole) for part in ranges]
-    verdict = Verdict(*run_jobs(settings, jobs, processes, report))
+    verdict = Verdict(*run_jobs(settings, jobs, processes, report), settings.input.topics)
     if not any(part.compared for part in verdict.parts):
         notes = "; ".join(f"{part.topic}[{part.partition}]: {note}" for part in verdict.parts for note in part.notes)
         raise BrokerError(f"{where}: nothing of that range can be compared ({notes}); choose another one")

@@ -20,14 +20,21 @@ class TimeMerge(Generic[Output]):
         self._last: dict[Hashable, str] = {}
         # The time of the first output of each queue that has one; the number keeps equal times in their order.
         self._heads: list[tuple[str, int, Hashable]] = []
-        self._count = self._waiting = 0
+        self._count = 0
+        self.waiting = 0
+        """Outputs that wait."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether no more wait than may."""
+        return self.waiting <= self._most
 
     def add(self, at: Hashable, time: str, output: Output) -> None:
         """Add the next output of a partition; times are compared as text."""
         time = self._last[at] = max(time, self._last.get(at, ""))
         queue = self._queues.setdefault(at, deque())
         queue.append((time, output))
-        self._waiting += 1
+        self.waiting += 1
         if len(queue) == 1:
             self._push(at)
 
@@ -35,11 +42,11 @@ class TimeMerge(Generic[Output]):
         """Return what no output of a partition that is `behind` its end can come before, as far as it is known."""
         missing = {at for at in behind if not self._queues.get(at)}
         found: list[Output] = []
-        while self._heads and (not missing or self._waiting > self._most):
+        while self._heads and (not missing or not self.has_room):
             _, _, at = heappop(self._heads)
             queue = self._queues[at]
             found.append(queue.popleft()[1])
-            self._waiting -= 1
+            self.waiting -= 1
             if queue:
                 self._push(at)
             elif at in behind:

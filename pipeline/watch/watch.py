@@ -10,6 +10,7 @@ from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.watch.alike_alerts import summary
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.output_reader import OutputReader
@@ -40,6 +41,12 @@ LIKELY: Final = 0.5
 """Probability above which a label counts as predicted."""
 
 LOOK_SECONDS: Final = 0.2
+
+ORDER_SECONDS: Final = 0.5
+"""Longest wait of an output that arrives for others with earlier times: topics of one commit are read one by one."""
+
+STALLED_SECONDS: Final = 5.0
+"""Seconds without a record after which a partition that is behind holds up no others, where these are followed."""
 
 PATIENCE: Final = 30.0
 """Seconds without a record after which a read with an end gives up."""
@@ -164,37 +171,42 @@ class Watch:
         self.matched = 0
         """Outputs that were wanted."""
 
-    def batches(self, ends: Mapping[tuple[str, int], int] | None = None) -> Iterator[list[WatchedOutput]]:
-        """Yield the wanted outputs in batches as they arrive, without end or until the offsets `ends` are reached.
+    def batches(self, ends: Mapping[tuple[str, int], int], *, follow: bool = False) -> Iterator[list[WatchedOutput]]:
+        """Yield the wanted outputs in batches until the offsets `ends` are reached; with `follow` go on without end.
 
-        With `ends` they come by their times, as far as a `TimeMerge` has room.
+        Up to `ends` they come by their times, as far as a `TimeMerge` has room. Behind them, an output waits for
+        `ORDER_SECONDS` at most, and what arrives in that time comes by its times, too.
         Raises `ConfigurationError` at the end, with the nearest names, where the wanted streams had no output, and
         `BrokerError` where a topic cannot be read.
         """
-        moved = time.monotonic()
+        moved = began = time.monotonic()
         merge: TimeMerge[WatchedOutput] = TimeMerge()
-        while ends is None or not self._reader.has_reached(ends):
+        while follow or not self._reader.has_reached(ends):
             records = self._reader.poll(LOOK_SECONDS)
+            now = time.monotonic()
             if records:
-                moved = time.monotonic()
-            elif ends is not None and time.monotonic() - moved > PATIENCE:
+                moved = now
+            elif not follow and now - moved > PATIENCE:
                 reason = self._reader.trouble or "no outputs came"
                 raise BrokerError(f"the broker gave nothing for {PATIENCE:g} s ({reason}); look at it, and start again")
             found = []
             for record in records:
-                if ends is not None and record.offset >= ends[record.topic, record.partition]:
+                if not follow and record.offset >= ends[record.topic, record.partition]:
                     continue
                 output = self._read(record)
                 if output is not None and self._wanted.wants(output):
                     found.append(output)
             self.matched += len(found)
-            if ends is not None:
-                for output in found:
-                    merge.add(output.record[:2], _time(output), output)
-                found = merge.take([at for at, end in ends.items() if self._reader.positions[at] < end])
+            began = began if merge.waiting else now
+            for output in found:
+                merge.add(output.record[:2], _time(output), output)
+            behind = [at for at, end in ends.items() if self._reader.positions[at] < end]
+            if follow and not behind and merge.waiting and merge.has_room and now - began < ORDER_SECONDS:
+                continue
+            found = merge.take(() if follow and now - moved > STALLED_SECONDS else behind)
             if found:
                 yield found
-            elif not records and ends is None:
+            elif follow and not records:
                 self._idle()
         if not self.matched and (missing := self._wanted.streams - self.streams):
             raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")
@@ -253,10 +265,22 @@ class Watch:
             self._report(text)
 
 
-def as_line(output: WatchedOutput, names: ClusterNames | None = None) -> str:
-    """Return an output as a sentence, with the names of its clusters."""
-    text = _sentence(output)
-    return text if names is None else with_names(text, mentioned(output.payload), names)
+def alert_of(output: WatchedOutput) -> Mapping[str, Any] | None:
+    """Return the alert that an output is."""
+    return output.payload if output.kind == "alerts" else None
+
+
+def as_line(output: WatchedOutput, *alike: WatchedOutput, names: ClusterNames | None = None) -> str:
+    """Return an output as a sentence, with the names of its clusters; of `alike` alerts there is only the number."""
+    if not alike:
+        return _called(output.payload, _sentence(output), names)
+    payload = output.payload
+    text = summary([payload, *(each.payload for each in alike)], _called(payload, payload["text"], names))
+    return f"{_alert_head(payload)}: {text}"
+
+
+def _called(payload: Any, text: str, names: ClusterNames | None) -> str:
+    return text if names is None else with_names(text, mentioned(payload), names)
 
 
 def _sentence(output: WatchedOutput) -> str:
@@ -323,7 +347,11 @@ def _drift(payload: Any) -> str:
 
 
 def _alert(payload: Mapping[str, Any]) -> str:
-    return f"{payload['severity']} alert {payload['kind']} ({payload['rule']}): {payload['text']}"
+    return f"{_alert_head(payload)}: {payload['text']}"
+
+
+def _alert_head(payload: Mapping[str, Any]) -> str:
+    return f"{payload['severity']} alert {payload['kind']} ({payload['rule']})"
 
 
 def _cluster(payload: Any) -> str:

@@ -45,6 +45,8 @@ class Counters:
     """Totals of the processor since its start; seconds are of its own thread."""
 
     records: int = 0
+    routes: int = 0
+    """Those of them that were routes: records that counted when they were routed."""
     outputs: int = 0
     dead_letters: int = 0
     commits: int = 0

@@ -239,6 +239,7 @@ class Processor:
             spent = time.monotonic() - began
             self._record_seconds += 0.2 * (spent / len(part) - self._record_seconds)
             self.counters.records += len(part)
+            self.counters.routes += len(part) if chunk.topic == self._topics.get("routes") else 0
             self.counters.process_seconds += spent
             self.histograms.batch.observe(spent)
             partition.last_record = began

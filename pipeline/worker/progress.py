@@ -59,8 +59,8 @@ def models_of(settings: Settings, partitions: int) -> str:
 class Progress:
     """Logs what the worker of a `status` does; `features` are the names in the settings, where these list them.
 
-    A killed worker holds its partitions for `session_timeout` seconds. Records that are routed and then learned count
-    `in_two_stages`.
+    A killed worker holds its partitions for `session_timeout` seconds. A record that is routed counts once, as a
+    record of its input.
     """
 
     def __init__(
@@ -70,15 +70,13 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         *,
         session_timeout: float,
-        in_two_stages: bool = False,
     ) -> None:
         self._status = status
         self._session_timeout = session_timeout
-        self._stages = " of both stages" if in_two_stages else ""
         self._features = features
         self._clock = clock
         self._last = clock()
-        self._records = 0
+        self._records = self._routes = 0
         self._dead = Counter[tuple[str, str]]()
         self._looked = 0
         self._looked_dead = Counter[tuple[str, str]]()
@@ -94,16 +92,22 @@ class Progress:
         if processor is None or self._status.phase != "running" or not processor.partitions:
             self._last, self._caught_up = self._clock(), False
             return
-        records, dead = processor.counters.records, self._dead_letters()
-        self._warn(records, dead)
+        counters, dead = processor.counters, self._dead_letters()
+        records = counters.records - counters.routes
+        # A route that is no use is a dead letter of the second stage.
+        self._warn(max(records, counters.routes), dead)
         lag = self._lag()
-        if lag == 0 and records and not self._caught_up:
+        if lag == 0 and counters.records and not self._caught_up:
             self._caught_up = True
             _log.info("caught up: every record of the assigned partitions is answered")
-        elif lag is not None and lag > 0 and lag > self._rate(records) * INTERVAL:
+        elif (
+            lag is not None
+            and lag > 0
+            and lag > self._rate(max(records - self._records, counters.routes - self._routes)) * INTERVAL
+        ):
             self._caught_up = False
         if self._clock() - self._last >= INTERVAL:
-            self._line(records, dead, lag)
+            self._line(records, counters.routes, dead, lag)
 
     def _say_what_the_group_waits_for(self) -> None:
         """Log once in each join that takes long why that can be so."""
@@ -118,25 +122,26 @@ class Progress:
                 self._session_timeout,
             )
 
-    def _rate(self, records: int) -> float:
-        return (records - self._records) / max(self._clock() - self._last, LOOK)
+    def _rate(self, new: int) -> float:
+        return new / max(self._clock() - self._last, LOOK)
 
-    def _line(self, records: int, dead: Counter[tuple[str, str]], lag: int | None) -> None:
+    def _line(self, records: int, routes: int, dead: Counter[tuple[str, str]], lag: int | None) -> None:
         """Log one line about the records since the one before; one line when there are none any more."""
-        new, new_dead = records - self._records, dead - self._dead
-        if new or not self._idle:
+        new, new_routes, new_dead = records - self._records, routes - self._routes, dead - self._dead
+        if new or new_routes or not self._idle:
             partitions = list((self._status.processor.partitions if self._status.processor else {}).values())
             listed = ", ".join(f"{count:,} {kind}" for (_, kind), count in new_dead.most_common(3))
             parts = [
-                f"{new:,} records{self._stages} ({self._rate(records):,.0f}/s)",
+                f"{new:,} records ({self._rate(new):,.0f}/s)"
+                + (f", {new_routes:,} routes" if new_routes > new else ""),
                 f"{new_dead.total():,} dead letters" + (f" ({listed})" if listed else ""),
                 f"{sum(partition.task.health.clusters for partition in partitions):,} clusters",
             ]
             if lag is not None:
                 parts.append(f"{lag:,} records behind" if lag else "nothing waits")
             _log.info("%s", "; ".join(parts))
-        self._idle = not new
-        self._last, self._records, self._dead = self._clock(), records, dead
+        self._idle = not (new or new_routes)
+        self._last, self._records, self._routes, self._dead = self._clock(), records, routes, dead
 
     def _lag(self) -> int | None:
         """Return how many offsets lie between the next records and the ends of the logs; None where no end is known."""

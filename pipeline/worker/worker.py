@@ -149,7 +149,6 @@ class Worker:
             self._status,
             self._settings.features or (),
             session_timeout=self._settings.broker.session_timeout,
-            in_two_stages=self._settings.is_routed,
         )
         while True:
             await asyncio.sleep(LOOK)

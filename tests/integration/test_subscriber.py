@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -22,20 +23,26 @@ ROOT = Path(__file__).resolve().parents[2]
 def page_program(broker, name):
     """The first program of the page, for another broker and deployment."""
     program = re.search(r"```python\n(.*?)```", (ROOT / "docs/consuming.md").read_text(), re.DOTALL)[1]
-    assert all(program.count(name) == 1 for name in ("localhost:9092", '"checkout"', "with Subscriber("))
-    program = program.replace("localhost:9092", broker).replace('"checkout"', f'"{name}"')
-    # It has no end of its own: one that is killed would not show what a clean end commits.
-    return program.replace("    for output", "    import signal; signal.signal(15, lambda *_: exit(0))\n    for output")
+    assert all(program.count(name) == 1 for name in ("localhost:9092", '"checkout"', "Subscriber("))
+    return program.replace("localhost:9092", broker).replace('"checkout"', f'"{name}"')
+
+
+# Who runs the tests in the background of a shell has them ignore SIGINT, and their children after them.
+HEEDS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
 def printed(program, until):
-    """What a program prints until so many lines are there; then it is ended cleanly."""
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    try:
-        lines = [process.stdout.readline() for _ in range(until)]
-    finally:
-        process.terminate()
-        assert process.wait(20) == 0
+    """What a program prints until so many lines are there; then it is ended as by Ctrl-C."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HEEDS_CTRL_C + program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            lines = [process.stdout.readline() for _ in range(until)]
+            process.send_signal(signal.SIGINT)
+            rest, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (0, ""), (errors, lines[-2:], rest[-500:])
     return lines
 
 

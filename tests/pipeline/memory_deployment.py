@@ -183,7 +183,7 @@ class MemoryDeployment(MemoryReader):
 
     def archive(self, at, part, position, records):
         writer = ArchiveWriter(self.source.archive, at[1], part.writer, 1.0, now=self._now)
-        for message in writer.messages(part.task, position, records[-1].timestamp):
+        for message in writer.messages(part.task, position, records[-1].timestamp if records else -1):
             self.append((self.source.archive, at[1]), message, timestamp=self._archived)
         self.append((self.source.snapshots, at[1]), writer.listed(), timestamp=STAMP)
 

@@ -36,6 +36,9 @@ class Lifecycle(Protocol):
 class NoTables(TableManager):  # type: ignore[misc]
     """Faust's manager of tables, of which there are none: the stock one waits a second before the group is joined."""
 
+    # Its lines are those of Faust, which users do not know.
+    logger = logging.getLogger("faust.tables")
+
     async def on_start(self) -> None:
         """Begin without a wait."""
         await self._update_channels()

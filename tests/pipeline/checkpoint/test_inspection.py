@@ -2,16 +2,18 @@
 
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
 import pytest
 from resonance.engine import make_engine
 from resonance.engine.facts import parent_of
+from resonance.pipeline.checkpoint.changed_ranges import ChangedRange
 from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
-from resonance.pipeline.cli.inspect import place
+from resonance.pipeline.cli.inspect import place, range_sentence
 from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
 
@@ -190,6 +192,16 @@ def test_a_spread_of_rounding_alone_is_none():
     assert [place(8.0, 9.437e-16), place(8.0, 0.25), place(0.0, 1e-9)] == ["8 ± 0", "8 ± 0.25", "0 ± 1e-09"]
 
 
+def test_another_unit_is_named_with_the_clusters_whose_means_are_of_before():
+    change = ChangedRange("temp", "2026-05-08T00:01:04.000Z", (98.9, 154.0), (38.0, 67.3))
+    clusters = [SimpleNamespace(id=f"p0/1/{n}", of_before=["temp"] if n < 2 else []) for n in range(4)]
+    text = "the range of temp is 98.9 to 154 since 2026-05-08 00:01, 38 to 67.3 before"
+    assert range_sentence(SimpleNamespace(clusters=clusters), change) == (
+        f"{text}; of before are the means of p0/1/0, p0/1/1"
+    )
+    assert range_sentence(SimpleNamespace(clusters=clusters[2:]), change) == text
+
+
 def test_machines_get_everything(monkeypatch, capsys):
     MemoryDeployment(monkeypatch).work(600, everything=True)
     assert run(monkeypatch, *OPTIONS, "--stream", "p0:a", "--json") == 0
@@ -197,7 +209,7 @@ def test_machines_get_everything(monkeypatch, capsys):
     assert (shown["stream"], shown["topic"], shown["partition"], shown["next"]) == ("p0:a", "features", 0, 600)
     assert set(shown["clusters"][0]) == {
         *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread", "recent"),
-        *("omitted", "salient", "examples", "name", "aliases", "origin", "automatic_name"),
+        *("omitted", "salient", "examples", "name", "aliases", "origin", "automatic_name", "of_before"),
     }
     assert shown["features"] == ["cpu", "latency_ms", "net.in"]
     assert run(monkeypatch, *OPTIONS, "--json") == 0

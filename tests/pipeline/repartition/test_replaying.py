@@ -41,6 +41,7 @@ def test_both_hops_are_identical_with_what_was_recorded(deployment):
     hops = {part.topic for part in verdict.parts}
     assert (hops, verdict.total("assignments"), verdict.total("routes")) == ({TOPIC, ROUTES}, 900, 901)
     assert verdict.total("repeats") > 200
+    assert verdict.records == verdict.as_json()["records"] == 902, "each record of the input once"
     assert sum(part.dead_letters for part in verdict.parts if part.topic == TOPIC) == 1
     assert sum(part.dead_letters for part in verdict.parts if part.topic == ROUTES) == 1
     assert verdict.total("events") == sum(len(deployment.logs["resonance.cluster-events", p]) for p in range(3)) > 5
@@ -71,6 +72,7 @@ def test_a_replay_of_the_routes_is_the_live_run(deployment, tmp_path):
     found = {(orjson.dumps(line["value"]), (line["key"] or "").encode()) for line in lines}
     assert found == {(orjson.dumps(orjson.loads(r.value)), r.key) for r in live}
     assert len(lines) == len(found) == 900
+    assert summary.silent == 0
     assert len((tmp_path / "dead-letters.jsonl").read_bytes().splitlines()) == 2
 
 

@@ -58,6 +58,14 @@ def test_the_last_minutes_are_identical_after_the_first_records_expired(deployme
     assert stopped.value.remedies == ("--fresh",)
 
 
+def test_an_archive_from_before_any_record_is_no_beginning_that_a_user_knows(monkeypatch):
+    made = MemoryDeployment(monkeypatch)
+    made.work(0, archive=True)
+    made.work(601)
+    (part,) = made.verify().parts
+    assert part.start == "empty models at offset 0, where they began"
+
+
 def test_without_an_archive_it_says_what_is_missing(deployment):
     deployment.expire(TOPIC, 100)
     with pytest.raises(

@@ -1,6 +1,7 @@
 """Outputs of several partitions come by their times, with a bounded number that wait."""
 
 import orjson
+import pytest
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.time_merge import TimeMerge
 from resonance.pipeline.watch.watch import Filter, Watch
@@ -35,7 +36,7 @@ def test_no_more_than_the_bound_wait():
 
 
 class OneTopicAfterTheOther:
-    """A reader that brings whole partitions."""
+    """A reader that brings whole partitions, and nothing behind them."""
 
     trouble = ""
 
@@ -43,6 +44,8 @@ class OneTopicAfterTheOther:
         self.parts, self.positions = list(parts.items()), dict.fromkeys(parts, 0)
 
     def poll(self, timeout):
+        if not self.parts:
+            return []
         at, times = self.parts.pop(0)
         self.positions[at] = len(times)
         return [
@@ -51,16 +54,32 @@ class OneTopicAfterTheOther:
         ]
 
     def has_reached(self, ends):
-        return not self.parts
+        return all(self.positions[at] >= end for at, end in ends.items())
 
 
-def test_a_watch_with_an_end_shows_its_topics_by_time_and_another_as_they_come():
-    parts = {("a", 0): ["1", "4"], ("b", 0): ["2", "5"], ("b", 1): ["3"]}
-    for ends, shown in (({at: len(times) for at, times in parts.items()}, "12345"), (None, "142")):
-        watch = Watch(OneTopicAfterTheOther(parts), "x", {"a": "drift", "b": "alerts"}, Filter())
-        found = []
-        for batch in watch.batches(ends):
-            found += [output.payload["time"] for output in batch]
-            if ends is None and len(found) >= 3:
-                break
-        assert "".join(found)[: len(shown)] == shown
+PARTS = {("a", 0): ["1", "4"], ("b", 0): ["2", "5"], ("b", 1): ["3"]}
+
+
+@pytest.mark.parametrize(
+    ("stored", "follow"),
+    [(True, False), (True, True), (False, True)],
+    ids=["stored, to the end", "stored, then followed", "as it arrives"],
+)
+def test_a_watch_shows_topics_by_time_whether_stored_or_as_they_arrive(stored, follow):
+    ends = {at: len(times) if stored else 0 for at, times in PARTS.items()}
+    watch = Watch(OneTopicAfterTheOther(PARTS), "x", {"a": "drift", "b": "alerts"}, Filter())
+    found = []
+    for batch in watch.batches(ends, follow=follow):
+        found += [output.payload["time"] for output in batch]
+        if len(found) == 5:
+            break
+    assert "".join(found) == "12345"
+
+
+def test_a_partition_that_gives_nothing_holds_up_the_others_for_a_while_only(monkeypatch):
+    monkeypatch.setattr("resonance.pipeline.watch.watch.STALLED_SECONDS", 0.0)
+    ends = {("a", 0): 2, ("b", 0): 2}
+    watch = Watch(OneTopicAfterTheOther({("a", 0): ["1", "4"]}), "x", {"a": "drift", "b": "alerts"}, Filter())
+    watch._reader.positions[("b", 0)] = 0
+    batch = next(watch.batches(ends, follow=True))
+    assert [output.payload["time"] for output in batch] == ["1", "4"]

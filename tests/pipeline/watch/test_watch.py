@@ -222,7 +222,7 @@ def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
     said = []
     with OutputReader(broker.client_settings(), {("later.assignments", 2): 0}) as reader:
         topics = {"later.assignments": "assignments"}
-        batches = Watch(reader, "later", topics, Filter(), said.append, "; look back").batches()
+        batches = Watch(reader, "later", topics, Filter(), said.append, "; look back").batches({}, follow=True)
 
         def poll(timeout, poll=reader.poll):
             found = poll(0.02)

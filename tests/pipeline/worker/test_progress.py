@@ -9,6 +9,7 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, DeadLetterExample
+from resonance.pipeline.worker.assignment import Counters
 from resonance.pipeline.worker.progress import Progress, models_of
 
 AT = TP("in", 0)
@@ -26,16 +27,17 @@ class Work:
         self.examples: dict[tuple[str, str], DeadLetterExample] = {}
         task = SimpleNamespace(health=SimpleNamespace(clusters=3))
         self.partition: Any = SimpleNamespace(task=task, position=0, learned_again=None)
-        self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=SimpleNamespace(records=0))
+        self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
         consumer = SimpleNamespace(ends=lambda: {AT: self.end})
         self.status: Any = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer)
         self.progress = Progress(self.status, ["temp", "net.in"], lambda: self.now, session_timeout=45.0)
 
-    def step(self, seconds: float, records: int, dead: int = 0, end: int | None = None) -> list[str]:
+    def step(self, seconds: float, records: int, dead: int = 0, end: int | None = None, routes: int = 0) -> list[str]:
         """Let some seconds pass, and return what is said then."""
         self.now += seconds
         self.partition.position += records
-        self.processor.counters.records += records
+        self.processor.counters.records += records + routes
+        self.processor.counters.routes += routes
         self.end = self.partition.position if end is None else end
         self.dead = self.dead + Counter({MISSING: dead})
         self.partition.task.counts = Counts(dead_letters_by_stage=self.dead, dead_letter_examples=self.examples)
@@ -57,6 +59,15 @@ def test_a_line_every_ten_seconds(work: Work) -> None:
     assert work.step(9, 1_000, end=60_000) == []
     assert work.step(1, 1_000, end=60_000) == [
         "2,000 records (200/s); 0 dead letters; 3 clusters; 53,000 records behind"
+    ]
+
+
+def test_a_record_that_is_routed_and_then_learned_counts_once(work: Work) -> None:
+    assert work.step(10, 5_000, end=9_000, routes=4_000) == [
+        "5,000 records (500/s); 0 dead letters; 3 clusters; 4,000 records behind"
+    ]
+    assert work.step(10, 0, end=9_000, routes=1_000) == [
+        "0 records (0/s), 1,000 routes; 0 dead letters; 3 clusters; 4,000 records behind"
     ]
 
 
