@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.page import answers, past, timeline
+from resonance.pipeline.page import answers, timeline
 from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
@@ -206,7 +206,7 @@ class PageServer:
 
         def answer(query: Mapping[str, str]) -> dict[str, Any]:
             view = self._follower.view
-            then = past.view_at(view, stored, name, int(query["at"]))
+            then = stored.at(int(query["at"]), view)
             return answers.stream(then, name) | {"at": int(query["at"])}
 
         return await self._answering(answer)(request)
@@ -254,7 +254,8 @@ class PageServer:
         tab = Tab(WAITING)
         self._tabs.add(tab)
         try:
-            last = request.headers.get("Last-Event-ID", "")
+            # The browser's own, where it connects again by itself; the page's, where it had closed its connection.
+            last = request.headers.get("Last-Event-ID", "") or request.query.get("after", "")
             view = self._follower.view
             with view.lock:
                 missed = view.timeline.since(int(last))[-MISSED:] if last.isdecimal() else []

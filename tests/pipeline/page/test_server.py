@@ -30,7 +30,7 @@ class Shop:
         for number in range(60):
             self.follower.view.apply_cluster(*outputs.cluster(f"stream-{number}/1/0"))
         self.follower.loaded = 1.0
-        self.server = PageServer(self.follower, Operations({}, "shop", []), token)
+        self.server = PageServer(self.follower, Operations({}, "shop", [], []), token)
         self.port = free_port()
 
     def happen(self, kind, value):
@@ -132,6 +132,8 @@ def test_a_tab_gets_what_happens_and_what_it_missed():
             async with shop.get(session, "/api/live", headers={"Last-Event-ID": "2"}) as answer:
                 assert (await message(answer))[1] == "3"
                 assert (await message(answer))[0] == "tick"
+            async with shop.get(session, "/api/live?after=1") as answer:
+                assert [(await message(answer))[1] for _ in range(2)] == ["2", "3"]
 
     asyncio.run(go())
 
