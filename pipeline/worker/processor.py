@@ -2,7 +2,7 @@
 
 It keeps the event loop free for heartbeats and rebalances, and it decides the order of all steps. A commit runs in a
 thread of its own while the next records are learned; their outputs wait for its end, because a transaction that is
-being committed takes no more.
+being committed takes no more. What has been learned ahead is bounded by `AHEAD_SECONDS`.
 """
 
 import logging
@@ -34,6 +34,9 @@ SLICE_SECONDS: Final = 0.05
 
 SLICE_RECORDS: Final = 16
 """Fewest records learned between two checks."""
+
+AHEAD_SECONDS: Final = 0.25
+"""Time of learning whose outputs may wait for the end of a commit; then learning waits, too."""
 
 CLOSE_SECONDS: Final = 5.0
 """How long a clean stop writes snapshots; the next start learns again what they lack."""
@@ -100,6 +103,9 @@ class Processor:
         self._closing = True
         # Since when something waits for a commit; None when everything is committed or being committed.
         self._since: float | None = None
+        # Learned, but not sent while a commit goes on, and how long it took to learn.
+        self._unsent: list[tuple[TP, Outputs]] = []
+        self._ahead = 0.0
         # The commit that goes on, with what follows its end.
         self._running: tuple[Future[float], Callable[[float], None]] | None = None
         # Assumed slow until measured: the first slice of a slow engine must not be a whole chunk.
@@ -244,8 +250,10 @@ class Processor:
             self.histograms.batch.observe(spent)
             partition.last_record = began
             at += len(part)
-            self._finish_commit()
-            self._send(chunk.tp, outputs)
+            self._unsent.append((chunk.tp, outputs))
+            self._ahead += spent
+            if self._running is None or self._running[0].done() or self._ahead >= AHEAD_SECONDS:
+                self._finish_commit()
             partition.position = part[-1].offset + 1 if at < size else chunk.next_offset
             partition.timestamp = part[-1].timestamp
             dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
@@ -278,7 +286,7 @@ class Processor:
 
     def _commit(self, everything: bool = False) -> None:
         """Commit what was processed; steps 5 and 6 come while the next records are learned."""
-        # 1. The commit before this one ends: a transaction that is being committed takes no more.
+        # 1. The commit before this one ends, and what was learned meanwhile is sent.
         self._finish_commit()
         # 2. Snapshots that are due, behind the outputs of the records that they cover.
         until = time.monotonic() + CLOSE_SECONDS if everything else None
@@ -319,16 +327,18 @@ class Processor:
         return replace(note, owner="") if self._closing else note
 
     def _finish_commit(self) -> None:
-        """Wait for the running commit, if there is one."""
-        if self._running is None:
-            return
-        self._activity.begin("a commit has been waited for", self._broker_seconds)
-        began = time.monotonic()
-        commit, after = self._running
-        ended = commit.result()
-        self.counters.wait_seconds += time.monotonic() - began
-        self._running = None
-        after(ended)
+        """Wait for the running commit, if there is one, and send what was learned meanwhile."""
+        if self._running is not None:
+            self._activity.begin("a commit has been waited for", self._broker_seconds)
+            began = time.monotonic()
+            commit, after = self._running
+            ended = commit.result()
+            self.counters.wait_seconds += time.monotonic() - began
+            self._running = None
+            after(ended)
+        unsent, self._unsent, self._ahead = self._unsent, [], 0.0
+        for tp, outputs in unsent:
+            self._send(tp, outputs)
 
     def _snapshot(self, tp: TP, partition: AssignedPartition, until: float | None) -> bool:
         """Send a partition's snapshots that are due, or all until a time; return whether there were any."""

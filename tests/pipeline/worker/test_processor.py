@@ -272,6 +272,24 @@ def test_the_next_records_are_learned_while_a_commit_runs_and_sent_after_it(benc
     assert b.lines("answers") == [("answers", 0, [b"0"]), ("answers", 0, [b"1"])]
 
 
+def test_learning_goes_on_for_a_while_while_a_commit_runs(bench, monkeypatch):
+    b = bench()
+    b.learn_while_committing()
+    task = b.partitions[P0].task
+    b.processor.submit(chunk(P0, 2, 3, behind=True))
+    b.wait(lambda: task.learned == [0, 1, 2, 3, 4])
+    monkeypatch.setattr(processor, "AHEAD_SECONDS", 0.0)
+    b.processor.submit(chunk(P0, 5, 1, behind=True))
+    b.processor.submit(chunk(P0, 6, 1))
+    b.wait(lambda: task.learned == [0, 1, 2, 3, 4, 5])
+    time.sleep(0.05)
+    assert task.learned[-1] == 5
+    b.diary.gate.set()
+    b.wait(lambda: b.lines("commit")[-1:] == [("commit", {0: 7})])
+    sent = [value for _, _, values in b.lines("answers") for value in values]
+    assert sent == [b"0", b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
 def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     b = bench()
     task = b.hold(*(chunk(P0, first, 100, behind=True) for first in range(0, 5000, 100)))
