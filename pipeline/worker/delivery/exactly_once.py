@@ -13,7 +13,7 @@ lost the end of what the new one aborted (`open_transactions`), it aborts once m
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from typing import Any
@@ -33,6 +33,7 @@ from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transact
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
+from resonance.pipeline.records import Message
 from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.transport.chunk import Membership
@@ -198,8 +199,7 @@ class ExactlyOnce:
         """
         self._begin()
         self._topics.add((batch.topic, "Write"))
-        self._keep(batch)
-        self._put(batch)
+        self._put(self._keep(batch))
         reach("after-produce")
 
     def _put(self, batch: Batch) -> None:
@@ -208,14 +208,21 @@ class ExactlyOnce:
         except KafkaException as error:
             raise self._failed("an output", error.args[0]) from error
 
-    def _keep(self, batch: Batch) -> None:
-        """Keep what is sent, to send it again; not an archive, whose messages exist one after the other."""
-        if isinstance(batch.messages, Sequence) and self._bytes <= KEPT_BYTES:
-            self._bytes += sum(len(message.value or b"") for message in batch.messages)
-            self._sent.append(batch)
-        else:
-            self._bytes = KEPT_BYTES + 1
+    def _keep(self, batch: Batch) -> Batch:
+        """Keep what is sent, to send it again, as long as there is room."""
+        if not isinstance(batch.messages, Sequence):
+            # The messages of an archive exist one after the other.
+            return batch._replace(messages=self._kept_one_by_one(batch))
+        self._bytes += sum(len(message.value or b"") for message in batch.messages)
+        self._sent.append(batch)
+        if self._bytes > KEPT_BYTES:
             self._sent.clear()
+        return batch
+
+    def _kept_one_by_one(self, batch: Batch) -> Iterator[Message]:
+        for message in batch.messages:
+            self._keep(batch._replace(messages=(message,)))
+            yield message
 
     def settle(self) -> None:
         """Do nothing: everything in a transaction counts together or not at all."""

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
-from resonance.pipeline.errors import FencedError
+from resonance.pipeline.errors import DeliveryError, FencedError
+from resonance.pipeline.kafka.producer import Batch
+from resonance.pipeline.records import Message
 from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
@@ -21,7 +23,7 @@ class SlowOutlet:
 
     def __init__(self, *_, **__):
         type(self).made += 1
-        self.doubtful, self.waits = False, 2
+        self.doubtful, self.waits, self.sent = False, 2, []
         quiet = dict.fromkeys(("begin_transaction", "send_offsets_to_transaction", "commit_transaction", "close"))
         calls = {name: lambda *_: None for name in quiet}
         self.producer = SimpleNamespace(init_transactions=self._init, **calls)
@@ -30,6 +32,9 @@ class SlowOutlet:
         self.waits -= 1
         if self.waits >= 0:
             raise SLOW
+
+    def send(self, batch):
+        self.sent.append((batch.topic, [message.value for message in batch.messages]))
 
     def look(self):
         pass
@@ -91,6 +96,35 @@ def test_a_connection_lost_while_a_new_producer_aborts_brings_another_one(delive
     delivery._find_open, delivery._outlet.doubtful = find, True
     delivery.commit({TP("in", 0): 2}, {})
     assert (SlowOutlet.made, delivery._outlet.doubtful, losses) == (3, False, [])
+
+
+def lose_the_coordinator(delivery):
+    """Let the offsets of the open transaction fail in a way after which it can only be aborted."""
+
+    def fail(*_):
+        loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, retriable=True, txn_requires_abort=True)
+        raise KafkaException(loading)
+
+    delivery._outlet.producer.send_offsets_to_transaction = fail
+
+
+def test_a_transaction_with_an_archive_is_sent_again_where_the_coordinator_moves(delivery):
+    delivery.send(Batch("answers", 0, [Message(None, b"1", [])]))
+    delivery.send(Batch("archive", 0, (Message(None, value, []) for value in (b"2", b"3"))))
+    lose_the_coordinator(delivery)
+    delivery.commit({TP("in", 0): 1}, {})
+    assert SlowOutlet.made == 2
+    assert delivery._outlet.sent == [("answers", [b"1"]), ("archive", [b"2"]), ("archive", [b"3"])]
+
+
+def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery, monkeypatch):
+    monkeypatch.setattr(exactly_once, "KEPT_BYTES", 2)
+    delivery.send(Batch("archive", 0, (Message(None, value, []) for value in (b"2", b"34"))))
+    assert delivery._sent == []
+    lose_the_coordinator(delivery)
+    with pytest.raises(DeliveryError, match="the offsets of the transaction"):
+        delivery.commit({TP("in", 0): 1}, {})
+    assert SlowOutlet.made == 1
 
 
 def test_a_worker_that_is_fenced_while_it_starts_names_the_reason(delivery, monkeypatch):
