@@ -6,7 +6,7 @@ FOLDERS := engine pipeline schemas
 # A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
 SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
 
-.PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test page clean .venv
+.PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test page site clean .venv
 
 .venv: $(STAMP)
 
@@ -109,6 +109,11 @@ page:
 	@mkdir -p $(PAGE) && cp -r pipeline/page/web/. $(PAGE)
 	@cd $(PAGE) && npm ci --no-progress --loglevel error && npm run --silent build -- $(CURDIR)/pipeline/page/static
 	@$(PYTHON) -m tests.pipeline.page.built
+
+# The pages of docs/ as a site in build/site, from .ci/site; a link that leads nowhere stops it. Not --quiet: MkDocs would
+# count no warning then. The variable hides a note about a later version of MkDocs.
+site: .venv
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .ci/site/mkdocs.yml
 
 clean:
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache
