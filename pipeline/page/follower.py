@@ -16,9 +16,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.page.past import StreamPast
 from resonance.pipeline.page.timeline import TimelineEntry
 from resonance.pipeline.page.view import DeploymentView
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.watch.named import lives_of
 from resonance.pipeline.watch.output_reader import OutputReader
 
@@ -51,11 +52,8 @@ DENIED_SECONDS: Final = 600.0
 PATIENCE: Final = 10.0
 """Seconds without an answer after which a read is given up and begun again."""
 
-MOST_PAST: Final = 20_000
-"""Outputs of a stream from which its past is shown, the newest."""
-
 PAST_SECONDS: Final = 30.0
-"""How long they are kept, for the next time that is looked at."""
+"""How long the stored outputs of a stream count as the newest, for the next time that is looked at."""
 
 FEW: Final = 50
 """Outputs at once up to which new clusters are described beside the others, which takes a while."""
@@ -81,7 +79,10 @@ class Follower:
         self._client = dict(client)
         self._group = f"{settings.name}-page"
         self._publish = publish
-        self._past = ("", 0.0, list[tuple[str, Record]]())
+        self._past: StreamPast | None = None
+        """The stored outputs of the stream whose past was shown last."""
+        self._past_read: dict[TopicPartition, int] = {}
+        self._past_made = 0.0
         self._past_lock = threading.Lock()
         self._stop = threading.Event()
         self._denied: dict[str, float] = {}
@@ -148,23 +149,34 @@ class Follower:
                 )
         return found
 
-    def stored(self, stream: str) -> list[tuple[str, Record]]:
+    def stored(self, stream: str) -> StreamPast:
         """Read the stored events and drift events of a stream; may take seconds on large topics."""
         with self._past_lock:
-            known, read, found = self._past
-            if known == stream and time.monotonic() - read < PAST_SECONDS:
-                return found
+            if self._past is None or self._past.stream != stream:
+                self._past, self._past_read = StreamPast(stream), {}
+            elif time.monotonic() - self._past_made < PAST_SECONDS:
+                return self._past
             kinds = {kind: FOLLOWED[kind] for kind in ("cluster_events", "drift_events")}
+            topics = self._topics(kinds)
             partitions = self._partitions(self._admin(), kinds)
             marker = stream_marker(stream)
-            kept: deque[tuple[str, Record]] = deque(maxlen=MOST_PAST)
             with LogReader(self._client, self._group, PATIENCE) as reader:
-                # Of both topics each partition is in order, and a stream is in one of each.
-                for (topic, _), records in reader.read(reader.bounds(partitions)):
-                    kind = kinds[self._topics(kinds)[topic]]
-                    kept.extend((kind, each) for each in records if each.value is not None and marker in each.value)
-            self._past = (stream, time.monotonic(), list(kept))
-            return self._past[2]
+                bounds = reader.bounds(partitions)
+                if any(self._past_read.get(at, 0) > end for at, (_, end) in bounds.items()):
+                    # A topic was deleted and made again.
+                    self._past, self._past_read = StreamPast(stream), {}
+                # Only what came since the last time.
+                ranges = {at: (max(first, self._past_read.get(at, 0)), end) for at, (first, end) in bounds.items()}
+                found = [
+                    (kinds[topics[topic]], each)
+                    for (topic, _), records in reader.read(ranges)
+                    for each in records
+                    if each.value is not None and marker in each.value
+                ]
+            self._past.extend(found)
+            self._past_read = {at: end for at, (_, end) in bounds.items()}
+            self._past_made = time.monotonic()
+            return self._past
 
     def _admin(self) -> ClusterAdmin:
         return ClusterAdmin(self._client, self._settings.broker.answer_timeout)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.page import answers, past, timeline
+from resonance.pipeline.page import answers, timeline
 from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
@@ -206,7 +206,7 @@ class PageServer:
 
         def answer(query: Mapping[str, str]) -> dict[str, Any]:
             view = self._follower.view
-            then = past.view_at(view, stored, name, int(query["at"]))
+            then = stored.at(int(query["at"]), view)
             return answers.stream(then, name) | {"at": int(query["at"])}
 
         return await self._answering(answer)(request)

@@ -8,9 +8,11 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.pipeline.page import answers, follower, past, view
+from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.page import answers, follower, view
 from resonance.pipeline.page.answers import UnknownNameError
 from resonance.pipeline.page.follower import Follower
+from resonance.pipeline.page.past import StreamPast
 from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import dead_letter_headers
 
@@ -101,7 +103,8 @@ def test_names_are_followed_and_also_what_their_clusters_became_before(shop, mon
     shop.until(lambda: answers.stream(shop.view, "p0")["names"] == names)
 
 
-def test_a_stream_is_shown_as_it_was_at_a_time(shop):
+def test_a_stream_is_shown_as_it_was_at_a_time(shop, monkeypatch):
+    reads = []
     shop.emit("cluster-events", outputs.event("split", "p0/1/1", 1, 5, other="p0/1/0"))
     shop.emit("cluster-events", outputs.event("absorbed", "p0/1/1", 2, 9, other="p0/1/0"))
     shop.broker.flush()
@@ -111,9 +114,13 @@ def test_a_stream_is_shown_as_it_was_at_a_time(shop):
         shop.view.apply_answer(orjson.dumps(outputs.answer("p0", 0, second)), 1.0, counts=True)
     stored = shop.following.stored("p0")
     assert shop.following.stored("p0") is stored
+    monkeypatch.setattr(LogReader, "read", lambda _, ranges: reads.append(ranges) or [])
+    monkeypatch.setattr(follower, "PAST_SECONDS", 0.0)
+    assert shop.following.stored("p0") is stored
+    assert all(begin == end for begin, end in reads[0].values()), "what was read is not read again"
 
     def at(second):
-        return answers.stream(past.view_at(shop.view, stored, "p0", epoch_ms(outputs.time_of(second))), "p0")
+        return answers.stream(stored.at(epoch_ms(outputs.time_of(second)), shop.view), "p0")
 
     assert [row["id"] for row in at(2)["table"]] == ["p0/1/0"]
     assert (at(2)["drift"], at(2)["history"]["total"]) == (None, [1, 1, 1])
@@ -127,9 +134,9 @@ def test_a_stream_is_shown_as_it_was_at_a_time(shop):
     ):
         at(0)
     with pytest.raises(UnknownNameError, match=r"had no cluster at 1970.*Z; its events are not stored any more"):
-        past.view_at(shop.view, [], "p0", 0)
+        StreamPast("p0").at(0, shop.view)
     with pytest.raises(UnknownNameError, match=r"there is no stream p00 \(did you mean p0 or p1\?\)"):
-        past.view_at(shop.view, [], "p00", 0)
+        StreamPast("p00").at(0, shop.view)
 
 
 def test_of_many_answers_the_newest_are_read_and_stand_for_all(shop, monkeypatch):
