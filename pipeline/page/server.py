@@ -254,7 +254,8 @@ class PageServer:
         tab = Tab(WAITING)
         self._tabs.add(tab)
         try:
-            last = request.headers.get("Last-Event-ID", "")
+            # The browser's own, where it connects again by itself; the page's, where it had closed its connection.
+            last = request.headers.get("Last-Event-ID", "") or request.query.get("after", "")
             view = self._follower.view
             with view.lock:
                 missed = view.timeline.since(int(last))[-MISSED:] if last.isdecimal() else []

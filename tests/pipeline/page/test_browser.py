@@ -266,3 +266,29 @@ def test_an_unknown_stream_and_the_keyboard():
             browser.errors[:] = [error for error in browser.errors if "name=shop-00" not in error.get("url", "")]
 
     asyncio.run(go())
+
+
+def test_a_tab_that_is_not_seen_holds_no_connection_and_gets_what_it_missed():
+    async def go():
+        async with shop() as (made, browser):
+            # A browser opens six connections to a server, and keeps pages that one has left.
+            for _ in range(4):
+                for path in ("/", "/events", "/operations"):
+                    await browser.open(made.address + path)
+                    await browser.wait("document.getElementById('live').textContent === 'live'")
+            await browser.open(made.address)
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
+            await browser.wait("document.getElementById('unseen').textContent === '1'")
+            see = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true});"
+            see += "document.dispatchEvent(new Event('visibilitychange'))"
+            requested = len(browser.requests)
+            await browser.value(see % "true")
+            made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))
+            await asyncio.sleep(1.5)
+            assert await browser.value("document.getElementById('unseen').textContent") == "1"
+            await browser.value(see % "false")
+            await browser.wait("document.getElementById('unseen').textContent === '2'")
+            lives = [url for url in browser.requests[requested:] if "/api/live" in url]
+            assert lives == [f"{made.address}/api/live?after=4"]
+
+    asyncio.run(go())

@@ -132,6 +132,8 @@ def test_a_tab_gets_what_happens_and_what_it_missed():
             async with shop.get(session, "/api/live", headers={"Last-Event-ID": "2"}) as answer:
                 assert (await message(answer))[1] == "3"
                 assert (await message(answer))[0] == "tick"
+            async with shop.get(session, "/api/live?after=1") as answer:
+                assert [(await message(answer))[1] for _ in range(2)] == ["2", "3"]
 
     asyncio.run(go())
 

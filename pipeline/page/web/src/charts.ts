@@ -23,7 +23,8 @@ function axis(): uPlot.Axis {
 }
 
 function plot(place: HTMLElement, options: Omit<uPlot.Options, "width" | "height">, data: uPlot.AlignedData, height: number): uPlot {
-  const chart = new uPlot({ ...options, width: Math.max(place.clientWidth, 200), height, legend: { show: false } }, data, place);
+  // Room for half of the last label of the time.
+  const chart = new uPlot({ ...options, padding: [null, 32, null, null], width: Math.max(place.clientWidth, 200), height, legend: { show: false } }, data, place);
   new ResizeObserver(() => chart.setSize({ width: Math.max(place.clientWidth, 200), height })).observe(place);
   return chart;
 }

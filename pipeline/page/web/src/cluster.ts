@@ -7,7 +7,7 @@ import type { Page } from "./page";
 import { fact } from "./stream";
 
 const HOW: Record<string, string> = {
-  absorbed: "was absorbed", vanished: "vanished", version_started: "ended with its version", stream_ended: "ended with its stream",
+  absorbed: "absorbed", vanished: "vanished", version_started: "ended with its version", stream_ended: "ended with its stream",
 };
 
 export class ClusterPage implements Page {
@@ -21,8 +21,8 @@ export class ClusterPage implements Page {
 
   async refresh(): Promise<void> {
     const found = await get<Found>("cluster", { id: this.id });
-    const state = found.present ? "is there" : HOW[found.how ?? ""] ?? "is gone";
-    const facts = [fact("it", state), fact("records at its last event", number(found.size)), fact("share", percent(found.share)),
+    const state = found.present ? "present" : HOW[found.how ?? ""] ?? "gone";
+    const facts = [fact("state", state), fact("records at its last event", number(found.size)), fact("share", percent(found.share)),
       fact("since", ago(found.since ?? "")), fact(found.present ? "last event" : "until", ago(found.seen ?? ""))];
     const series = found.history.series[this.id] ?? [];
     this.element.replaceChildren(
@@ -59,12 +59,13 @@ function gauge(feature: Feature): Element {
     s("rect", { x: gap < 0 ? 50 - size : 50, y: 2, width: Math.max(size, 0.5), height: 8, class: gap < 0 ? "below" : "above" }, s("title", {}, `${number(spreads)} spreads`)));
 }
 
-// The most typical records as of its last event, and what reads them.
+// The most typical records as of its last event, and what reads those of now.
 function examples(found: Found): HTMLElement[] {
-  if (!found.examples.length) return [h("p", { class: "quiet" }, "None came yet, or a release that kept none described it.")];
+  const command = h("code", {}, found.command ?? "");
+  if (!found.examples.length) return [h("p", { class: "quiet" }, "None was known at its last event: new clusters, and both sides of a split, begin without. ", command, " prints those of now.")];
   const rows = found.examples.map((each) => h("tr", {}, h("th", { scope: "row" }, each.where), h("td", {}, each.id === null ? "–" : String(each.id)), h("td", { class: "right" }, number(each.score))));
   return [h("div", { class: "wideable" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "place"), h("th", { scope: "col" }, "id"), h("th", { scope: "col", class: "right" }, "score"))), h("tbody", {}, ...rows))),
-    h("p", { class: "small" }, "With the settings of the deployment, ", h("code", {}, found.command ?? ""), " prints the records themselves.")];
+    h("p", { class: "small" }, "As of its last event. ", command, " prints those of now as they stand on the input topic; it needs the settings of the deployment.")];
 }
 
 function lineage(found: Found): HTMLElement {

@@ -20,6 +20,8 @@ let page: Page | undefined;
 let failed = false;
 let fresh = 0;
 let whole = false;
+let source: EventSource | undefined;
+let last = 0;
 
 function opened(): Page {
   switch (location.pathname) {
@@ -72,9 +74,17 @@ function every(): void {
   }, 1000);
 }
 
+// Only a page that is seen holds a connection: a browser opens six to a server, for all of its tabs together.
+function disconnect(): void {
+  source?.close();
+  source = undefined;
+}
+
 function connect(): void {
-  const source = new EventSource("/api/live");
-  source.addEventListener("tick", (message) => {
+  disconnect();
+  if (document.hidden) return;
+  const stream = source = new EventSource(last ? `/api/live?after=${last}` : "/api/live");
+  stream.addEventListener("tick", (message) => {
     const found = JSON.parse(message.data) as Headline;
     if (!deployment) {
       deployment = found.deployment;
@@ -91,8 +101,9 @@ function connect(): void {
     troubles.hidden = !found.troubles.length;
     troubles.replaceChildren(...found.troubles.map((text) => h("p", {}, text)));
   });
-  source.addEventListener("entry", (message) => {
+  stream.addEventListener("entry", (message) => {
     const entry = JSON.parse(message.data) as Entry;
+    last = entry.number;
     page?.entry?.(entry);
     if (!(page instanceof EventsPage) && entry.time > new LastLook(deployment).time) {
       fresh += 1;
@@ -101,12 +112,12 @@ function connect(): void {
       unseen.hidden = false;
     }
   });
-  source.addEventListener("error", () => {
+  stream.addEventListener("error", () => {
     whole = false;
     live.textContent = "no connection; trying again";
     live.className = "waits";
     // After an answer that is no stream the browser does not try again by itself.
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (source === stream) connect(); }, 3000);
   });
 }
 
@@ -121,6 +132,12 @@ document.addEventListener("click", (event) => {
   void show().then(() => main.focus({ preventScroll: true }));
 });
 addEventListener("popstate", () => void show());
+addEventListener("pagehide", disconnect);
+addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
+document.addEventListener("visibilitychange", () => {
+  connect();
+  if (page && !document.hidden) void refresh(page);
+});
 void show();
 every();
 connect();
