@@ -34,7 +34,7 @@ PAGES = {
 }
 WIDTHS = (1280, 400)
 HEIGHT, GAP = 900, 24
-COLOURS = 64
+COLOURS = 160
 """Of a picture in the documentation: it then has some ten thousand bytes."""
 
 OPEN = "document.querySelector('#main h1') && document.querySelector('#live').className"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import CHROMIUM, tab
+from tests.page_pictures import PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADED = {"src", "srcset", "data", "poster", "action", "xlink:href"}
@@ -83,6 +84,12 @@ def test_every_page_of_the_folder_is_in_the_navigation_and_the_schemas_are_there
     for schema in (ROOT / "schemas").glob("*.schema.json"):
         assert (site / "schemas" / schema.name).read_bytes() == schema.read_bytes()
         assert f'href="schemas/{schema.name}"' in (site / "schemas.html").read_text()
+
+
+def test_the_pictures_of_the_page_are_small():
+    sizes = {file.name: file.stat().st_size for file in (ROOT / "docs" / "page").iterdir()}
+    assert set(sizes) == {f"{name}.png" for name in PAGES}
+    assert max(sizes.values()) < 150_000, sizes
 
 
 @pytest.mark.parametrize("link", ["nowhere.md", "tutorial.md#nowhere", "../pipeline/watch"])

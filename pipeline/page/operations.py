@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.errors import code_of, reason_of, right_refused
+from resonance.pipeline.kafka.group_offsets import group_offsets
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
@@ -50,15 +51,25 @@ class Operations:
         librdkafka's configuration of the connection.
     group : str
         The workers' consumer group.
+    topics : sequence of str
+        Topics that they process.
     workers : sequence of str
         Addresses of workers' pages, such as ``http://127.0.0.1:6066``.
     token : str
         Their token; empty without one.
     """
 
-    def __init__(self, client: Mapping[str, Any], group: str, workers: Sequence[str], token: str = "") -> None:
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        group: str,
+        topics: Sequence[str],
+        workers: Sequence[str],
+        token: str = "",
+    ) -> None:
         self._client = dict(client)
         self._group = group
+        self._topics = tuple(topics)
         self._workers = tuple(workers)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._admin: AdminClient | None = None
@@ -116,9 +127,10 @@ class Operations:
 
     def _lags(self) -> list[dict[str, Any]]:
         assert self._admin is not None  # noqa: S101 - made above
-        wanted = [ConsumerGroupTopicPartitions(self._group)]
-        (answer,) = self._admin.list_consumer_group_offsets(wanted, request_timeout=ANSWER_SECONDS).values()
-        committed = {(at.topic, at.partition): at.offset for at in answer.result(2 * ANSWER_SECONDS).topic_partitions}
+        known = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
+        read = [TopicPartition(topic, at) for topic in self._topics if topic in known for at in known[topic].partitions]
+        found = group_offsets(self._client, self._group, read, ANSWER_SECONDS) if read else []
+        committed = {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
         places = {TopicPartition(*at): OffsetSpec.latest() for at in committed}
         if not places:
             return []

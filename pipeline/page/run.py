@@ -41,7 +41,8 @@ async def serve(settings: Settings, place: Place, say: Callable[[str], None]) ->
 
     follower = Follower(settings, client, publish)
     workers = place.workers or (address(settings.worker.web_host, settings.worker.web_port),)
-    operations = Operations(client, settings.group, [worker.rstrip("/") for worker in workers], token)
+    addresses = [worker.rstrip("/") for worker in workers]
+    operations = Operations(client, settings.group, settings.logs, addresses, token)
     server = PageServer(follower, operations, token)
     await server.start(place.host, place.port)
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupState, KafkaError, TopicPartition
 
 from tests.simulation.broker import Broker
 from tests.simulation.clients import exception
@@ -30,16 +30,15 @@ class AdminClient:
             raise exception(refused.code) from refused
         return {group: SimpleNamespace(result=lambda: found)}
 
-    def list_consumer_group_offsets(
-        self, requests: Sequence[ConsumerGroupTopicPartitions], request_timeout: float
-    ) -> dict[str, Any]:
-        wanted = [(place.topic, place.partition) for place in requests[0].topic_partitions]
+    def group_offsets(self, group: str, places: Sequence[TopicPartition], seconds: float) -> list[TopicPartition]:
+        wanted = [(place.topic, place.partition) for place in places]
 
-        def offsets() -> SimpleNamespace:
+        def offsets() -> list[TopicPartition]:
             found = self.broker.committed(wanted, stable=False)
-            return SimpleNamespace(topic_partitions=[TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted])
+            return [TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted]
 
-        return self._ask(requests[0].group_id, offsets, request_timeout)
+        committed: list[TopicPartition] = self._ask(group, offsets, seconds)[group].result()
+        return committed
 
     def describe_consumer_groups(self, groups: Sequence[str], request_timeout: float) -> dict[str, Any]:
         def members() -> SimpleNamespace:

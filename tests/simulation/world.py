@@ -285,6 +285,7 @@ class World:
         watched = partial(watchdog.Watchdog, clock=own.time.monotonic)
         consumer = type("Consumer", (member.Consumer,), bound)
         app = type("App", (member.App,), {"consumer_class": consumer})
+        asking = type("AdminClient", (admin.AdminClient,), bound)
         changes: list[tuple[ModuleType, dict[str, Any]]] = [
             (processor, {"time": own.time, "threading": own.threading, "Watchdog": watched}),
             (processor, {"ThreadPoolExecutor": own.ThreadPoolExecutor}),
@@ -301,7 +302,8 @@ class World:
             # The simulated broker loses no marker.
             (choice, {"left_open": lambda *_: LeftOpen([], [])}),
             (gone_workers, {"Producer": type("Producer", (clients.Producer,), bound)}),
-            (gone_workers, {"AdminClient": type("AdminClient", (admin.AdminClient,), bound)}),
+            (gone_workers, {"AdminClient": asking}),
+            (gone_workers, {"group_offsets": lambda client, *wanted: asking(client).group_offsets(*wanted)}),
         ]
         with pytest.MonkeyPatch.context() as patch:
             for module, names in changes:

@@ -8,11 +8,12 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import ConsumerGroupState, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.kafka.errors import reason_of
+from resonance.pipeline.kafka.group_offsets import group_offsets
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
 
@@ -44,7 +45,7 @@ def end_left_open(
     admin = AdminClient({"log_level": 0, **client})
     ended = []
     try:
-        owners = _last_owners(admin, group, assigned) - {"", transactional_id}
+        owners = _last_owners(client, group, assigned) - {"", transactional_id}
         members = _members(admin, group) if owners else set()
         if transactional_id not in members:
             # The next rebalance has begun, or no other worker was there.
@@ -59,11 +60,10 @@ def end_left_open(
     return ended
 
 
-def _last_owners(admin: AdminClient, group: str, assigned: Collection[TopicPartition]) -> set[str]:
+def _last_owners(client: Mapping[str, Any], group: str, assigned: Collection[TopicPartition]) -> set[str]:
     """Return who committed last in each partition."""
-    request = [ConsumerGroupTopicPartitions(group, [Place(*at) for at in assigned])]
-    answer = admin.list_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS)[group].result()
-    committed = [CommittedOffset(max(at.offset, NO_OFFSET), at.metadata or "") for at in answer.topic_partitions]
+    found = group_offsets(client, group, [Place(*at) for at in assigned], ANSWER_SECONDS)
+    committed = [CommittedOffset(max(at.offset, NO_OFFSET), at.metadata or "") for at in found]
     return {note.owner for note in map(OffsetNote.read, committed) if note is not None}
 
 

@@ -13,10 +13,11 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.errors import reason_of
+from resonance.pipeline.kafka.group_offsets import group_offsets
 
 RETRY_SECONDS = 0.2
 ANSWER_SECONDS = 5.0
@@ -59,7 +60,8 @@ def left_open(
                 for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
             )
             return LeftOpen(
-                [place for place in outputs if counting[place] < ends[place]], _offsets(admin, group, inputs)
+                [place for place in outputs if counting[place] < ends[place]],
+                group_offsets(client, group, inputs, ANSWER_SECONDS),
             )
         except (KafkaException, KeyError) as error:
             if time.monotonic() > end:
@@ -74,9 +76,3 @@ def _ends(admin: AdminClient, places: list[TopicPartition], level: IsolationLeve
     latest = dict.fromkeys(places, OffsetSpec.latest())
     answers = admin.list_offsets(latest, isolation_level=level, request_timeout=ANSWER_SECONDS)
     return {place: answer.result().offset for place, answer in answers.items()}
-
-
-def _offsets(admin: AdminClient, group: str, places: list[TopicPartition]) -> list[TopicPartition]:
-    request = [ConsumerGroupTopicPartitions(group, places)]
-    answer = admin.list_consumer_group_offsets(request, request_timeout=ANSWER_SECONDS)
-    return list(answer[group].result().topic_partitions)

@@ -30,7 +30,7 @@ class Shop:
         for number in range(60):
             self.follower.view.apply_cluster(*outputs.cluster(f"stream-{number}/1/0"))
         self.follower.loaded = 1.0
-        self.server = PageServer(self.follower, Operations({}, "shop", []), token)
+        self.server = PageServer(self.follower, Operations({}, "shop", [], []), token)
         self.port = free_port()
 
     def happen(self, kind, value):

@@ -54,7 +54,7 @@ function group(found: Operations["group"]): (Node | string)[] {
 function letters(found: DeadLetters[]): HTMLElement {
   if (!found.length) return h("p", { class: "quiet" }, "None among the last that this page has read.");
   const list = table(["partition", "stage", "reason", "about", "last", "the last one"], found.map((each) => [each.where, each.stage, each.class, number(each.count),
-    ago(new Date(each.time).toISOString()), h("span", { title: clock(each.time) }, `${each.example}: ${each.message}`)]), [0, 1, 2, 5]);
+    ago(new Date(each.time).toISOString()), h("span", { class: "sentence", title: clock(each.time) }, `${each.example}: ${each.message}`)]), [0, 1, 2, 5]);
   return h("div", {}, list, h("p", { class: "quiet small" }, "resonance dlq list shows them, resonance dlq replay sends them again, resonance dlq resume resumes a paused partition."));
 }
 

@@ -89,7 +89,7 @@ export class OverviewPage implements Page {
 
   private row(row: StreamRow, at: number): HTMLElement {
     const cells: (Node | string)[] = [h("span", {}, link(streamPage(row.stream), row.stream, row.stream), row.called?.length ? h("span", { class: "called" }, ` ${row.called.join(", ")}`) : ""), number(row.rate), number(row.clusters), percent(row.novelty),
-      row.drift ? h("span", { class: "warning", title: row.drift }, "▲ changing") : "", row.alerts ? h("span", { class: "critical" }, String(row.alerts)) : "", ago(row.last)];
+      row.drift ? h("span", { class: "warning", title: row.drift }, "▲ ", h("span", { class: "word" }, "changing")) : "", row.alerts ? h("span", { class: "critical" }, String(row.alerts)) : "", ago(row.last)];
     const element = h("div", { class: "row", role: "row", "aria-rowindex": at + 1, "data-stream": row.stream },
       ...COLUMNS.map(([, , kind, right], place) => h("span", { class: `cell ${kind} ${right ? "right" : ""}`, role: "cell" }, cells[place] ?? "")));
     element.style.top = `${at * HEIGHT}px`;

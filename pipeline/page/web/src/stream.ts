@@ -61,7 +61,8 @@ export class StreamPage implements Page {
     for (const alert of found.open) this.head.append(h("p", { class: `notice ${alert.severity}` }, `! ${alert.text}${alert.setting ? ` (look at ${alert.setting})` : ""}`));
     this.draw();
     this.chart.show(found.history);
-    const more = found.left_out ? [h("p", { class: "quiet small" }, `${number(found.left_out)} smaller clusters are left out.`)] : [];
+    const omitted = found.left_out ? ` ${number(found.left_out)} smaller clusters are left out.` : "";
+    const more = found.table.length ? [h("p", { class: "quiet small" }, `Records: as of the cluster's last event. Share: of the last records.${omitted}`)] : [];
     this.table.replaceChildren(clusterTable(found), ...more);
     this.events.replaceChildren(...found.events.map(line));
     if (!found.events.length) this.events.append(h("li", { class: "quiet" }, "No event among the last that this page has read."));
@@ -107,7 +108,7 @@ export function against(feature: Feature): string {
 }
 
 function clusterTable(found: Found): HTMLElement {
-  const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["records, at its last event", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
+  const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["records", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
   const rows = found.table.map((row) => h("tr", {},
     h("th", { scope: "row" }, chip(row.id, found.names[row.id])),
     h("td", {}, ...salient(row)),
