@@ -277,6 +277,7 @@ def test_a_tab_that_is_not_seen_holds_no_connection_and_gets_what_it_missed():
                     await browser.open(made.address + path)
                     await browser.wait("document.getElementById('live').textContent === 'live'")
             await browser.open(made.address)
+            await browser.wait("document.getElementById('live').textContent === 'live'")
             made.emit("cluster-events", outputs.event("emerged", "p0/1/4", 2, 50))
             await browser.wait("document.getElementById('unseen').textContent === '1'")
             see = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true});"
