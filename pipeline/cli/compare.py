@@ -13,7 +13,7 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.shadow import comparison, deployments, page, summary
-from resonance.pipeline.shadow.cost import measure
+from resonance.pipeline.shadow import cost as costs
 
 TEXT = f"""Compare what two deployments on the same input have recorded, such as one and its shadow.
 
@@ -57,7 +57,7 @@ def compare(
         # With which `stream` each of them has learned stands in its snapshots.
         both = deployments.find_both(load({"stream": "partition"}), (first, second))
         found = comparison.read(both, comparison.ranges_of(both[0], span), report=progress)
-        learned = measure(both, found, progress) if cost else ()
+        learned = costs.measure(both, found, progress) if cost else ()
         content = summary.document(both, found, command_line(), learned, contents=contents)
         if folder is not None:
             page.write(folder, found, content)

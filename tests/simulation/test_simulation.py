@@ -22,7 +22,7 @@ SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
 BUNCH = 50
 FOUND = (1659,)
 """Seeds beyond those of the short form that have found a fault of the worker."""
-BROKEN_SEEDS = 200
+BROKEN_SEEDS = 400
 """Seeds within which each broken product is reported."""
 
 
