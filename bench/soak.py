@@ -6,6 +6,7 @@ never more than a second behind.
 """
 
 import statistics
+import subprocess
 import sys
 import time
 import uuid
@@ -58,18 +59,27 @@ class Soak:
 
     Attributes
     ----------
-    pid : int
-        The worker's process.
+    worker : Popen
+        Its process.
     """
 
-    def __init__(self, bench: Bench, source: str, group: Group, pid: int, progress: Progress) -> None:
-        self.pid = pid
+    def __init__(
+        self, bench: Bench, source: str, group: Group, worker: subprocess.Popen[bytes], progress: Progress
+    ) -> None:
+        self.worker = worker
         self._bench, self._source, self._group, self._progress = bench, source, group, progress
 
     def wait(self) -> None:
         """Wait until everything is answered."""
         while self._group.behind():
+            self._look()
             time.sleep(LOOK_SECONDS)
+
+    def _look(self) -> float:
+        """Return the resident MB of the worker, which must be there."""
+        if (code := self.worker.poll()) is not None:
+            raise RuntimeError(f"the worker has ended with exit code {code}")
+        return int(Path(f"/proc/{self.worker.pid}/statm").read_text().split()[1]) * PAGE / 1e6
 
     def hold(self, rate: float, seconds: float, keys: int, what: str) -> tuple[list[float], list[float]]:
         """Hold a rate; return how far the group was behind in seconds, and the worker's resident MB, look by look.
@@ -85,7 +95,7 @@ class Soak:
             while (passed := time.monotonic() - began) < seconds:
                 late = passed - (self._group.ends() - first) / rate
                 lags.append(max(self._group.behind() / rate, late))
-                memory.append(int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE / 1e6)
+                memory.append(self._look())
                 self._progress.update(bar, completed=passed)
                 time.sleep(LOOK_SECONDS)
         self._progress.remove_task(bar)
@@ -147,7 +157,7 @@ def main() -> None:
                 bench.worker(source, target, stream=stream, name=name) as worker,
             ):
                 group = Group(bootstrap, name, source)
-                soak = Soak(bench, source, group, worker.pid, progress)
+                soak = Soak(bench, source, group, worker, progress)
                 # The engine is loaded, and every partition assigned.
                 bench.load(source, 1_000)
                 soak.wait()
