@@ -10,19 +10,40 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_clustering, parametrize_with_checks
 
 UNSUPERVISED = [name for name, engine in ENGINES.items() if not issubclass(engine, LabelEngine)]
-FEW = {"check_clustering": "its 50 records are fewer than `modal` needs before it confirms a cluster"}
+FEW = {
+    "modal": "its 50 records are fewer than `modal` needs before it confirms a cluster",
+    "caea": "its 50 records lead to one reading, and each blob has fewer than `min_cluster_records`",
+    "hcaea": "its 50 records lead to one reading, and each blob has fewer than `min_cluster_records`",
+    "ildn": "each of its three blobs has 17 records, fewer than `min_cluster_records`",
+}
+"""Why `check_clustering` fails with the defaults of an engine; all other checks pass."""
+
+SHORT = {
+    "caea": {"lambda": 10, "min_cluster_records": 5},
+    "hcaea": {"lambda": 10, "min_cluster_records": 5},
+    "ildn": {"min_cluster_records": 5},
+}
+"""Parameters with which it passes; `modal` keeps at least 64 landmarks."""
+
+
+def fails(estimator):
+    """The checks that fail, with their reasons."""
+    return {"check_clustering": FEW[estimator.engine]} if estimator.engine in FEW else {}
 
 
 @parametrize_with_checks(
-    [StreamClusterer(engine=name) for name in ("modal", "fuzzy_art")],
-    expected_failed_checks=lambda estimator: FEW if estimator.engine == "modal" else {},
-    xfail_strict=True,
+    [StreamClusterer(engine=name) for name in UNSUPERVISED], expected_failed_checks=fails, xfail_strict=True
 )
 def test_the_checks_of_scikit_learn_pass(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_few_records_are_clustered_with_parameters_for_few_records(name):
+    check_clustering(name, StreamClusterer(engine=name, parameters=SHORT[name]))
 
 
 def blobs(count=1200, seed=0):
