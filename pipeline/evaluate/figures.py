@@ -117,9 +117,15 @@ class Yardstick:
         names = sorted({name for labels in (*self.data.labels, *run.label_sets) for name in labels})
         true = _indicators(self.data.labels, names)[self.data.truth[places]]
         predicted = _indicators(run.label_sets, names)[run.predicted[places]]
+
+        def f1(average: str) -> float | None:
+            # A label that no record of these has, or is predicted to have, is no part of the mean.
+            found = float(metrics.f1_score(true, predicted, average=average, zero_division=np.nan))
+            return None if np.isnan(found) else found
+
         return {
-            "f1_micro": float(metrics.f1_score(true, predicted, average="micro", zero_division=0.0)),
-            "f1_macro": float(metrics.f1_score(true, predicted, average="macro", zero_division=0.0)),
+            "f1_micro": f1("micro"),
+            "f1_macro": f1("macro"),
             "hamming": float(metrics.hamming_loss(true, predicted)),
             "exact": float(metrics.accuracy_score(true, predicted)),
         }
