@@ -11,7 +11,7 @@ from resonance.pipeline.evaluate import changes
 from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
-from resonance.pipeline.evaluate.figures import MOST_STREAMS, NAMES, Figures, Yardstick, spread
+from resonance.pipeline.evaluate.figures import AMI_STEPS, MOST_STREAMS, NAMES, Figures, Yardstick, spread
 from resonance.pipeline.evaluate.prepared import AXES
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run
 from resonance.pipeline.evaluate.source import Recording
@@ -147,6 +147,11 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
         notes.append(
             f"sparse records: silhouette, k-means and the map see them at length 1, of more than {AXES} features on "
             f"{AXES} axes (truncated SVD)"
+        )
+    if costly := [one.name for one in found if one.whole.get("ari") is not None and one.whole["ami"] is None]:
+        notes.append(
+            f"AMI is left out for {', '.join(costly)}: records times clusters (or classes, if fewer) are more than "
+            f"{AMI_STEPS:,}"
         )
     if k > MOST_CLUSTERS:
         notes.append(f"k-means would have {k:,} clusters, {MOST_CLUSTERS} are computed at most: left out")

@@ -240,6 +240,25 @@ def test_one_class_is_evaluated_with_a_remark(tmp_path, monkeypatch, capsys):
     assert "the truth has one class" in capsys.readouterr().err
 
 
+def test_ami_is_left_out_with_a_remark_where_it_would_take_too_long(evaluated, file, monkeypatch, capsys):
+    options = ("--truth", "kind", "-e", "caea", "-e", "evq")
+    expected = [one["figures"] for one in evaluated(*options)["candidates"]]
+    monkeypatch.setattr("resonance.pipeline.evaluate.figures.AMI_STEPS", 1_200 * 3 - 1)
+    document = evaluated(*options)
+    assert [remark for remark in document["notes"] if "AMI" in remark] == [
+        "AMI is left out for caea, evq: records times clusters (or classes, if fewer) are more than 200,000,000"
+    ]
+    for one, figures in zip(document["candidates"], expected, strict=True):
+        assert one["figures"]["ami"] is None
+        assert one["figures"]["ari"] == figures["ari"]
+        # In the first window there are fewer classes.
+        assert one["windows"][0]["ami"] is not None
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == 0
+    assert "AMI is left out" in capsys.readouterr().err
+    assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, *options, "--fail-under", "ami=.5") == 2
+    assert "has no such figure" in capsys.readouterr().err
+
+
 def test_a_missing_file_and_a_missing_broker_end_in_a_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(monkeypatch, "evaluate", "gone.jsonl", *GIVEN) == 66
