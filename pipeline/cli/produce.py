@@ -280,7 +280,9 @@ def _check_new(save: Path | None, settings: "config.Settings") -> None:
         return
     if _described(settings):
         name = "input.features" if settings.input.sparse is None else "input.sparse"
-        raise ConfigurationError(f"--save-settings: {name} is set, so nothing is suggested; leave it out")
+        raise ConfigurationError(
+            f"--save-settings: {name} is set, so nothing is suggested; leave it out (is there a resonance.toml?)"
+        )
     if save.exists():
         raise ConfigurationError(f"--save-settings {save}: it is there already; name a new file, or remove it")
     if not save.absolute().parent.is_dir():

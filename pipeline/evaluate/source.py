@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, InputFileError
 from resonance.pipeline.evaluate.order import Ways, merged, read_ways, routed, ways_of
 from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.rows import Columns
@@ -79,10 +79,15 @@ class FileSource:
         return np.arange(len(offsets)), ""
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield the rows in the order of the file."""
-        yield from read_rows(
+        """Yield the rows in the order of the file; raise `InputFileError` where it has none."""
+        is_empty = True
+        for rows in read_rows(
             self.path, self.columns, self.topic, self.partitions, skip_bad=self.skip_bad, encode=self.encode
-        )
+        ):
+            is_empty = is_empty and not rows
+            yield rows
+        if is_empty:
+            raise InputFileError(f"{self.path} holds no records; there is nothing to evaluate")
 
 
 @dataclass(frozen=True, slots=True)

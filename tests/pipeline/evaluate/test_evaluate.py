@@ -232,6 +232,14 @@ def test_what_cannot_be_evaluated_ends_in_a_sentence(options, code, text, file, 
     assert text in last
 
 
+@pytest.mark.parametrize("options", [(), ("--truth", "kind")])
+def test_a_file_without_records_ends_in_a_sentence(options, tmp_path, monkeypatch, capsys):
+    (tmp_path / "empty.csv").write_text("cpu,latency_ms,net.in,kind\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "evaluate", "empty.csv", *GIVEN, *options) == 66
+    assert capsys.readouterr().err.endswith("error: empty.csv holds no records; there is nothing to evaluate\n")
+
+
 def test_one_class_is_evaluated_with_a_remark(tmp_path, monkeypatch, capsys):
     rows = [{**line, "kind": "same"} for line in lines(400)]
     (tmp_path / "one.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
