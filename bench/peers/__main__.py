@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench.peers.contest import Line, contest, prepare, streams
-from bench.peers.contestants import CONTESTANTS
+from bench.peers.contestants import CONTESTANTS, engine
 from bench.peers.page import page
 from bench.report import Row, arguments, show
 
@@ -24,12 +24,15 @@ def main() -> None:
     parser = arguments(__doc__.partition("\n")[0])
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS, help="groups of streams")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", help="only names with it")
+    parser.add_argument("--engines", nargs="+", metavar="NAME", help="these engines of ours alone, with their defaults")
     parser.add_argument("--lines", type=Path, help="file of lines: those in it are not measured again")
     parser.add_argument("--page", type=Path, help="the page to write")
     given = parser.parse_args()
     wanted = [
         one for one in CONTESTANTS if not given.contestants or any(part in one.name for part in given.contestants)
     ]
+    if given.engines:
+        wanted = [engine(name) for name in given.engines]
     lines: list[Line] = []
     if given.lines and given.lines.exists():
         lines = [Line(**json.loads(text)) for text in given.lines.read_text().splitlines()]

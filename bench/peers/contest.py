@@ -115,7 +115,7 @@ def contest(stream: Stream, contestant: Contestant) -> Iterator[Line]:
     first, *others = contestant.settings
     mine = measured(stream, contestant, first, stream.draws, first=True)
     yield mine
-    if mine.refused:
+    if mine.refused or not others:
         return
     tried = [measured(stream, contestant, setting, stream.draws[:1], first=False) for setting in others]
     best = max(tried, key=lambda line: -1.0 if line.ari is None else line.ari)
