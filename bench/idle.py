@@ -34,7 +34,8 @@ class Fleet:
     def __init__(self, keys: int, limit: int) -> None:
         named = {"stream": "key", "input.topics": ["features"], "input.features": [f"f{i}" for i in range(FEATURES)]}
         limits = {"limits.streams": keys, "limits.streams_in_memory": limit}
-        self.task = PartitionTask(Settings.of({**named, **limits}), "features", 0)
+        self.settings = Settings.of({**named, **limits})
+        self.task = PartitionTask(self.settings, "features", 0)
         self._writer = ChangelogWriter(Identity("idle", ("features",), "features", "id", 1, "modal", "1"), 0)
         self._keys, self._random = keys, np.random.default_rng(1)
         self.offset = self.snapshot_bytes = 0
@@ -43,6 +44,10 @@ class Fleet:
         """Process the first record of so many keys more; return the seconds of the processor."""
         begun = len(self.task.models)
         return self._process(range(begun, begun + keys))
+
+    def repeat(self) -> float:
+        """Process one more record of each key; return the seconds of the processor."""
+        return self._process(range(self._keys))
 
     def process(self, records: int) -> float:
         """Process records of random keys; return the seconds of the processor."""
