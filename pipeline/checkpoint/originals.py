@@ -40,11 +40,12 @@ def content_of(record: Record | None, missing: str, settings: Settings) -> dict[
 
 def value_of(record: Record, settings: Settings) -> Any:
     """Return the value of a record as JSON; as text where it is none, and has no schema by which it could be."""
-    value = record.value or b"null"
+    if not record.value:
+        return None
     try:
-        return make_mapping(settings).parsed(value) if settings.is_framed else orjson.loads(value)
+        return make_mapping(settings).parsed(record.value) if settings.is_framed else orjson.loads(record.value)
     except (orjson.JSONDecodeError, FaultError):
-        return value.decode(errors="replace")
+        return record.value.decode(errors="replace")
 
 
 def shown(value: Any) -> str:

@@ -16,7 +16,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.page.past import StreamPast
+from resonance.pipeline.page.past import MOST_PAST, StreamPast
 from resonance.pipeline.page.timeline import TimelineEntry
 from resonance.pipeline.page.view import DeploymentView
 from resonance.pipeline.records import TopicPartition
@@ -167,12 +167,16 @@ class Follower:
                     self._past, self._past_read = StreamPast(stream), {}
                 # Only what came since the last time.
                 ranges = {at: (max(first, self._past_read.get(at, 0)), end) for at, (first, end) in bounds.items()}
-                found = [
-                    (kinds[topics[topic]], each)
-                    for (topic, _), records in reader.read(ranges)
-                    for each in records
-                    if each.value is not None and marker in each.value
-                ]
+                # No more than is shown: each partition is in order, and a stream is in one of each topic.
+                found = deque(
+                    (
+                        (kinds[topics[topic]], each)
+                        for (topic, _), records in reader.read(ranges)
+                        for each in records
+                        if each.value is not None and marker in each.value
+                    ),
+                    MOST_PAST,
+                )
             self._past.extend(found)
             self._past_read = {at: end for at, (_, end) in bounds.items()}
             self._past_made = time.monotonic()

@@ -103,6 +103,19 @@ def test_names_are_followed_and_also_what_their_clusters_became_before(shop, mon
     shop.until(lambda: answers.stream(shop.view, "p0")["names"] == names)
 
 
+def test_reading_the_past_holds_no_more_outputs_than_it_shows(shop, monkeypatch):
+    taken = []
+    monkeypatch.setattr(follower, "MOST_PAST", 2)
+    monkeypatch.setattr(StreamPast, "extend", lambda _, found: taken.extend(record.offset for _, record in found))
+    for seq in range(1, 6):
+        shop.emit("cluster-events", outputs.event("emerged", f"p0/1/{seq}", seq, seq))
+    shop.broker.flush()
+    shop.following.start()
+    shop.until(lambda: shop.following.loaded == 1)
+    shop.following.stored("p0")
+    assert len(taken) == 2, "the newest ones alone"
+
+
 def test_a_stream_is_shown_as_it_was_at_a_time(shop, monkeypatch):
     reads = []
     shop.emit("cluster-events", outputs.event("split", "p0/1/1", 1, 5, other="p0/1/0"))
