@@ -55,7 +55,10 @@ class Pipeline:
         return producer
 
     def feed(self, count, *, commit=True):
-        """Append a transaction of `count` records to each partition."""
+        """Append a transaction of `count` records to each partition, and wait until readers see it.
+
+        The broker answers a commit or an abort before its markers stand in the logs.
+        """
         self.sender.begin_transaction()
         for _ in range(count):
             for partition in self.partitions:
@@ -63,6 +66,8 @@ class Pipeline:
             self.sent += 1
         self.sender.flush(10)
         (self.sender.commit_transaction if commit else self.sender.abort_transaction)(10)
+        with LogReader(self.client, self.group, 20) as reader:
+            reader.settled_bounds(self.assigned, 30)
 
     def records(self):
         with LogReader(self.client, self.group, 20) as reader:
