@@ -178,7 +178,7 @@ class Offsets:
     def __init__(self, broker, topic):
         self.broker, self.topic, self.lines = broker, topic, []
 
-    def __call__(self, offsets, notes, timeout):
+    def __call__(self, membership, offsets, notes, timeout):
         self.lines.append((dict(offsets), values(self.broker, self.topic)))
 
 

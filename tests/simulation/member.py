@@ -71,8 +71,10 @@ class Consumer:
             with suppress(BrokenError, RefusedError):
                 await self._ask(self.broker.group.leave, member)
 
-    def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
-        member, end = self._member, self._sim.now + timeout
+    def commit_positions(
+        self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float
+    ) -> None:
+        member, end = membership[:2], self._sim.now + timeout
         what = {(tp.topic, tp.partition): (offset, notes.get(tp, "")) for tp, offset in offsets.items()}
         while True:
             try:

@@ -16,11 +16,14 @@ from resonance.pipeline.kafka.producer import Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.connections import refused
 
+CommitOffsets = Callable[[Membership, Mapping[TP, int], Mapping[TP, str], float], None]
+
 
 class AtLeastOnce:
     """Delivery without transactions; outputs that are not stored within `timeout` seconds are given up.
 
-    `commit_offsets` must commit through the consumer group and wait for it, at most the seconds given.
+    `commit_offsets` must commit as the membership that it is given, or raise `CommitFailedError`, and wait for it, at
+    most the seconds given.
     """
 
     atomic = False
@@ -29,20 +32,22 @@ class AtLeastOnce:
         self,
         settings: Mapping[str, Any],
         *,
-        commit_offsets: Callable[[Mapping[TP, int], Mapping[TP, str], float], None],
+        commit_offsets: CommitOffsets,
         timeout: float = 60.0,
     ) -> None:
         self._outlet = Outlet({**settings, "message.timeout.ms": round(timeout * 1000)}, timeout, reports=True)
         self._client = settings
         self._commit_offsets = commit_offsets
         self._timeout = timeout
+        self._membership = Membership(-1, "", frozenset())
         self.open = False
 
     def start(self) -> None:
         """Do nothing: the producer connects when it sends."""
 
     def bind(self, membership: Membership) -> None:
-        """Do nothing: the consumer that commits knows its membership."""
+        """Set the membership as which offsets are committed: by the time of a commit the consumer may have lost it."""
+        self._membership = membership
 
     def send(self, batch: Batch) -> None:
         """Queue outputs; raise `DeliveryError` where one of them cannot be sent."""
@@ -72,7 +77,7 @@ class AtLeastOnce:
         try:
             # A worker that stops between two commits has nothing new, and the group refuses an empty commit.
             if offsets:
-                self._commit_offsets(offsets, notes, self._timeout)
+                self._commit_offsets(self._membership, offsets, notes, self._timeout)
         except (CommitFailedError, IllegalStateError) as error:
             raise DeliveryError(
                 f"the group has given this worker's partitions away ({error}); their next owner repeats what was not "

@@ -1,16 +1,15 @@
 """The delivery that the settings choose, and what it needs of the workers that were there before."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
-from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
+from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce, CommitOffsets
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.delivery.gone_workers import end_left_open
@@ -22,7 +21,7 @@ _log = logging.getLogger(__name__)
 def make_delivery(
     settings: Settings,
     deployment: Deployment,
-    commit_offsets: Callable[[Mapping[TP, int], Mapping[TP, str], float], None],
+    commit_offsets: CommitOffsets,
 ) -> Delivery:
     """Return the delivery of a worker; `commit_offsets` is how it commits without transactions."""
     client = clients.librdkafka(settings)

@@ -214,13 +214,26 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         with suppress(asyncio.CancelledError):
             await super().on_thread_stop()
 
-    async def commit_exactly(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
-        """Commit through the group and leave any error to the caller; the stock method crashes the app.
+    async def commit_exactly(self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
+        """Commit as `membership` and leave any error to the caller; the stock method crashes the app.
+
+        aiokafka commits as what it is at that moment, also with a later try. Once the group has dropped this worker
+        that is no member, and a group without members takes such offsets from anyone.
 
         Notes end with a zero byte, as confluent-kafka's do: its reader knows no other end, and would return what is in
         memory behind them.
         """
         consumer = self._ensure_consumer()
+        coordinator = consumer._coordinator
+        send = type(coordinator)._do_commit_offsets
+
+        async def send_as_member(*what: Any) -> None:
+            # In one step with the request that names the member.
+            if (coordinator.generation, coordinator.member_id) != membership[:2]:
+                raise aiokafka_errors.UnknownMemberIdError(coordinator.group_id)
+            await send(coordinator, *what)
+
+        coordinator._do_commit_offsets = send_as_member
         await consumer.commit(
             {
                 driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, f"{notes.get(tp, '')}\0")
@@ -357,14 +370,18 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         """See `ConsumerThread.leave_group`."""
         await self._thread.call_thread(self._thread.leave_group)
 
-    def commit_positions(self, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float) -> None:
-        """Commit offsets and their metadata from another thread, and wait for the answer.
+    def commit_positions(
+        self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float
+    ) -> None:
+        """Commit offsets and their metadata as a member, from another thread, and wait for the answer.
 
         Raises aiokafka's `KafkaError` where they were not committed (`CommitFailedError` when the group has
         rebalanced), and `TimeoutError` where that is unknown after `timeout` seconds.
         """
         thread = self._thread
-        asyncio.run_coroutine_threadsafe(thread.commit_exactly(offsets, notes), thread.thread_loop).result(timeout)
+        asyncio.run_coroutine_threadsafe(thread.commit_exactly(membership, offsets, notes), thread.thread_loop).result(
+            timeout
+        )
 
     async def _drain_messages(self, fetcher: Any) -> None:
         # Replaces the stock loop, which makes four tasks for each record and never waits for its channels: when they

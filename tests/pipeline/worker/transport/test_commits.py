@@ -1,16 +1,42 @@
-"""What is committed beside an offset through Faust's client, as librdkafka's reads it."""
+"""What is committed through Faust's client: as which member, and notes as librdkafka reads them."""
 
 import asyncio
 from types import SimpleNamespace
 
+import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import CommitFailedError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.types import TP
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.transport import ConsumerThread
 
 SIZES = range(40, 140)
+NO_MEMBER = Membership(-1, "", frozenset())
+
+
+async def commit_as(bootstrap, membership):
+    """Commit as a worker whose client is no member any more."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id="group", enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition("in", 0)])
+        thread = SimpleNamespace(_ensure_consumer=lambda: consumer)
+        await ConsumerThread.commit_exactly(thread, membership, {TP("in", 0): 7}, {})
+    finally:
+        await consumer.stop()
+
+
+def test_a_worker_that_its_group_has_dropped_commits_nothing():
+    with EmbeddedBroker({"in"}) as broker:
+        with pytest.raises(CommitFailedError):
+            asyncio.run(commit_as(broker.bootstrap, Membership(3, "worker-1", frozenset())))
+        with LogReader({"bootstrap.servers": broker.bootstrap}, "group", 10) as reader:
+            assert reader.committed([("in", 0)]) == {("in", 0): -1}
+            asyncio.run(commit_as(broker.bootstrap, NO_MEMBER))
+            assert reader.committed([("in", 0)]) == {("in", 0): 7}
 
 
 async def commit(bootstrap, notes, others):
@@ -19,7 +45,7 @@ async def commit(bootstrap, notes, others):
     await consumer.start()
     consumer.assign([TopicPartition(*tp) for tp in (*notes, *others)])
     thread = SimpleNamespace(_ensure_consumer=lambda: consumer)
-    await ConsumerThread.commit_exactly(thread, dict.fromkeys(notes, 7), notes)
+    await ConsumerThread.commit_exactly(thread, NO_MEMBER, dict.fromkeys(notes, 7), notes)
     await consumer.commit({TopicPartition(*tp): OffsetAndMetadata(7, note) for tp, note in others.items()})
     await consumer.stop()
 
