@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, Prediction, Step
+from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, Prediction, Step
 from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.facts import ModelFacts
@@ -72,6 +72,7 @@ class Modal(FlatEngine):
 
     def _begin(self, dimension: int, slots: int = layout.SMALLEST, classes: int = 0) -> None:
         self._rules = rules_from(self._given, dimension)
+        self._was_read = False
         self._cells: Cells | None = None
         self._model = new_model(self._rules, slots, classes)
         self.dimension = dimension
@@ -91,6 +92,7 @@ class Modal(FlatEngine):
             own = self._model, self._rules, self._cells
             done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, counted)
             if due:
+                self._was_read = True
                 # Here and not in the kernel, which would take seconds longer to compile.
                 read_clusters(self._model, self._rules, done - 1, self._log)
                 fill_cells(self._model, self._cells)
@@ -103,6 +105,11 @@ class Modal(FlatEngine):
             # In this order: cells of the smaller model would be too small, should the next line be interrupted.
             self._cells = new_cells(self._rules, slots)
             self._model = resized(self._model, landmarks=slots, clusters=slots)
+
+    def _events(self) -> list[Event]:
+        # Only a reading has any, and there is one in hundreds of records.
+        found, self._was_read = super()._events() if self._was_read else [], False
+        return found
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         room = np.empty(self._model.number.shape[1])

@@ -76,17 +76,23 @@ class Learner:
                 self.further_check(model)
 
     def learn(
-        self, model: StreamModel, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool = False
+        self,
+        model: StreamModel,
+        batch: RecordBatch,
+        marks: Marks | None,
+        outputs: Outputs | None,
+        *,
+        suppressed: bool = False,
     ) -> LearnResult:
         """Give records, in offset order, to their stream's model and return what became of them.
 
+        `marks` has their places and times where changes are watched.
         `outputs` takes the messages about the model's clusters. Without it only the state is updated: the records were
         processed before, or are `suppressed`, because they come before `emit_from`; the first record that is emitted
         then announces the present clusters.
         """
         if model.ended is not None or model.listing is not None:
             self._open(model, EventCause(batch, 0), outputs, suppressed=suppressed)
-        marks = None if model.drift is None else Marks.of(batch.offsets, batch.times)
         result = model.process(batch.rows, batch.labels, marks)
         self._health.learned(model, result, emitted=outputs is not None)
         looked = 0

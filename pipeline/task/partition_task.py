@@ -14,14 +14,14 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
-from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.task.decode.record_batch import RecordBatch, slice_of
 from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
 from resonance.pipeline.task.learning import Learner
-from resonance.pipeline.task.model.stream_drift import WatchedChange
+from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 PIECE = 2048
@@ -48,6 +48,7 @@ class PartitionTask(StreamTask):
         super().__init__(settings, topic, partition, context)
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
+        self._watches_drift = settings.drift_parameters is not None
         self._emission = Emission(settings.emit_from, topic, partition)
         self._answers = Answers(settings, self._encoder)
         self._learner = Learner(settings, topic, partition, self.models, self.health, context.event_bytes)
@@ -177,6 +178,7 @@ class PartitionTask(StreamTask):
             self._alerts.begin(records, batch, outputs, suppressed=suppressed)
         long = message_sizes.too_long(batch, keyed=self._by_key)
         expiry = self.models.expiry
+        marks = Marks.of(batch.offsets, batch.times) if self._watches_drift else None
         for key, places in self._groups(batch, long):
             model, group = self.models.get(key), places
             if model is None:
@@ -201,13 +203,14 @@ class PartitionTask(StreamTask):
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
                 own = batch.take(positions)
-                result = self._learner.learn(model, own, outputs, suppressed=suppressed)
+                where = None if marks is None else marks.take(slice_of(positions))
+                result = self._learner.learn(model, own, where, outputs, suppressed=suppressed)
                 for at, error in result.faults:
                     batch.blame(error, [positions[at]])
                 for at, error, record in result.dead_letters:
                     batch.faults.append(error.at(batch.index[positions[at]], record))
                 if outputs is not None:
-                    self._answers.put(outputs, model, self._learner.texts_of(model), own, result)
+                    self._answers.put(model, self._learner.texts_of(model), positions, result)
                 if self._sender is not None:
                     self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
                 self._answers.remember(model, result)
@@ -215,6 +218,8 @@ class PartitionTask(StreamTask):
                     texts = self._learner.texts_of(model)
                     drift = [(at, each.change) for at, each in result.drift if isinstance(each, WatchedChange)]
                     self._alerts.learned(model, positions, result, texts, drift)
+        if outputs is not None:
+            self._answers.write(outputs, batch)
         if self._alerts is not None:
             self._alerts.end(records, batch, outputs, suppressed=suppressed, no_ones=long)
         self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)

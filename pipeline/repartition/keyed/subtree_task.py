@@ -115,7 +115,7 @@ class SubtreeTask(StreamTask):
         part = batch.messages[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
         records = batch.records.take(rows)
-        answers = self._encoder.assignments(texts, records, batch.step_of(rows))
+        answers = self._encoder.assignments([(texts, batch.step_of(rows))], records)
         # The rows are sorted by subtree.
         order = sorted(range(len(answers)), key=records.offsets.__getitem__)
         outputs.put("assignments", [records.offsets[i] for i in order], [answers[i] for i in order])
@@ -159,7 +159,7 @@ class SubtreeTask(StreamTask):
             if not fitting:
                 continue
             own = batch.records.take(fitting)
-            result = self._learner.learn(model, own, outputs)
+            result = self._learner.learn(model, own, None, outputs)
             if isinstance(result, SubtreeResult):
                 batch.fill(fitting, result)
                 self.repeats += result.dropped

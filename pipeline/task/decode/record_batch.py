@@ -5,12 +5,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.labels import RowLabels
 
 TRACE_BYTES = 1_000
 """Bytes of the longest ``traceparent`` that is passed through; the standard's have 55."""
+
+
+def slice_of(positions: Any) -> Any:
+    """Return a range, or a single position, as a slice, which costs no copy; other positions as they are."""
+    if isinstance(positions, range) and positions.step == 1:
+        return slice(positions.start, positions.stop)
+    return slice(positions[0], positions[0] + 1) if len(positions) == 1 else positions
 
 
 class Sources(NamedTuple):
@@ -98,16 +106,15 @@ class RecordBatch:
         """Return some of the records, by position."""
         if isinstance(positions, range) and len(positions) == len(self):
             return self
+        part, dense = slice_of(positions), isinstance(self.rows, np.ndarray)
 
         def some(column: Any) -> Any:
             if not column:
                 return column
-            if isinstance(positions, range) and positions.step == 1:
-                return column[positions.start : positions.stop]
-            return [column[i] for i in positions]
+            return column[part] if isinstance(part, slice) else [column[i] for i in part]
 
         return RecordBatch(
-            some(self.rows) if isinstance(self.rows, list) else self.rows[positions],
+            some(self.rows) if isinstance(self.rows, list) else self.rows[part if dense else positions],
             some(self.times),
             some(self.sizes),
             some(self.offsets),

@@ -7,7 +7,7 @@ time. A test holds that the bytes equal those of orjson for a `schemas.Assignmen
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -125,22 +125,32 @@ class Encoder:
         self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
-    def assignments(self, texts: StreamTexts, batch: RecordBatch, step: Step) -> list[Message]:
-        """Return the assignments of learned records."""
+    def assignments(self, answers: Sequence[tuple[StreamTexts, Step]], batch: RecordBatch) -> list[Message]:
+        """Return the assignments of learned records, which the batch has in the order of the answers."""
+        steps = [step for _, step in answers]
+        if not steps:
+            return []
+        clusters = chain.from_iterable(texts.clusters(step) for texts, step in answers)
         # Here and below one call of orjson writes many numbers; NaN becomes null.
-        scores = orjson.dumps(step.score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
-        paths = orjson.dumps(np.ascontiguousarray(step.path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
+        score, path = np.concatenate([step.score for step in steps]), np.concatenate([step.path for step in steps])
+        scores = orjson.dumps(score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+        paths = orjson.dumps(np.ascontiguousarray(path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
         nodes = paths.replace(b",-1", b"").split(b"],[")
-        if len(step.path) and step.path[:, 0].min() < 0:
+        if len(path) and path[:, 0].min() < 0:
             # A record with nothing in common with others and nothing to found a node with: no node learned it.
-            nodes = [b"" if path == b"-1" else path for path in nodes]
-        novel = map(_NOVEL.__getitem__, step.novel.tolist())
-        labels = None if step.labels is None else label_texts(step.labels)
-        return self._messages(batch, texts.clusters(step), scores, novel, nodes, labels)
+            nodes = [b"" if each == b"-1" else each for each in nodes]
+        novel = map(_NOVEL.__getitem__, np.concatenate([step.novel for step in steps]).tolist())
+        labels = None
+        if any(step.labels is not None for step in steps):
+            labels = chain.from_iterable(
+                repeat(b"", len(step.score)) if step.labels is None else label_texts(step.labels) for step in steps
+            )
+        return self._messages(batch, clusters, scores, novel, nodes, labels)
 
-    def warming(self, texts: StreamTexts, batch: RecordBatch) -> list[Message]:
-        """Return the assignments of records that are held back."""
-        return self._messages(batch, repeat(texts.warming), repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
+    def warming(self, held: Iterable[tuple[StreamTexts, int]], batch: RecordBatch) -> list[Message]:
+        """Return the assignments of records that are held back, so many of each stream."""
+        clusters = chain.from_iterable(repeat(texts.warming, count) for texts, count in held)
+        return self._messages(batch, clusters, repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
 
     def _messages(
         self,

@@ -1,46 +1,77 @@
-"""Which assignments the settings want."""
+"""Which assignments the settings want, of all streams of a batch."""
 
 from collections.abc import Sequence
-from itertools import compress
+from itertools import chain, compress
+from typing import NamedTuple
 
+from resonance.engine.base import Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Outputs
+from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import Encoder, StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 
+class _Rows(NamedTuple):
+    """Rows of a stream that were held back, or learned at once."""
+
+    texts: StreamTexts
+    places: Sequence[int]
+    """Where they stand in the batch."""
+    kept: list[bool]
+    """Which assignments are wanted; empty where all are."""
+    step: Step | None = None
+
+
 class Answers:
-    """Chooses the assignments that are emitted, and has them written."""
+    """Chooses the assignments that are emitted, and has them written, those of many streams at once."""
 
     def __init__(self, settings: Settings, encoder: Encoder) -> None:
         self._wanted = settings.output.assignments
         self._elsewhere = settings.is_keyed
         self._encoder = encoder
+        self._held: list[_Rows] = []
+        self._learned: list[_Rows] = []
 
-    def put(
-        self, outputs: Outputs, model: StreamModel, texts: StreamTexts, own: RecordBatch, result: LearnResult
-    ) -> None:
-        """Write the assignments of a stream's rows that the settings want; `own` has the records of the rows.
+    def put(self, model: StreamModel, texts: StreamTexts, positions: Sequence[int], result: LearnResult) -> None:
+        """Take in what became of a stream's rows, which stand at `positions` of the batch that `write` will have.
 
         `model.last` is the assignment before them.
         """
         if self._wanted == "none":
             return
-        messages: list[Message] = []
-        places: Sequence[int] = ()
-        if result.warming:
-            places, messages = result.warming, self._encoder.warming(texts, own.take(result.warming))
+        warming = result.warming
+        kept = [] if self._wanted == "all" else self._kept(model, result)
+        if warming:
+            self._held.append(_Rows(texts, [positions[row] for row in warming], kept[: len(warming)]))
         if result.step is not None and not self._elsewhere:
-            messages += self._encoder.assignments(texts, own.take(result.learned), result.step)
-            places = [*places, *result.learned] if places else result.learned
+            rows = result.learned
+            places = positions if len(rows) == len(positions) else [positions[row] for row in rows]
+            self._learned.append(_Rows(texts, places, kept[len(warming) :], result.step))
+
+    def write(self, outputs: Outputs, batch: RecordBatch) -> None:
+        """Write the assignments that are wanted of all that was taken in."""
+        held, learned = self._held, self._learned
+        if not held and not learned:
+            return
+        self._held, self._learned = [], []
+        messages, places = [], _places(held)
+        if held:
+            messages = self._encoder.warming([(rows.texts, len(rows.places)) for rows in held], batch.take(places))
+        if learned:
+            answers = [(rows.texts, rows.step) for rows in learned if rows.step is not None]
+            answered = _places(learned)
+            messages += self._encoder.assignments(answers, batch.take(answered))
+            places = [*places, *answered] if held else answered
         if self._wanted != "all":
-            # The rows of the warm-up come first, so cutting drops the learned rows where these are answered elsewhere.
-            kept = self._kept(model, result)[: len(messages)]
+            kept = list(chain.from_iterable(rows.kept for rows in (*held, *learned)))
             places, messages = list(compress(places, kept)), list(compress(messages, kept))
-        offsets = own.offsets if len(places) == len(own.offsets) else [own.offsets[place] for place in places]
-        outputs.put("assignments", offsets, messages)
+        if len(held) + len(learned) > 1:
+            order = sorted(range(len(places)), key=places.__getitem__)
+            places, messages = [places[at] for at in order], [messages[at] for at in order]
+        offsets = batch.offsets
+        outputs.put("assignments", offsets if len(places) == len(offsets) else [offsets[at] for at in places], messages)
 
     def wanted(self, model: StreamModel, result: LearnResult) -> list[bool]:
         """Return for each learned row whether the settings want its assignment."""
@@ -61,6 +92,10 @@ class Answers:
         if self._wanted == "changes":
             statuses = _statuses(result)
             model.last = statuses[-1] if statuses else model.last
+
+
+def _places(parts: Sequence[_Rows]) -> Sequence[int]:
+    return parts[0].places if len(parts) == 1 else list(chain.from_iterable(rows.places for rows in parts))
 
 
 def _statuses(result: LearnResult) -> list[tuple[str, int]]:

@@ -91,7 +91,7 @@ class Examples:
         """Return the records of a range that may be among the best of their clusters, by position in the step."""
         cluster = step.cluster[first:last, 0]
         if last - first <= _FEW:
-            return [first + at for at in np.flatnonzero(cluster >= 0).tolist()]
+            return [at for at, number in enumerate(cluster.tolist(), first) if number >= 0]
         score = step.score[first:last]
         # Once a cluster has enough of a block, few records are above the least of them.
         numbers, least = self._full_of(block)
