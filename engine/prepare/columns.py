@@ -42,6 +42,7 @@ class Columns:
         self._logs = np.zeros(d, np.bool_)
         self.ranged = np.zeros(d, np.bool_)
         self._pivot, self._bend, self.step = np.zeros(d), np.zeros(d), np.zeros(d)
+        self._has_steps = False
         self.low = np.zeros(d)
         self.width = np.ones(d)
         self._fill = np.full(d, np.nan)
@@ -92,6 +93,7 @@ class Columns:
         for c in np.flatnonzero((self._values == 0) & ~self._logs).tolist():
             column = raw[:, c]
             self.step[c] = step_of(column[~np.isnan(column)])
+        self._has_steps = bool(self.step.any())
 
     def learn_ranges(self, raw: FloatArray) -> None:
         """Take the ranges of raw records, whose steps are spread."""
@@ -117,7 +119,7 @@ class Columns:
 
     def spread(self, raw: FloatArray, number: int) -> FloatArray:
         """Return raw records, the first of which has this number, with values spread over their steps."""
-        return spread_steps(raw, self.step, number) if self.step.any() else raw
+        return spread_steps(raw, self.step, number) if self._has_steps else raw
 
     def transform(self, raw: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:
         """Return columns, (feature, code) of each record's fault, values outside their range, and faulty records."""
@@ -174,3 +176,4 @@ class Columns:
             self.step = arrays.get("step", np.zeros(d)).reshape(d)
         if not ((self.step >= 0.0) & (self.step <= MAGNITUDE)).all():
             raise ValueError("steps of features")
+        self._has_steps = bool(self.step.any())

@@ -26,6 +26,8 @@ from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskCont
 
 PIECE = 2048
 """Records that are handled at once: each stream learns 512 between two looks of its watch, so fewer cut them apart."""
+PIECE_OF_STREAMS = 8192
+"""The same of a partition with many streams: the more each of them has in it, the less costs a record."""
 
 
 class PartitionTask(StreamTask):
@@ -111,8 +113,9 @@ class PartitionTask(StreamTask):
 
     def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
         self._records += len(records)
-        for start in range(0, len(records), PIECE):
-            self._piece(records[start : start + PIECE], outputs, silent=silent)
+        size = PIECE_OF_STREAMS if self._by_key else PIECE
+        for start in range(0, len(records), size):
+            self._piece(records[start : start + size], outputs, silent=silent)
 
     # A batch
 

@@ -29,8 +29,11 @@ from resonance.pipeline.worker.topic_watch import SEND_AGE
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.watchdog import WORK_SECONDS, Watchdog
 
-SLICE_SECONDS: Final = 0.05
-"""About the longest time between two checks for the event loop's requests, however slow the engine is."""
+SLICE_SECONDS: Final = 0.25
+"""About the longest time between two checks for the event loop's requests, however slow the engine is.
+
+With many streams a record costs less, the more of them are learned at once.
+"""
 
 SLICE_RECORDS: Final = 16
 """Fewest records learned between two checks."""

@@ -16,7 +16,7 @@ HEARTBEAT_SECONDS = 0.25
 """A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others, and
 how long the partitions of a leaving one wait for them."""
 
-FETCH_BYTES = 1024 * 1024
+FETCH_BYTES = 2 * 1024 * 1024
 """Most bytes of a partition in one fetch."""
 
 

@@ -9,6 +9,9 @@ from faust.types import TP
 from faust.types.tuples import Message
 from resonance.pipeline.records import SourceRecord
 
+SAMPLED = 64
+"""Records of a chunk of which one is measured."""
+
 
 class Membership(NamedTuple):
     """The group coordinator's answer that assigned partitions: it fences everything done on their behalf."""
@@ -64,7 +67,7 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
     a delivery commits offsets.
     """
 
-    __slots__ = ("behind", "next_offset", "seek")
+    __slots__ = ("behind", "next_offset", "seek", "value_bytes")
 
     value: Sequence[SourceRecord]
     """Empty when the position moved over transaction markers only."""
@@ -90,6 +93,9 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
         )
         # Where the log continues behind the chunk.
         self.next_offset = next_offset
+        # About the bytes of its values, from a few of them.
+        sample = [len(record.value or b"") for record in records[::SAMPLED]]
+        self.value_bytes = sum(sample) * len(records) // max(len(sample), 1)
         # See `Fetched`.
         self.seek = seek
         # Whether more records of the partition were known to wait at the fetch.

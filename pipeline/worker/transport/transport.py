@@ -34,6 +34,9 @@ PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "
 FETCH_WAIT_MS = 500
 """How long a broker may hold an idle fetch."""
 
+MOST_CHUNKS = 256
+"""Chunks handed over and not yet done at which fetching pauses, however small they are."""
+
 FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without a record."""
 
@@ -74,10 +77,12 @@ class TransportOptions:
     """Partitions to fetch nothing of; called before each fetch, in the consumer's thread."""
     isolation_level: str = "read_committed"
     """``read_committed`` or ``read_uncommitted``; by default Faust's driver reads records of aborted transactions."""
-    chunk_records: int = 1000
-    """Most records of a chunk."""
-    queued_records: int = 16_000
+    chunk_records: int = 8192
+    """Most records of a chunk: the more there are, the more has each of many streams, and the less costs a record."""
+    queued_records: int = 32_768
     """Records handed over and not yet done at which fetching pauses."""
+    queued_bytes: int = 64 * 1024 * 1024
+    """The same of the bytes of their values."""
     fetch_wait_ms: int = FETCH_WAIT_MS
     """How long a broker may hold an idle fetch; Faust's driver has 1500 fixed."""
     answer_timeout: float = 0.0
@@ -335,8 +340,9 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         self._room.set()
 
     def _weight(self, chunk: Chunk) -> int:
-        # Small chunks count for more than their records, so that their number is bounded too.
-        return max(len(chunk.value), self.options.chunk_records // 16)
+        # Small chunks count for more than their records, so that their number is bounded, too; and so do large values.
+        most = self.options.queued_records
+        return max(len(chunk.value), most // MOST_CHUNKS, chunk.value_bytes * most // self.options.queued_bytes)
 
     def ends(self) -> dict[TP, int]:
         """See `ConsumerThread.ends`."""

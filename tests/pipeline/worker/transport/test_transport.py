@@ -293,6 +293,24 @@ def test_handing_over_pauses_until_there_is_room(consumer):
     asyncio.run(run())
 
 
+def test_handing_over_pauses_for_large_values_too(consumer):
+    async def run():
+        made = await consumer(queued_bytes=25_000)
+        made.app.consumer_generation_id = 0
+        large = [record._replace(value=bytes(2000)) for record in records(0, range(60))]
+        fetched = Fetched(0, 0, {P0: large}, {P0: 60}, {P0: 60})
+        going = asyncio.create_task(made._hand_over(fetched, SimpleNamespace(should_stop=False)))
+        await asyncio.sleep(0.01)
+        assert len(made.handed) == 2
+        for at in range(6):
+            made.done(made.handed[at])
+            await asyncio.sleep(0.01)
+        await asyncio.wait_for(going, 1)
+        assert [offset for chunk in made.handed for offset in offsets(chunk)] == list(range(60))
+
+    asyncio.run(run())
+
+
 def test_a_fetch_loop_that_rested_counts_as_having_gone_round(consumer):
     async def run():
         made = await consumer()
