@@ -53,9 +53,10 @@ def records(count: int) -> Iterator[bytes]:
 class Bench:
     """A broker, its input topic, and the contestants."""
 
-    def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
+    def __init__(self, bootstrap: str, partitions: int = PARTITIONS, keys: int = PARTITIONS) -> None:
         self.bootstrap = bootstrap
         self.partitions = partitions
+        self.keys = keys
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     @contextmanager
@@ -75,7 +76,7 @@ class Bench:
         for i, value in enumerate(records(count)):
             while True:
                 try:
-                    producer.produce(topic, value, key=b"k%d" % (i % self.partitions), partition=i % self.partitions)
+                    producer.produce(topic, value, key=b"k%d" % (i % self.keys), partition=i % self.partitions)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -121,7 +122,12 @@ class Bench:
         with self.topic(kind) as target:
             answers = Answers(self.bootstrap, target, PARTITIONS)
             contestant = (
-                self.worker(source, target, envelope=WORKERS[kind])
+                self.worker(
+                    source,
+                    target,
+                    envelope=WORKERS[kind],
+                    stream="key" if self.keys > self.partitions else "partition",
+                )
                 if kind in WORKERS
                 else running(["bench.contestants", kind, self.bootstrap, source, target])
             )
@@ -149,13 +155,13 @@ def median(paces: list[Pace]) -> Pace:
     return Pace(statistics.median(p.rate for p in paces), statistics.median(p.cpu for p in paces), middle.threads)
 
 
-def speed_rows(found: dict[str, Pace]) -> list[Row]:
-    """Return rate and CPU of the worker beside those of the others."""
+def speed_rows(found: dict[str, Pace], keys: int = PARTITIONS) -> list[Row]:
+    """Return rate and CPU of the worker, with a model for each key, beside those of the others."""
     rows = []
     for name, envelope in WORKERS.items():
         for kind, label in REFERENCES.items():
             if name in found and kind in found:
-                case = f"worker exactly_once {envelope} d={FEATURES} partitions={PARTITIONS}"
+                case = f"worker exactly_once {envelope} d={FEATURES} partitions={PARTITIONS} models={keys:,}"
                 rows.append(Row(case, "records/s", found[name].rate, label, found[kind].rate))
                 rows.append(Row(case, "us CPU/record", found[name].cpu, label, found[kind].cpu))
     return rows
@@ -176,6 +182,7 @@ def main() -> None:
     """Run the benchmark."""
     parser = arguments("How fast the worker moves records on a real Kafka, and how long a record waits.")
     parser.add_argument("--records", type=int, default=600_000, help="records of the input topic")
+    parser.add_argument("--keys", type=int, default=PARTITIONS, help="models: a multiple of four, in turn")
     parser.add_argument("--rounds", type=int, default=5, help="alternating runs that each median is taken of")
     parser.add_argument("--profile", action="store_true", help="say where the worker's CPU time goes")
     parser.add_argument("--no-latency", action="store_true", help="leave out the latencies")
@@ -183,7 +190,7 @@ def main() -> None:
     given = parser.parse_args()
     kinds = given.only or [*WORKERS, *REFERENCES]
     with running_broker() as bootstrap:
-        bench = Bench(bootstrap)
+        bench = Bench(bootstrap, keys=given.keys)
         paces: dict[str, list[Pace]] = {kind: [] for kind in kinds}
         with bench.topic("features") as source:
             bench.load(source, given.records)
@@ -191,7 +198,7 @@ def main() -> None:
                 for kind in kinds:
                     paces[kind].append(bench.run(kind, source, given.records))
         found = {kind: median(runs) for kind, runs in paces.items()}
-        rows = speed_rows(found)
+        rows = speed_rows(found, given.keys)
         if "worker" in found and not given.no_latency:
             rows += latency_rows(bench, found["worker"].rate / 10)
     if given.profile and "worker" in found:
