@@ -240,7 +240,7 @@ class DriftWatch(Parametrised):
         """Watch a batch; yield its first record's number, and each part of the report: rows and their vectors."""
         room, first, done = rows_of(self.cells + 1), self.records, 0
         # Made for every batch: a task can have thousands of streams.
-        log = np.empty((_RECORDS_OF_ROOM * room, report.COLUMNS))
+        log = np.empty((min(_RECORDS_OF_ROOM, len(batch)) * room, report.COLUMNS))
         vectors = np.empty((len(log), 3, self.dimension))
         while done < len(batch):
             rows = np.zeros(1, dtype=np.int64)

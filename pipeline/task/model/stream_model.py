@@ -186,6 +186,8 @@ class StreamModel:
 
         Events are described in the units that their rows had, and the watch looks at clusters between two portions.
         """
+        if rows == 1:
+            return 1
         room, wanted = self.room, self.preparation.wanted
         if self.drift is not None:
             rows = min(rows, wanted or self.drift.room)
