@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
@@ -68,6 +68,10 @@ def _last_owners(client: Mapping[str, Any], group: str, assigned: Collection[Top
 
 
 def _members(admin: AdminClient, group: str) -> set[str]:
-    """Return the client ids of the members of a group; none while it rebalances."""
-    found = admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)[group].result()
-    return {member.client_id for member in found.members} if found.state == ConsumerGroupState.STABLE else set()
+    """Return the client ids of the members of a group; none while it rebalances.
+
+    Not by `describe_consumer_groups`, which ends the process where the coordinator goes away meanwhile (librdkafka
+    4605, 5397).
+    """
+    found = next(iter(admin.list_groups(group, ANSWER_SECONDS)), None)
+    return {member.client_id for member in found.members} if found is not None and found.state == "Stable" else set()
