@@ -93,9 +93,11 @@ class ChangelogTable:
                 raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
 
     def _apply_manifest(self, stream: str, value: bytes | None, timestamp: int) -> None:
+        before: StoredManifest | None = None
         for topic, manifests in self._manifests.items():
-            if (before := manifests.pop(stream)) is not None:
-                self._topic_ids[topic][before.topic_id] -= 1
+            if (found := manifests.pop(stream)) is not None:
+                self._topic_ids[topic][found.manifest.topic_id] -= 1
+                before = found
         if value is None:
             return
         try:
@@ -103,9 +105,18 @@ class ChangelogTable:
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
         self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
-        overtaken = not self._is_latest(manifest.topic, manifest.epoch)
-        self._of(manifest.topic).put(stream, StoredManifest(manifest, timestamp, overtaken))
-        self._topic_ids[manifest.topic][manifest.topic_id] += 1
+        stored = StoredManifest(manifest, timestamp, not self._is_latest(manifest.topic, manifest.epoch))
+        if before is not None and stored.overtaken and self._outlives(before, stored, stream):
+            stored = before
+        self._of(manifest.topic).put(stream, stored)
+        self._topic_ids[manifest.topic][stored.manifest.topic_id] += 1
+
+    def _outlives(self, before: StoredManifest, overtaken: StoredManifest, stream: str) -> bool:
+        """Return whether a snapshot is better than one that an owner wrote behind it that was taken for dead."""
+        own, other = before.manifest, overtaken.manifest
+        complete = all(self._chunks.get(key) is not None for key in own.current.keys(stream))
+        same = (own.topic, own.topic_id) == (other.topic, other.topic_id)
+        return same and not before.overtaken and own.current.next >= other.current.next and complete
 
     def _of(self, topic: str) -> Manifests:
         """Return the manifests of the streams of an input topic."""

@@ -159,10 +159,10 @@ class ChangelogWriter:
 
     def _end(self, stream: str) -> Iterator[Message]:
         """Remove the records of a stream: its manifest first, because without it the chunks are never read."""
-        manifest, known = self._manifests.pop(stream), self._strays.pop(stream, set())
-        if manifest is not None:
+        stored, known = self._manifests.pop(stream), self._strays.pop(stream, set())
+        if stored is not None:
             yield Message(manifest_key(stream), None, [])
-            known |= manifest.keys(stream)
+            known |= stored.manifest.keys(stream)
         for key in sorted(known):
             yield Message(key, None, [])
 

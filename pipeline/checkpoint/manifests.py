@@ -50,9 +50,9 @@ class Manifests:
         """Replace the manifest of a stream."""
         self._rows.put(stream.encode(), _HEAD.pack(stored.written, stored.overtaken) + stored.manifest.value())
 
-    def pop(self, stream: str) -> Manifest | None:
-        """Remove the manifest of a stream and return it; None where it has none."""
-        found = self.get(stream)
+    def pop(self, stream: str) -> StoredManifest | None:
+        """Remove the manifest of a stream and return it with what is known of it; None where it has none."""
+        found = self.find(stream)
         if found is not None:
             self._rows.pop(stream.encode())
         return found

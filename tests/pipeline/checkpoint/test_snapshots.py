@@ -180,18 +180,22 @@ def test_keys_that_are_not_ours_are_passed_over(key):
     assert table.live_keys() == []
 
 
-def test_what_an_owner_taken_for_dead_appends_is_not_relied_on():
+@pytest.mark.parametrize(("compacted", "found"), [(False, (40, True)), (True, (25, False))])
+def test_what_an_owner_taken_for_dead_appends_is_not_relied_on(compacted, found):
     written, old_task = rounds(1)
     table = table_of(written[0])
-    old_owner, new_owner, new_task = table.writer(IDENTITY), table_of(written[0]).writer(IDENTITY), ToyTask()
+    old_owner, new_owner = (table_of(written[0]).writer(IDENTITY) for _ in range(2))
+    new_task = ToyTask()
     old_owner.epoch = 1
     new_task.restore(table.newest("p0:a")[0])
     learn(new_task, 10, 40)
     learn(old_task, 10, 25)
-    for message in [*new_owner.messages(new_task, 40, 40), *list(old_owner.messages(old_task, 25, 10))[:-1]]:
+    own, late = list(new_owner.messages(new_task, 40, 40)), list(old_owner.messages(old_task, 25, 10))[:-1]
+    replaced = {manifest_key("p0:a")} if compacted else set()
+    for message in [*(message for message in own if message.key not in replaced), *late]:
         table.apply(message.key, message.value)
     snapshot, relied_on = table.newest("p0:a")
-    assert (snapshot.next, relied_on, table.records()["in"].recovery_offset) == (25, False, 40)
+    assert (snapshot.next, relied_on, table.records()["in"].recovery_offset) == (*found, 40)
     learn(new_task, 40, 50)
     for message in new_owner.messages(new_task, 50, 50):
         table.apply(message.key, message.value)
