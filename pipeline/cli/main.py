@@ -14,8 +14,8 @@ from resonance.pipeline.cli.lazily import imported_lazily
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named
-from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.machine import collect_rarely
+from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
 
 with imported_lazily():
