@@ -50,7 +50,8 @@ def _setting_meant(
     if "--set" not in _options(command):
         return []
     known = dict.fromkeys(row.name for rows in reference.reference().values() for row in rows)
-    return [f"--{setting}" for setting in search(name.lstrip("-"), known)]
+    found = search(name.lstrip("-"), known)
+    return [f"--{setting}" if "." in setting else f"--set {setting}=..." for setting in found]
 
 
 def _options(command: Any) -> list[str]:

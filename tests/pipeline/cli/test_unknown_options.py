@@ -39,6 +39,8 @@ def test_every_command_with_a_broker_says_which_option_names_it(monkeypatch, cap
         ("worker --valley 0.4", "--engine.valley"),
         ("worker --vally 0.4", "--engine.valley"),
         ("worker --engine modal", "--engine.name"),
+        ("worker --start latest", "--set start=..."),
+        ("topics plan --stream key", "--set stream=... or --limits.streams"),
         # Not --reset, which is spelt alike.
         ("worker --preset a", "--engine.preset"),
         ("worker --drift no", "--drift.detect or --drift.rarity or --drift.step"),
