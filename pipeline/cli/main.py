@@ -54,10 +54,12 @@ def unknown_options_explained() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # The class is typer's own or that of click, by the version of typer; only it has possibilities.
-        if hasattr(error, "possibilities") and (context := getattr(error, "ctx", None)) is not None:
+        # The class is typer's own or that of click, by the version of typer; only it has both.
+        name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+        if hasattr(error, "possibilities") and name is not None and context is not None:
             error.possibilities = None
-            error.message += explanation(error.option_name, context)  # type: ignore[attr-defined]
+            shown = name if name.isprintable() else ascii(name)
+            error.message = f"No such option: {shown}{explanation(name, context)}"  # type: ignore[attr-defined]
         raise
 
 
