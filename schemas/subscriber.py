@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.schemas.cloudevents import without_envelope
 from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
+from resonance.schemas.interrupts import interruptible
 from resonance.schemas.lineage import take_event
 from resonance.schemas.repeats import Repeats
 
@@ -51,6 +52,21 @@ class Output(NamedTuple):
     offset: int
     key: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+
+
+class _Consumer(Consumer):  # type: ignore[misc] # confluent-kafka has no types
+    """Writes its log from within `consume` and `close`, and lets Ctrl-C there be `KeyboardInterrupt`."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__({**settings, "logger": _log})
+
+    def consume(self, *arguments: Any) -> Any:
+        with interruptible():
+            return super().consume(*arguments)
+
+    def close(self) -> None:
+        with interruptible():
+            super().close()
 
 
 class Subscriber:
@@ -114,7 +130,7 @@ class Subscriber:
         self._clusters.read_to_end()
         self._names: ClusterNames | None = None
         self._of_names: list[_WholeTopic] = []
-        self._consumer = Consumer({**self._settings, "logger": _log})
+        self._consumer = _Consumer(self._settings)
         self._consumer.subscribe(list(self._kinds))
 
     @property
@@ -241,7 +257,7 @@ class _WholeTopic:
         self._looked = 0.0
         # Partitions are assigned by hand: the group is named for its rights alone.
         own = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
-        self._consumer = Consumer({**settings, **own, "logger": _log})
+        self._consumer = _Consumer({**settings, **own})
         self._positions: dict[int, int] = {}
 
     def close(self) -> None:

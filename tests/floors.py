@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
-    ("crash_points", "errors", "interrupts", "json_paths", "logs", "machine", "records", "timestamps"),
+    ("crash_points", "errors", "json_paths", "logs", "machine", "records", "timestamps"),
     ("config", "disk_map", "kernels", "mismatches"),
     ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),

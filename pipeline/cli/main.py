@@ -14,9 +14,12 @@ from resonance.pipeline.cli.lazily import imported_lazily
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named
-from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.machine import collect_rarely
+from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
+
+with imported_lazily():
+    from resonance.pipeline.cli.unknown_options import explanation
 
 COMMANDS: Final[Mapping[str, str]] = {
     "topics": "The topics of a deployment: plan, create, check.",
@@ -45,6 +48,21 @@ COMMANDS: Final[Mapping[str, str]] = {
 """Command, which is also the module of its ``app`` -> short help; first steps and daily use before the rest."""
 
 
+@contextlib.contextmanager
+def unknown_options_explained() -> Iterator[None]:
+    """Let the error for an unknown option offer what was meant."""
+    try:
+        yield
+    except Exception as error:
+        # The class is typer's own or that of click, by the version of typer; only it has both.
+        name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+        if hasattr(error, "possibilities") and name is not None and context is not None:
+            error.possibilities = None
+            shown = name if name.isprintable() else ascii(name)
+            error.message = f"No such option: {shown}{explanation(name, context)}"  # type: ignore[attr-defined]
+        raise
+
+
 class LazyGroup(TyperGroup):
     """Imports the module of a command when the command is needed, and none to list the commands."""
 
@@ -57,6 +75,16 @@ class LazyGroup(TyperGroup):
             return None
         with says_when_stopped(UNCHANGED), imported_lazily():
             return typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the command."""
+        with unknown_options_explained():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the options of the command, and run it."""
+        with unknown_options_explained():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their short help."""
@@ -115,7 +143,7 @@ def main() -> None:
     try:
         with interruptible():
             try:
-                app(list(as_options(sys.argv[1:])))
+                app(list(as_options(sys.argv[1:])), prog_name="resonance")
             finally:
                 sys.stdout.flush()
     except (ResonanceError, OSError, MemoryError, RuntimeError) as error:

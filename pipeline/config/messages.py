@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from resonance.engine.errors import ParameterError
+from resonance.pipeline.config.likely import settings_called, settings_like
 from resonance.pipeline.errors import ConfigurationError, nearest
 
 SECRETS = frozenset(
@@ -110,9 +111,12 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
         section = location[0] if len(location) > 1 else ""
         names = known.get(section, ())
         what = f"section [{section}]" if section else "settings"
+        near = nearest(location[-1], names)
+        every = _dotted(known)
+        if not near and (others := settings_called(location[-1], every) or settings_like(location[-1], every)):
+            near = f" (did you mean {' or '.join(others)}?)"
         return (
-            f"{setting}{origins.of(location)}: there is no such setting{nearest(location[-1], names)}; "
-            f"the {what} can have {', '.join(names)}"
+            f"{setting}{origins.of(location)}: there is no such setting{near}; the {what} can have {', '.join(names)}"
         )
     if kind in ("model_type", "model_attributes_type"):
         # Without the value, which may be a whole section as text, with its passwords.
@@ -121,6 +125,10 @@ def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOr
             f"as {setting}.<name> in the file or {variable(setting)}__<NAME> in the environment"
         )
     return str(configuration_error(setting, given, _allowed(problem), origins.of(location)))
+
+
+def _dotted(known: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{section}.{name}" if section else name for section, names in known.items() for name in names]
 
 
 def _allowed(problem: Any) -> str:

@@ -188,7 +188,7 @@ class PrepareSection(Section):
     projected), compresses skewed ones, and spreads values of an even grid (five or more) over their steps. ``auto``:
     with ``scale = "warmup"`` and ``modal``."""
     rescale: Robust = "auto"
-    """Re-fits the range of a feature that most records have left; see docs/operations.md. ``auto``: with
+    """Re-fits the range of a feature that most records have left; see docs/tuning.md. ``auto``: with
     ``scale = "warmup"`` and ``modal``, if records are not projected."""
     missing: Missing = "reject"
     """For a missing or null feature: ``reject`` the record, the ``mean`` of the warm-up, or a number."""

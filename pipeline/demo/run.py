@@ -18,10 +18,10 @@ from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, View
 from resonance.pipeline.errors import BrokerError, missing_extra
-from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
 from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.schemas.interrupts import interruptible
 from rich.console import Console
 
 TOPIC = "telemetry"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from resonance.pipeline.files.rows import as_number
 from resonance.pipeline.files.survey import FEW, Column, FileSurvey
 from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.timestamps import SECONDS, TimeTexts, milliseconds
@@ -92,6 +93,19 @@ def is_code(column: Column, records: int) -> bool:
     if records < FEWEST or column.kinds[float] or not 2 < len(few) <= FEW:
         return False
     return len(few) < GRID or max(few) - min(few) >= len(few)
+
+
+def names_each(column: Column, records: int) -> bool:
+    """Return whether each record has a text of its own, whatever the name of the column is.
+
+    Sentences, and measurements as text, differ as well, but name nothing.
+    """
+    if not (column.only(str) and column.unique and column.present == records and len(column.words) > FEW):
+        return False
+    texts = column.sample
+    if any(" " in text for text in texts):
+        return False
+    return all(map(str.isdigit, texts)) or not all(as_number(text) or as_number(text, comma=True) for text in texts)
 
 
 def _names_records(name: str, column: Column) -> bool:

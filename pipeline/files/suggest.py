@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from resonance.pipeline.config.file import as_toml
-from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_rfc3339, last
+from resonance.pipeline.config.file import as_toml, written
+from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_rfc3339, last, names_each
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
 
 FEWEST_SPARSE: Final = 40
@@ -45,6 +45,8 @@ class Suggestion:
     sparse: str | None
     """Path to an object name -> number of which each record has only a few names."""
     id_path: str | None
+    id_reason: str
+    """Why it is the id; empty where its name says so."""
     time_path: str | None
     gaps: dict[str, int]
     """Records in which a feature is missing, by path."""
@@ -89,7 +91,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     named = [features] if isinstance(features, str) else features
     if not features and sparse is None:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
-    unique = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
+    named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *numbers}
     categories = {
         path: [str(value) for value in sorted(column.words or column.few)]
@@ -98,11 +100,15 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         or (path in left_out and is_code(column, seen.records))
     }
     gaps = {path: missing for path in named if (missing := seen.records - seen.columns[path].present)}
-    best = sorted(unique, key=lambda path: last(path).lower() != "id")
+    unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
+    ids = sorted(named_ids, key=lambda path: last(path).lower() != "id") or unique
+    compared = "none" if seen.records <= MAX_NAMES else f"none of the first {MAX_NAMES:,}"
+    reason = f"a text in every record, and {compared} comes twice" if ids and not named_ids else ""
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     stream = _stream_of(seen, columns.key)
-    return Suggestion(features, sparse, next(iter(best), None), time, gaps, left_out, categories, stream, notes)
+    id_path = next(iter(ids), None)
+    return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, categories, stream, notes)
 
 
 def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
@@ -145,6 +151,9 @@ def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str) -> str:
     text = as_toml(values).replace(
         f'stream = "{found.stream}"', f'stream = "{found.stream}"  # {STREAMS[found.stream]}', 1
     )
+    if found.id_path and found.id_reason:
+        line = f"id_path = {written(found.id_path)}"
+        text = text.replace(f"\n{line}\n", f"\n{line}  # {found.id_reason}\n", 1)
     if found.gaps:
         most = max(found.gaps, key=lambda path: found.gaps[path])
         others = f", {len(found.gaps) - 1} more in fewer" if len(found.gaps) > 1 else ""

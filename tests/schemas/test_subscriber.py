@@ -1,6 +1,8 @@
 """What a downstream program needs of this distribution, and what its subscriber recognises."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -50,6 +52,36 @@ def test_the_command_without_its_packages_names_the_extra():
         1,
         "resonance needs typer, which is not installed: pip install 'resonance-streams[worker]'\n",
     )
+
+
+class StopsAtNextLine:
+    """A log during whose next line Ctrl-C arrives."""
+
+    def __init__(self):
+        self.armed = False
+
+    def log(self, *line):
+        if self.armed:
+            self.armed = False
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to oneself")
+@pytest.mark.parametrize("call", [Subscriber.poll, Subscriber.close, lambda subscriber: next(iter(subscriber))])
+def test_ctrl_c_in_the_middle_of_a_line_of_the_log_is_no_system_error(monkeypatch, call):
+    log = StopsAtNextLine()
+    monkeypatch.setattr(subscriber, "_log", log)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with EmbeddedBroker(["shop.cluster-events", "shop.clusters"]) as broker:
+            reader = Subscriber({"bootstrap.servers": broker.bootstrap, "debug": "all"}, "shop", "team")
+            log.armed = True
+            with pytest.raises(KeyboardInterrupt):
+                call(reader)
+            reader.close()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_cluster_has_its_present_name_and_lineage(monkeypatch):

@@ -104,6 +104,8 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
     [
         ({"limts": {"streams": 3}}, r"^limts: there is no such setting \(did you mean limits\?\); the settings can"),
         ({"nme": "x"}, r"did you mean name\?"),
+        ({"id_path": "x"}, r"^id_path: there is no such setting \(did you mean input\.id_path\?\); the settings can"),
+        ({"bootstrap.servers": "x"}, r"^bootstrap: there is no such setting \(did you mean broker\.bootstrap\?\); "),
         ({"limits.steams": 3}, r"^limits\.steams: there is no such setting \(did you mean streams\?\); the section"),
         ({"engine.landmark": 3}, r"^engine\.landmark = 3: .*did you mean landmarks\?\)$"),
         ({"engine.landmarks": 2}, r"^engine\.landmarks = 2: must be an integer of at least 64"),

@@ -6,7 +6,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.suggest import as_file, suggest
-from resonance.pipeline.files.survey import FEW, MAX_COLUMNS, SAMPLE, FileSurvey
+from resonance.pipeline.files.survey import FEW, MAX_COLUMNS, MAX_NAMES, SAMPLE, FileSurvey
 
 
 def flows(count=60):
@@ -89,6 +89,40 @@ def test_an_array_of_numbers_is_all_the_features():
 
 def test_an_id_that_comes_twice_is_no_id():
     assert suggest(FileSurvey([{"id": 1, "x": 1}, {"id": 1, "x": 2}])).id_path is None
+
+
+def test_a_text_that_each_record_has_for_itself_is_its_id_whatever_its_name_is():
+    rows = [{"site": f"s{n % 4}", "reading": f"R-{n:05}", "x": n / 7} for n in range(60)]
+    found = suggest(FileSurvey(rows))
+    assert found.id_path == "reading"
+    text = as_file(found, "t", name="t", bootstrap="b:1")
+    assert 'id_path = "reading"  # a text in every record, and none comes twice\n' in text
+    assert Settings.of(tomllib.loads(text)).input.id_path == "reading"
+    named = suggest(FileSurvey([{**row, "row_id": n} for n, row in enumerate(rows)]))
+    assert (named.id_path, named.id_reason) == ("row_id", "")
+    assert suggest(FileSurvey([{**row, "row_id": 7} for row in rows])).id_path == "reading"
+    many = suggest(FileSurvey([{"x": n / 7, "reading": f"R-{n}"} for n in range(MAX_NAMES + 1)]))
+    assert many.id_reason == "a text in every record, and none of the first 10,000 comes twice"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_id"),
+    [
+        (lambda n: f"{n:06}", True),
+        (lambda n: f"R-{n % 59}", False),
+        (lambda n: f"R-{n}" if n else None, False),
+        (lambda n: f"pump {n} is loud", False),
+        (lambda n: f"{n},5", False),
+        (lambda n: f"2026-01-05T08:{n:02}:00Z", False),
+    ],
+)
+def test_a_column_whose_texts_name_no_records_is_no_id(value, is_id):
+    found = suggest(FileSurvey([{"x": n / 7, "reading": value(n)} for n in range(60)]))
+    assert found.id_path == ("reading" if is_id else None)
+
+
+def test_a_few_records_are_no_reason_to_take_a_text_for_an_id():
+    assert suggest(FileSurvey([{"x": n, "reading": f"R-{n}"} for n in range(FEW)])).id_path is None
 
 
 def test_records_without_numbers_are_reported():

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.interrupts import interruptible
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.schemas.interrupts import interruptible
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals to oneself")
 

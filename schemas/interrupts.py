@@ -21,7 +21,7 @@ def interruptible(*, requests: bool = False) -> Iterator[None]:
     if requests:
         names += ["SIGTERM"] if sys.platform == "win32" else ["SIGTERM", "SIGHUP"]
     # Up to Python 3.11 the SIGINT handler of Python raises the class without an instance. confluent-kafka keeps what a
-    # delivery callback raises by its instance, so Ctrl-C during the callbacks of `poll` or `flush` would surface as a
+    # callback raises by its instance, so Ctrl-C during a callback of delivery or of the log would surface as a
     # `SystemError`.
     before = {name: signal.signal(getattr(signal, name), _interrupt) for name in names}
     try:

@@ -1,0 +1,73 @@
+"""Which setting or option a user may have meant by a name that does not exist."""
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+SYNONYMS: Final[Mapping[str, str]] = {
+    "bootstrap": "broker",
+    "server": "broker",
+    "kafka": "broker",
+    "conf": "config",
+    "cfg": "config",
+    "setting": "config",
+    "group": "name",
+    "input": "file",
+    "source": "file",
+}
+"""Words of other tools for what our options and arguments call otherwise."""
+
+MOST: Final = 3
+"""Names that are offered."""
+
+CUTOFF: Final = 0.8
+"""Least likeness of a misspelt name."""
+
+
+def sharing_words(name: str, known: Iterable[str]) -> list[str]:
+    """Return the options that have the words of a name, or begin or end with them; or with its only character."""
+    every, wanted = list(known), _words(name)
+    if len(name.lstrip("-")) == 1:
+        return [option for option in every if option.lstrip("-").startswith(name.lstrip("-"))][:MOST]
+    distances = {
+        option: len({*wanted} ^ {*words})
+        for option in every
+        if (words := _words(option))
+        and ({*words} <= {*wanted} or wanted in (words[: len(wanted)], words[-len(wanted) :]))
+    }
+    return [option for option, distance in distances.items() if distance == min(distances.values())][:MOST]
+
+
+def spelt_alike(name: str, known: Iterable[str]) -> list[str]:
+    """Return the options that are spelt almost so."""
+    bare = {option.lstrip("-"): option for option in known}
+    return [bare[near] for near in get_close_matches(name.lstrip("-"), bare, n=MOST, cutoff=CUTOFF)]
+
+
+def settings_called(name: str, known: Iterable[str]) -> list[str]:
+    """Return the dotted settings that have a name in any section; that of a section with a ``name`` is its name."""
+    wanted = _plain(name)
+    return [each for each in known if _end(each) == wanted or each == f"{wanted}.name"][:MOST]
+
+
+def settings_like(name: str, known: Iterable[str]) -> list[str]:
+    """Return the first settings of the section that has a name, else those that are spelt almost so."""
+    every, wanted = list(known), _plain(name)
+    near = get_close_matches(wanted, {_end(each) for each in every}, n=1, cutoff=CUTOFF)
+    own = [each for each in every if _plain(each.partition(".")[0]) == wanted and "." in each]
+    return (own or [each for each in every if _end(each) in near])[:MOST]
+
+
+def _end(setting: str) -> str:
+    return _plain(setting.rpartition(".")[2])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_").removesuffix("s")
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name without the ``s`` of a plural, as our options call them, each once."""
+    found = (word.removesuffix("s") for word in re.split(r"[^a-z0-9]+", name.lower()) if word)
+    return list(dict.fromkeys(SYNONYMS.get(word, word) for word in found))

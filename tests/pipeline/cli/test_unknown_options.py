@@ -1,0 +1,69 @@
+"""An option that does not exist leads to the one that was meant."""
+
+import pytest
+from resonance.pipeline.cli import main
+from typer.main import get_command
+
+from tests.pipeline.commands import run
+from tests.test_docs import commands
+
+
+def error(monkeypatch, capsys, line):
+    assert run(monkeypatch, *line.split()) == 2
+    return capsys.readouterr().err.strip().splitlines()[-1].removeprefix("Error: No such option: ")
+
+
+@pytest.mark.parametrize("option", ["--bootstrap", "--bootstrap-servers", "--brokers", "--servers", "--kafka"])
+def test_every_command_with_a_broker_says_which_option_names_it(monkeypatch, capsys, option):
+    known = {name: options for name, options in commands(get_command(main.app)) if "--broker" in options}
+    assert {"produce", "worker", "dlq list"} < set(known)
+    for name in known:
+        offered = f"{option} (did you mean --broker or --broker.bootstrap?)"
+        assert error(monkeypatch, capsys, f"{name} {option} kafka:9092") == offered, name
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("worker --topic a", "--topics or --input.topics"),
+        ("produce a.csv --topics a", "--topic"),
+        ("worker --conf a.toml", "--config"),
+        ("worker --group a", "--name"),
+        ("worker -b kafka:9092", "--broker or --broker.bootstrap"),
+        ("replay a.csv --output-dir a", "--output"),
+        ("page --web-port 80", "--port"),
+        ("worker --topcis a", "--topics"),
+        ("--verison", "--version"),
+        ("settings check --bootstrap a", "--broker.bootstrap"),
+        ("produce a.csv --id-path a", "--input.id_path"),
+        ("worker --valley 0.4", "--engine.valley"),
+        ("worker --vally 0.4", "--engine.valley"),
+        ("worker --engine modal", "--engine.name"),
+        ("worker --start latest", "--set start=..."),
+        ("topics plan --stream key", "--set stream=... or --limits.streams"),
+        # Not --reset, which is spelt alike.
+        ("worker --preset a", "--engine.preset"),
+        ("worker --drift no", "--drift.detect or --drift.rarity or --drift.step"),
+    ],
+)
+def test_an_option_of_another_name_is_offered_and_so_is_a_setting(monkeypatch, capsys, line, meant):
+    assert error(monkeypatch, capsys, line).endswith(f"(did you mean {meant}?)")
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ("produce --file a.csv", "write it without an option: resonance produce FILE"),
+        ("evaluate --input a.csv", "write it without an option: resonance evaluate SOURCE"),
+        ("--bootstrap a worker", "options stand behind the command: resonance worker --broker"),
+        ("dlq --config a list", "options stand behind the command: resonance dlq list --config"),
+        ("compile --config a", "resonance compile reads no settings of a deployment"),
+        ("demo --valley 1", "resonance demo reads no settings of a deployment"),
+    ],
+)
+def test_what_is_no_option_here_is_placed(monkeypatch, capsys, line, where):
+    assert error(monkeypatch, capsys, line).endswith(f"; {where}")
+
+
+def test_an_option_like_no_other_is_only_unknown(monkeypatch, capsys):
+    assert error(monkeypatch, capsys, "worker --xyzzy") == "--xyzzy"
