@@ -154,13 +154,13 @@ class Lab:
             return -1
 
     def _watch(self) -> None:
-        """Note when an offset of the group goes back, and stays there: only a person may set it.
+        """Note when an offset of the group goes back, and work goes on from there: only a person may set it.
 
-        A coordinator that has just begun (Kafka 4) answers for a moment with the offsets that were replicated when its
-        broker ended, which may be minutes old.
+        A coordinator that has just begun (Kafka 4) answers with offsets that may be minutes old, until something is
+        written to it.
         """
         highest: dict[int, int] = {}
-        since: dict[int, float] = {}
+        since: dict[int, tuple[float, int]] = {}
         while not self._stopping.wait(0.5):
             with contextlib.suppress(KafkaException):
                 for partition, offset in self.deployment.committed().items():
@@ -168,8 +168,10 @@ class Lab:
                     highest[partition] = max(offset, before)
                     if not 0 <= offset < before:
                         since.pop(partition, None)
-                    elif time.monotonic() - since.setdefault(partition, time.monotonic()) > BACK_SECONDS:
-                        self._errors.append(f"partition {partition}: from {before} back to {offset}")
+                        continue
+                    first, back = since.setdefault(partition, (time.monotonic(), offset))
+                    if offset != back and time.monotonic() - first > BACK_SECONDS:
+                        self._errors.append(f"partition {partition}: from {before} back to {back}, now {offset}")
 
     def wait_for_commit(self) -> float:
         """Wait until the group's offsets have moved on; return the seconds."""
