@@ -38,6 +38,9 @@ SAMPLED: Final[Mapping[str, int]] = {"assignments": 3_000, "dead_letters": 300}
 SAVED: Final = 20.0
 """Seconds of this budget that can be saved up: what comes in bursts is then read whole, and a page begins with more."""
 
+AT_ONCE: Final = 200
+"""Sampled records that are read at once: as many at most are read in vain beyond the last one wanted."""
+
 HISTORY: Final = 5_000
 """Offsets of each partition of events and drifts that are read at the start."""
 
@@ -332,7 +335,7 @@ class Follower:
             ranges[at] = (max(begin, end - most), end)
             advance[at] = (end - begin, known)
             positions[at] = end
-        for at, records in reader.read(ranges):
+        for at, records in reader.read(ranges, AT_ONCE):
             if not records:
                 continue
             first, end = ranges[at]

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterable
+from operator import add
 from typing import Any, Final
 
 STEPS: Final = 64
@@ -82,27 +83,32 @@ class ShareHistory:
         if self._step < MOST_STEP:
             self._step *= 2
             self._first = first // 2
-            self._move(lambda at: (first + at) // 2 - first // 2)
+            self._move(_halved if first % 2 == 0 else _halved_from_odd)
         elif time // self._step - first >= 2 * STEPS:
             # Nothing of what is there is near.
             self._first = time // self._step
-            self._move(lambda _: -1)
+            self._move(lambda _: _empty())
         else:
             self._first = first + STEPS // 2
-            self._move(lambda at: at - STEPS // 2)
+            self._move(lambda counts: _padded(counts[STEPS // 2 :]))
 
-    def _move(self, place: Callable[[int], int]) -> None:
-        for name, counts in [("", self._total), *self._by.items()]:
-            moved = _empty()
-            for at, count in enumerate(counts):
-                if count and (to := place(at)) >= 0:
-                    moved[to] += count
-            if not name:
-                self._total = moved
-            elif any(moved):
-                self._by[name] = moved
-            else:
-                del self._by[name]
+    def _move(self, moved: Callable[["array[float]"], "array[float]"]) -> None:
+        self._total = moved(self._total)
+        self._by = {name: counts for name, before in self._by.items() if any(counts := moved(before))}
+
+
+def _halved(counts: "array[float]") -> "array[float]":
+    """Return the counts in steps of twice the length; the first step begins one of those."""
+    return _padded(array("f", map(add, counts[::2], counts[1::2])))
+
+
+def _halved_from_odd(counts: "array[float]") -> "array[float]":
+    """Return the same where the first step ends one of those."""
+    return _padded(counts[:1] + array("f", map(add, counts[1::2], [*counts[2::2], 0.0])))
+
+
+def _padded(counts: "array[float]") -> "array[float]":
+    return (counts + _empty())[:STEPS]
 
 
 def _empty() -> "array[float]":
