@@ -63,6 +63,8 @@ NOTES = """
 """
 """Notes in the page when a cluster is first painted in the list of events, and when the table of streams has rows."""
 
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+
 SEARCH = """
 new Promise((done) => {
   const field = document.querySelector('input[type=search]'), count = document.querySelector('.bar [role=status]');
@@ -171,8 +173,8 @@ async def at_rest(browser: Tab, address: str, server: int, case: str) -> list[Ro
     paints, rows, searches = [], [], []
     for _ in range(5):
         await opened(browser, address)
-        await browser.wait("window.rows")
-        paints.append(await browser.value("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        await browser.wait(f"window.rows && {PAINTED}")
+        paints.append(await browser.value(PAINTED))
         rows.append(await browser.value("window.rows"))
     for text in SEARCHES:
         searches.append(await browser.value(SEARCH.replace("TEXT", text)))

@@ -32,7 +32,7 @@ FOLLOWED: Final[Mapping[str, str]] = {
 }
 """Kinds of topics that are read whole, and what their outputs are."""
 
-SAMPLED: Final[Mapping[str, int]] = {"assignments": 3_000, "dead_letters": 300}
+SAMPLED: Final[Mapping[str, int]] = {"assignments": 2_000, "dead_letters": 200}
 """Kinds of topics of which the newest records are read, and how many a second, in all partitions."""
 
 SAVED: Final = 20.0
