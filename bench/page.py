@@ -24,9 +24,9 @@ from typing import Self
 from resonance.pipeline.page.files import page_files
 
 from bench.memory import PAGE
-from bench.page_load import Change, Writer, make_topics, producer_of
+from bench.page_load import PARTITIONS, Change, Writer, make_topics, producer_of
 from bench.pipeline import Bench
-from bench.processes import cpu_of, running
+from bench.processes import Answers, cpu_of, pace, running
 from bench.report import Row, arguments, show
 from tests.brokers import running_broker
 from tests.brokers.jvm import free_port
@@ -201,7 +201,7 @@ async def in_flow(browser: Tab, address: str, server: int, load: Load, seconds: 
         await asyncio.sleep(seconds)
         spent, records, ended = cpu_of(server)[0] - cpu, load.written() - before, time.time()
         what = f"server, {name}, at {records / (ended - began):,.0f} records/s"
-        shown.append(Row(what, "us CPU/record", 1e6 * spent / records, *worker_bar(worker)))
+        shown.append(Row(what, "us/record", 1e6 * spent / records, *worker_bar(worker)))
         if path == "/events":
             await asyncio.sleep(SETTLE_SECONDS)
             seen = await browser.value("window.seen")
@@ -217,19 +217,32 @@ async def in_flow(browser: Tab, address: str, server: int, load: Load, seconds: 
     return shown
 
 
+def worker_cpu(bootstrap: str, streams: int, records: int) -> float:
+    """Return the microseconds of CPU that a worker takes for a record of so many streams."""
+    bench = Bench(bootstrap)
+    stream = "partition" if streams <= PARTITIONS else "key"
+    with bench.topic("features") as source, bench.topic("answers") as target:
+        bench.load(source, records, streams)
+        answers = Answers(bootstrap, target, PARTITIONS)
+        with bench.worker(source, target, stream=stream) as process:
+            return pace(process, answers.count, records).cpu
+
+
 def worker_bar(worker: float) -> tuple[str | None, float | None]:
     """Return the bar of the server's CPU, where a worker was measured."""
     return (f"bar, {100 * SHARE:g} % of a worker", SHARE * worker) if worker else (None, None)
 
 
-async def measured(bootstrap: str, streams: int, given: argparse.Namespace, worker: float) -> list[Row]:
+async def measured(bootstrap: str, streams: int, given: argparse.Namespace) -> list[Row]:
     """Return the figures of a deployment with some streams."""
     name, case = f"page-{streams}", f"{streams:,} x {given.clusters}"
+    worker = worker_cpu(bootstrap, streams, given.records) if given.records else 0.0
     make_topics(bootstrap, name)
     Writer(name, streams, given.clusters, producer_of(bootstrap)).load()
     began = time.monotonic()
     with served(bootstrap, name) as (address, server):
-        rows = [Row(f"{case}: server, start until all is read", "s", time.monotonic() - began)]
+        rows = [Row(f"{case}: a worker", "us/record", worker)] if worker else []
+        rows.append(Row(f"{case}: server, start until all is read", "s", time.monotonic() - began))
         async with tab() as browser:
             await browser.look()
             await browser.send("Performance.enable")
@@ -248,11 +261,13 @@ async def measured(bootstrap: str, streams: int, given: argparse.Namespace, work
 def main() -> None:
     """Run the benchmark."""
     parser = arguments("What the web page costs, and how late it is, beside a steady load.")
-    parser.add_argument("--streams", type=int, nargs="*", default=[4, 10_000], help="streams of each deployment")
+    parser.add_argument(
+        "--streams", type=int, nargs="*", default=[4, 10_000], help="of each deployment: multiples of 4"
+    )
     parser.add_argument("--clusters", type=int, default=20, help="present clusters of each stream")
     parser.add_argument("--rate", type=float, default=50_000.0, help="assignments a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="with each page open")
-    parser.add_argument("--records", type=int, default=600_000, help="for the worker's CPU; 0 leaves it out")
+    parser.add_argument("--records", type=int, default=300_000, help="for the worker's CPU; 0 leaves it out")
     given = parser.parse_args()
     files = page_files().values()
     rows = [
@@ -260,15 +275,8 @@ def main() -> None:
         Row("built page as it is sent", "kB", sum(len(file.zipped or file.content) for file in files) / 1e3),
     ]
     with running_broker() as bootstrap:
-        worker = 0.0
-        if given.records:
-            bench = Bench(bootstrap)
-            with bench.topic("features") as source:
-                bench.load(source, given.records)
-                worker = bench.run("worker", source, given.records).cpu
-            rows.append(Row("a worker, the default engine", "us CPU/record", worker))
         for streams in given.streams:
-            rows += asyncio.run(measured(bootstrap, streams, given, worker))
+            rows += asyncio.run(measured(bootstrap, streams, given))
     show(f"The web page, load {os.getloadavg()[0]:.1f}", rows, given.json)
 
 
