@@ -44,6 +44,9 @@ AT_ONCE: Final = 200
 HISTORY: Final = 5_000
 """Offsets of each partition of events and drifts that are read at the start."""
 
+QUEUE_KB: Final = 8_000
+"""Records that a client reads ahead: eight times as many by its default, which a large start leaves in memory."""
+
 POLL_SECONDS: Final = 0.2
 ROUND_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 5.0
@@ -79,7 +82,7 @@ class Follower:
         self.loaded = 0.0
         """Part of what was there at the start that has been read; 1 when the view is as of now."""
         self._settings = settings
-        self._client = dict(client)
+        self._client = {**client, "queued.max.messages.kbytes": QUEUE_KB}
         self._group = f"{settings.name}-page"
         self._publish = publish
         self._past: StreamPast | None = None
