@@ -161,7 +161,7 @@ def _examples(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _magnitude(rate: float) -> int:
     """Return a number that grows with a rate in steps of some percent: streams that are alike keep their places."""
     part, power = math.frexp(rate)
-    return 32 * power + int(32 * part) if rate else -(2**31)
+    return 64 * power + int(64 * part) if rate else -(2**31)
 
 
 def _novelty(stream: StreamView) -> float | None:
