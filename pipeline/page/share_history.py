@@ -56,7 +56,9 @@ class ShareHistory:
         start = max(0, end - STEPS // 4)
         total = sum(self._counts[start:end])
         row = self._rows.get(cluster)
-        return None if not total else 0.0 if row is None else min(sum(self._counts[row + start : row + end]) / total, 1.0)
+        return (
+            None if not total else 0.0 if row is None else min(sum(self._counts[row + start : row + end]) / total, 1.0)
+        )
 
     def as_json(self, most: int = MOST_CLUSTERS) -> dict[str, Any]:
         """Return start and step in milliseconds, the total of each step, and the counts of the largest clusters."""
@@ -107,7 +109,7 @@ class ShareHistory:
 
     def _take(self, table: NDArray[np.float32], rows: Mapping[str, int]) -> None:
         """Replace all counts by those of a table; clusters without any are left out."""
-        kept = table.any(axis=1)
+        kept: NDArray[np.bool_] = np.any(table, axis=1)
         kept[0] = True
         counts = np.zeros((int(kept.sum()), STEPS), np.float32)
         counts[:, : table.shape[1]] = table[kept]
