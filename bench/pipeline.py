@@ -68,15 +68,15 @@ class Bench:
         finally:
             self.admin.delete_topics([name])[name].result(30)
 
-    def load(self, topic: str, count: int) -> None:
-        """Fill the input."""
+    def load(self, topic: str, count: int, keys: int = PARTITIONS) -> None:
+        """Fill the input, with so many keys in turn: a multiple of the partitions."""
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "linger.ms": 20, "batch.size": 1_000_000, "compression.type": "lz4"}
         )
         for i, value in enumerate(records(count)):
             while True:
                 try:
-                    producer.produce(topic, value, key=b"k%d" % (i % self.keys), partition=i % self.partitions)
+                    producer.produce(topic, value, key=b"k%d" % (i % keys), partition=i % self.partitions)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -193,7 +193,7 @@ def main() -> None:
         bench = Bench(bootstrap, keys=given.keys)
         paces: dict[str, list[Pace]] = {kind: [] for kind in kinds}
         with bench.topic("features") as source:
-            bench.load(source, given.records)
+            bench.load(source, given.records, given.keys)
             for _ in range(given.rounds):
                 for kind in kinds:
                     paces[kind].append(bench.run(kind, source, given.records))

@@ -19,6 +19,10 @@ REGISTRY_SECONDS: Final = 50.0
 """Longest wait for a Schema Registry: a worker that makes no progress for a minute counts as hanging."""
 
 
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""Hosts to which a secret is sent without TLS."""
+
+
 class Problem(NamedTuple):
     """A setting that cannot be used beside the others."""
 
@@ -42,11 +46,30 @@ def check(settings: Fields, origins: ValueOrigins) -> None:
 
 def _broker(settings: Fields) -> Iterator[Problem]:
     protocol = settings.broker.security_protocol
-    names = ("sasl_mechanism", "sasl_username", "sasl_password")
+    names: tuple[str, ...] = ("sasl_mechanism", "sasl_username", "sasl_password")
+    if settings.broker.sasl_mechanism == "OAUTHBEARER":
+        needed = ("token_endpoint_url", "client_id", "client_secret")
+        names = tuple(f"sasl_oauthbearer_{name}" for name in needed)
     missing = [f"broker.{name}" for name in names if getattr(settings.broker, name) is None]
     if protocol.startswith("SASL") and missing:
         lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
         yield Problem("broker.security_protocol", protocol, f"needs a log-in; {lacking}")
+    if url := settings.broker.sasl_oauthbearer_token_endpoint_url:
+        yield from _token_endpoint(url)
+    if ":" in (settings.broker.sasl_oauthbearer_client_id or ""):
+        name = "broker.sasl_oauthbearer_client_id"
+        yield Problem(name, settings.broker.sasl_oauthbearer_client_id, "must hold no colon")
+
+
+def _token_endpoint(url: str) -> Iterator[Problem]:
+    name, parts = "broker.sasl_oauthbearer_token_endpoint_url", urlsplit(url)
+    if parts.username or parts.password:
+        allowed = "must hold no log-in; it belongs in broker.sasl_oauthbearer_client_id and client_secret"
+        yield Problem(name, url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
+    elif parts.scheme not in ("http", "https") or not parts.hostname:
+        yield Problem(name, url, "must be an address such as https://login.example/oauth2/token")
+    elif parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        yield Problem(name, url, "must begin with https://: the client's secret is sent there")
 
 
 def _engine(settings: Fields) -> Iterator[Problem]:

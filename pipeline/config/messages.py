@@ -10,7 +10,8 @@ from resonance.pipeline.errors import ConfigurationError, nearest
 
 SECRETS = frozenset(
     {
-        *("broker.sasl_password", "broker.ssl_key_password", "worker.web_token"),
+        *("broker.sasl_password", "broker.sasl_oauthbearer_client_secret", "broker.ssl_key_password"),
+        "worker.web_token",
         *("schema_registry.basic_auth_password", "schema_registry.ssl_key_password"),
     }
 )

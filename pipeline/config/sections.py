@@ -52,12 +52,22 @@ class BrokerSection(Section):
     """Brokers to connect to first: host:port, separated by commas."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Protocol of the brokers' listener."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
     """How to log in, with SASL."""
     sasl_username: OptionalText = None
     """User name for the log-in."""
     sasl_password: OptionalSecret = None
     """Password for the log-in; belongs in the environment."""
+    sasl_oauthbearer_token_endpoint_url: OptionalText = None
+    """With ``OAUTHBEARER`` in place of user and password: where an OpenID provider issues tokens."""
+    sasl_oauthbearer_client_id: OptionalText = None
+    """Client id at that provider."""
+    sasl_oauthbearer_client_secret: OptionalSecret = None
+    """Secret of the client; belongs in the environment."""
+    sasl_oauthbearer_scope: OptionalText = None
+    """Scope of the tokens."""
+    https_ca_location: OptionalText = None
+    """File with the authorities that are trusted for the provider's address; else the system's."""
     ssl_ca_location: OptionalText = None
     """File with the certificates of trusted authorities; else the system's."""
     ssl_certificate_location: OptionalText = None

@@ -59,6 +59,13 @@ def reason_of(error: BaseException) -> str:
 def login_refused(client: Mapping[str, Any], reason: str) -> DeniedError:
     """Return the error for a log-in that the brokers do not accept."""
     user, mechanism = client.get("sasl.username"), client.get("sasl.mechanism")
+    if mechanism == "OAUTHBEARER":
+        return DeniedError(
+            f"{client['bootstrap.servers']} or the provider of tokens refuses the log-in of client "
+            f"{client.get('sasl.oauthbearer.client.id')} with OAUTHBEARER ({_short(reason)}); check "
+            "broker.sasl_oauthbearer_*, and that the cluster accepts tokens of "
+            f"{client.get('sasl.oauthbearer.token.endpoint.url')}"
+        )
     return DeniedError(
         f"{client['bootstrap.servers']} refuses the log-in of user {user} with {mechanism} ({_short(reason)}); check "
         "broker.sasl_username, broker.sasl_password and broker.sasl_mechanism, and that the cluster knows the user"

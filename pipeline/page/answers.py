@@ -1,5 +1,6 @@
 """What the page shows, as plain values: an overview of the streams, a stream, a cluster, the events."""
 
+import math
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,14 +29,13 @@ class UnknownNameError(ResonanceError):
     """There is no such stream or cluster; the text offers similar ones."""
 
 
-_SORTED: Final[Mapping[str, Callable[[StreamView, int], Any]]] = {
+_SORTED: Final[Mapping[str, Callable[[StreamView, Mapping[str, int]], Any]]] = {
     "stream": lambda stream, _: stream.name,
-    # Two digits: streams that are alike keep their places.
-    "rate": lambda stream, _: float(f"{stream.rate:.1e}"),
+    "rate": lambda stream, _: _magnitude(stream.rate),
     "clusters": lambda stream, _: len(stream.clusters),
     "novelty": lambda stream, _: _novelty(stream) or 0.0,
     "drift": lambda stream, _: stream.drift is not None,
-    "alerts": lambda _, alerts: alerts,
+    "alerts": lambda stream, alerts: alerts.get(stream.name, 0),
     "last": lambda stream, _: stream.last,
 }
 
@@ -50,11 +50,12 @@ def overview(
     for cluster_id, given in view.names.given.items():
         if wanted and wanted in given.casefold():
             called[cluster_id.rsplit("/", 2)[0]].append(given)
-    found = [each for each in view.streams.values() if wanted in each.name.casefold() or each.name in called]
+    found = view.by_name()
+    if wanted:
+        found = [each for each in found if wanted in each.name.casefold() or each.name in called]
     key = _SORTED.get(order, _SORTED["rate"])
-    # Twice: what is equal stays in the order of the names.
-    found.sort(key=lambda stream: stream.name)
-    found.sort(key=lambda stream: key(stream, alerts[stream.name]), reverse=not ascending)
+    # What is equal stays in the order of the names.
+    found = sorted(found, key=lambda stream: key(stream, alerts), reverse=not ascending)
     shown = found[start : start + min(most, MOST_ROWS)]
     rows = [_row(stream, alerts[stream.name]) | {"called": called.get(stream.name, [])[:SHOWN]} for stream in shown]
     return {"found": len(found), "start": start, "rows": rows, "rates": list(view.rates)[-300:], **view.headline()}
@@ -155,6 +156,12 @@ def _examples(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
         {"id": each["id"], "where": "{topic}[{partition}]@{offset}".format(**each["source"]), "score": each["score"]}
         for each in detail.get("examples", ())
     ]
+
+
+def _magnitude(rate: float) -> int:
+    """Return a number that grows with a rate in steps of some percent: streams that are alike keep their places."""
+    part, power = math.frexp(rate)
+    return 64 * power + int(64 * part) if rate else -(2**31)
 
 
 def _novelty(stream: StreamView) -> float | None:

@@ -32,14 +32,20 @@ FOLLOWED: Final[Mapping[str, str]] = {
 }
 """Kinds of topics that are read whole, and what their outputs are."""
 
-SAMPLED: Final[Mapping[str, int]] = {"assignments": 3_000, "dead_letters": 300}
+SAMPLED: Final[Mapping[str, int]] = {"assignments": 2_000, "dead_letters": 200}
 """Kinds of topics of which the newest records are read, and how many a second, in all partitions."""
 
 SAVED: Final = 20.0
 """Seconds of this budget that can be saved up: what comes in bursts is then read whole, and a page begins with more."""
 
+AT_ONCE: Final = 200
+"""Sampled records that are read at once: as many at most are read in vain beyond the last one wanted."""
+
 HISTORY: Final = 5_000
 """Offsets of each partition of events and drifts that are read at the start."""
+
+QUEUE_KB: Final = 8_000
+"""Records that a client reads ahead: eight times as many by its default, which a large start leaves in memory."""
 
 POLL_SECONDS: Final = 0.2
 ROUND_SECONDS: Final = 1.0
@@ -76,7 +82,7 @@ class Follower:
         self.loaded = 0.0
         """Part of what was there at the start that has been read; 1 when the view is as of now."""
         self._settings = settings
-        self._client = dict(client)
+        self._client = {**client, "queued.max.messages.kbytes": QUEUE_KB}
         self._group = f"{settings.name}-page"
         self._publish = publish
         self._past: StreamPast | None = None
@@ -332,7 +338,7 @@ class Follower:
             ranges[at] = (max(begin, end - most), end)
             advance[at] = (end - begin, known)
             positions[at] = end
-        for at, records in reader.read(ranges):
+        for at, records in reader.read(ranges, AT_ONCE):
             if not records:
                 continue
             first, end = ranges[at]

@@ -7,6 +7,7 @@ ended clusters and events beyond a number are forgotten.
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -120,6 +121,12 @@ class DeploymentView:
         """Seconds since 1970, and the records a second then."""
         self._details = DiskMap()
         self._ticked = time.monotonic()
+        self._by_name: list[StreamView] | None = None
+        # Figures of all streams together: many streams are gone through once a second, not with each answer.
+        self._clusters = 0
+        self._changing: set[str] = set()
+        """Streams whose data change."""
+        self._rate = self._novel = 0.0
 
     # Folding
 
@@ -130,6 +137,7 @@ class DeploymentView:
             stream = self.streams.get(name.rsplit("/", 2)[0])
             if stream is not None and name in stream.clusters:
                 del stream.clusters[name]
+                self._clusters -= 1
                 self._details.pop(key)
             return
         parsed = _parsed(value)
@@ -145,11 +153,12 @@ class DeploymentView:
             return
         stream.version = max(stream.version, version)
         if ended is not None:
-            stream.clusters.pop(name, None)
+            self._clusters -= stream.clusters.pop(name, None) is not None
             stream.ended = deque([each for each in stream.ended if each.id != name], MOST_ENDED)
             stream.ended.append(Ended(name, cluster.since, cluster.seen, ended, cluster.size, heir, cluster.level))
             self._details.pop(key)
         elif name in stream.clusters or len(stream.clusters) < MOST_CLUSTERS:
+            self._clusters += name not in stream.clusters
             stream.clusters[name] = cluster
             self._details.put(key, value)
 
@@ -225,7 +234,7 @@ class DeploymentView:
         now = time.monotonic()
         seconds, self._ticked = max(now - self._ticked, 1e-3), now
         part = min(seconds / SMOOTHING, 1.0)
-        total = 0.0
+        rate = novel = 0.0
         for stream in self.streams.values():
             if stream.pending or stream.rate:
                 stream.rate += part * (stream.pending / seconds - stream.rate)
@@ -233,8 +242,10 @@ class DeploymentView:
                 stream.pending = stream.pending_novel = 0.0
                 if stream.rate < 1e-3:
                     stream.rate = stream.novel = 0.0
-                total += stream.rate
-        self.rates.append((int(time.time()), round(total, 2)))
+                rate += stream.rate
+                novel += stream.novel
+        self._rate, self._novel = rate, novel
+        self.rates.append((int(time.time()), round(rate, 2)))
 
     def take_samples_of(self, before: "DeploymentView") -> None:
         """Take over what an earlier view has counted."""
@@ -242,6 +253,7 @@ class DeploymentView:
             if (mine := self.streams.get(name)) is not None:
                 mine.history, mine.last, mine.rate, mine.novel = stream.history, stream.last, stream.rate, stream.novel
         self.dead_letters, self.rates = before.dead_letters, before.rates
+        self._rate, self._novel = before._rate, before._novel
 
     def _stream(self, name: Any) -> StreamView | None:
         found = self.streams.get(name)
@@ -253,6 +265,7 @@ class DeploymentView:
                     self.left_out.add(name)
                 return None
             found = self.streams[name] = StreamView(name)
+            self._by_name = None
         return found
 
     def _event(self, entry: TimelineEntry) -> None:
@@ -265,6 +278,9 @@ class DeploymentView:
         if entry.what == "stream_ended" and stream.version <= entry.version:
             for name in stream.clusters:
                 self._details.pop(name.encode())
+            self._clusters -= len(stream.clusters)
+            self._changing.discard(stream.name)
+            self._by_name = None
             self.streams.pop(stream.name, None)
 
     def _drift(self, entry: TimelineEntry) -> None:
@@ -273,11 +289,19 @@ class DeploymentView:
             return
         if entry.what == "drift":
             stream.drift = entry.text
+            self._changing.add(stream.name)
             stream.drifts.append((entry.time, entry.cluster, entry.text))
         elif entry.what in ("settled", "recovered"):
             stream.drift = None
+            self._changing.discard(stream.name)
 
     # Reading
+
+    def by_name(self) -> Sequence[StreamView]:
+        """Return the streams in the order of their names."""
+        if self._by_name is None:
+            self._by_name = [self.streams[name] for name in sorted(self.streams)]
+        return self._by_name
 
     def detail(self, cluster: str) -> dict[str, Any] | None:
         """Return a present cluster as the topic has it; None where it is not known."""
@@ -292,15 +316,13 @@ class DeploymentView:
 
     def headline(self) -> dict[str, Any]:
         """Return the figures of the whole deployment."""
-        streams = self.streams.values()
-        rate = sum(stream.rate for stream in streams)
         return {
-            "rate": rate,
-            "novelty": sum(stream.novel for stream in streams) / rate if rate else None,
+            "rate": self._rate,
+            "novelty": self._novel / self._rate if self._rate else None,
             "streams": len(self.streams) + len(self.left_out),
             "left_out": len(self.left_out),
-            "clusters": sum(len(stream.clusters) for stream in streams),
-            "drifts": sum(stream.drift is not None for stream in streams),
+            "clusters": self._clusters,
+            "drifts": len(self._changing),
             "alerts": len(self.alerts.opened),
             "dead_letters": round(sum(each["count"] for each in self.dead_letters.values())),
             "newest": self.timeline.newest,

@@ -40,10 +40,11 @@ PROTOCOLS = {
     "CLEAR": "SASL_PLAINTEXT",
     "STRANGER": "SASL_SSL",
     "SHORT": "SASL_SSL",
+    "TOKEN": "SASL_SSL",
     "CONTROLLER": "PLAINTEXT",
 }
-"""Listeners: log-in under TLS, client certificates, log-in in clear text, the certificate of another host, and one on
-which a log-in counts for a few seconds only."""
+"""Listeners: log-in under TLS, client certificates, log-in in clear text, the certificate of another host, one on which
+a log-in counts for a few seconds only, and one like it for tokens, which need no signature."""
 
 RESOURCES = {
     "topic": ResourceType.TOPIC,
@@ -183,7 +184,11 @@ def _layout(folder):
         "scram-sha-256": "scram.ScramLoginModule required;",
         "scram-sha-512": "scram.ScramLoginModule required;",
     }
-    settings["listener.name.short.connections.max.reauth.ms"] = "3000"
+    for listener in ("short", "token"):
+        settings[f"listener.name.{listener}.connections.max.reauth.ms"] = "3000"
+    settings["listener.name.token.sasl.enabled.mechanisms"] = "OAUTHBEARER"
+    module = "oauthbearer.OAuthBearerLoginModule required;"
+    settings["listener.name.token.oauthbearer.sasl.jaas.config"] = f"org.apache.kafka.common.security.{module}"
     for listener in ("login", "clear", "stranger", "short"):
         for mechanism, module in modules.items():
             name = f"listener.name.{listener}.{mechanism}.sasl.jaas.config"

@@ -13,6 +13,7 @@ from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.report import acl_values
 from resonance.pipeline.topics.start_check import check_start
 
+from tests import token_server
 from tests.brokers import create_topic, produce, read_topic, topic_name
 from tests.brokers.secured import KEY_PASSWORD, PLAIN_PASSWORD, PLAIN_USER
 from tests.integration.workers import WorkerProcess, records
@@ -26,8 +27,9 @@ PASSWORD = "of-this-test"  # noqa: S105 - on a broker that lives for a test run
 class Deployment:
     """A pipeline on the secured broker, its user with the rights that `topics plan --acls` lists and no other."""
 
-    def __init__(self, secured, how, *, allowed=True, **settings):
+    def __init__(self, secured, how, *, allowed=True, provider=None, **settings):
         self.secured = secured
+        self.provider = provider
         self.name = topic_name("shop")
         self.servers = secured.servers["CLEAR"]
         self.input = create_topic(self.servers, "input", partitions=2, client=secured.client)
@@ -68,6 +70,17 @@ class Deployment:
             "broker.security_protocol": "SASL_SSL",
             "broker.sasl_mechanism": "PLAIN",
             "broker.sasl_username": PLAIN_USER,
+        }
+
+    def _token(self):
+        self.user = self.provider.client
+        self.secret = {"sasl_oauthbearer_client_secret": self.provider.secret}
+        return {
+            "broker.bootstrap": self.secured.servers["TOKEN"],
+            "broker.security_protocol": "SASL_SSL",
+            "broker.sasl_mechanism": "OAUTHBEARER",
+            "broker.sasl_oauthbearer_token_endpoint_url": self.provider.url,
+            "broker.sasl_oauthbearer_client_id": self.provider.client,
         }
 
     def _certificate(self):
@@ -148,6 +161,27 @@ def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secure
         deployment.feed(20, first=20)
         line = worker.last_line(69)
     assert f"no right to Write topic {deployment.name}.assignments" in line
+
+
+def test_a_log_in_with_tokens_and_a_client_that_the_provider_no_longer_knows(secured):
+    with token_server.running(topic_name("client"), PASSWORD) as provider:
+        deployment = Deployment(secured, "token", provider=provider)
+        deployment.feed(20)
+        # Connections log in anew, with further tokens.
+        provider.seconds = 5.0
+        with deployment.worker() as worker:
+            worker.wait_for(lambda health: health.get("records") == 20)
+            issued = len(provider.requests)
+            deployment.feed(20, first=20)
+            worker.wait_for(lambda health: health.get("records") == 40 and len(provider.requests) > issued)
+            assert worker.terminate() == 0
+        assert PASSWORD not in worker.log()
+        assert len(set(deployment.answers())) == len(deployment.answers()) == 40
+        provider.secret = "another"  # noqa: S105
+        text = refused(deployment)
+    assert f"refuses the log-in of client {provider.client} with OAUTHBEARER" in text
+    assert "no such client" in text
+    assert "broker.sasl_oauthbearer_*" in text
 
 
 def test_a_group_that_may_no_longer_be_joined(secured):

@@ -204,6 +204,17 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"prepare.ranges": '{"a": 1}'}, r"^prepare\.ranges = .*a has 1: must be \[value that becomes 0, value"),
         ({"input.features": ["cpu"], "prepare.categories": {"cpu": [1.5]}}, r"^prepare\.categories = .*a category's"),
         ({"broker.security_protocol": "SASL_SSL", "broker.sasl_username": "me"}, "needs a log-in; broker.sasl_mech"),
+        (
+            {"broker.security_protocol": "SASL_SSL", "broker.sasl_mechanism": "OAUTHBEARER"},
+            r"needs a log-in; broker\.sasl_oauthbearer_.*_url and .*_client_id and .*_client_secret are not",
+        ),
+        ({"broker.sasl_oauthbearer_token_endpoint_url": "http://login.example/t"}, r"must begin with https://: the cl"),
+        ({"broker.sasl_oauthbearer_token_endpoint_url": "login/t"}, r"must be an address such as https://login"),
+        (
+            {"broker.sasl_oauthbearer_token_endpoint_url": "https://a:b@login/t"},
+            r"= 'https://\*\*\*@login/t': must hold",
+        ),
+        ({"broker.sasl_oauthbearer_client_id": "a:b"}, r"must hold no colon"),
         ({"broker.security_protocol": "TLS"}, r"must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     ],
 )

@@ -26,6 +26,16 @@ def test_a_long_time_is_kept_in_longer_steps_and_no_record_is_lost():
     assert found["start"] == 0
 
 
+def test_the_first_step_keeps_its_place_in_longer_ones():
+    history = ShareHistory()
+    for second in range(1_001, 1_001 + STEPS + 1):
+        history.add(1000 * second, ["a", "b"] if second == 1_001 else ["a"])
+    found = history.as_json()
+    assert (found["start"], found["step"]) == (1_000_000, 2 * FIRST_STEP)
+    assert found["total"] == found["series"]["a"] == [1] + [2] * (STEPS // 2)
+    assert found["series"]["b"] == [1] + [0] * (STEPS // 2)
+
+
 def test_beyond_the_longest_step_the_oldest_go():
     history = ShareHistory()
     for step in range(3 * STEPS):

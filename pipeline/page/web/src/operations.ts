@@ -54,12 +54,14 @@ function group(found: Operations["group"]): (Node | string)[] {
 function letters(found: DeadLetters[]): HTMLElement {
   if (!found.length) return h("p", { class: "quiet" }, "None among the last that this page has read.");
   const list = table(["partition", "stage", "reason", "about", "last", "the last one"], found.map((each) => [each.where, each.stage, each.class, number(each.count),
-    ago(new Date(each.time).toISOString()), h("span", { class: "sentence", title: clock(each.time) }, `${each.example}: ${each.message}`)]), [0, 1, 2, 5]);
+    ago(new Date(each.time).toISOString()), h("span", { class: "sentence", title: clock(each.time) }, `${each.example}: ${each.message}`)]), [0, 1, 2, 5], "reasons");
   return h("div", {}, list, h("p", { class: "quiet small" }, "resonance dlq list shows them, resonance dlq replay sends them again, resonance dlq resume resumes a paused partition."));
 }
 
-function table(heads: string[], rows: (string | Node)[][], left: number[]): HTMLElement {
+// Its parts have their roles also where the style makes them no table.
+function table(heads: string[], rows: (string | Node)[][], left: number[], kind = ""): HTMLElement {
   const side = (at: number) => (left.includes(at) ? "" : "right");
-  return h("div", { class: "wideable" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((name, at) => h("th", { scope: "col", class: side(at) }, name)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((value, at) => h("td", { class: side(at) }, value)))))));
+  return h("div", { class: "wideable" }, h("table", { class: kind, role: "table" },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...heads.map((name, at) => h("th", { scope: "col", role: "columnheader", class: side(at) }, name)))),
+    h("tbody", { role: "rowgroup" }, ...rows.map((row) => h("tr", { role: "row" }, ...row.map((value, at) => h("td", { role: "cell", class: side(at) }, value)))))));
 }

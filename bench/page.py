@@ -1,0 +1,284 @@
+"""What the web page costs, and how late it is: on a real Kafka, in a headless Chromium, beside 50,000 records a second.
+
+Assignments, clusters and events are written as workers write them (`bench.page_load`). A small deployment, and one with
+many streams: in each the time from an event's commit until it is painted, the CPU of the page's server beside that of
+a worker for as many records, memory of server and tab, the time of a search, and the first paint.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from resonance.pipeline.page.files import page_files
+
+from bench.memory import PAGE
+from bench.page_load import PARTITIONS, Change, Writer, make_topics, producer_of
+from bench.pipeline import Bench
+from bench.processes import Answers, cpu_of, pace, running
+from bench.report import Row, arguments, show
+from tests.brokers import running_broker
+from tests.brokers.jvm import free_port
+from tests.browser import Tab, tab
+
+EVENTS = 10.0
+"""New clusters a second."""
+SETTLE_SECONDS = 5.0
+LOAD_SECONDS = 300.0
+LOOKED = {
+    "no page open": "",
+    "events open": "/events",
+    "overview open": "/",
+    "stream open": "/stream?name=device-00000",
+}
+SEARCHES = ("device-00", "9", "device-0000", "77")
+LATE, PAINT, BUILT, SHARE = 1_000.0, 1_000.0, 300.0, 0.05
+"""The bars: milliseconds twice, kB, and part of a worker's CPU."""
+
+NOTES = """
+(() => {
+  window.seen = {}; window.rows = 0;
+  new MutationObserver(() => {
+    if (!window.rows && document.querySelector('.rows .row a')) window.rows = performance.now();
+    const found = [...document.querySelectorAll('.entry .text a')].map((link) => link.textContent);
+    const unseen = found.filter((name) => !(name in window.seen));
+    for (const name of unseen) window.seen[name] = 0;
+    // A frame that is drawn, and then the end of its painting.
+    if (unseen.length) requestAnimationFrame(() => setTimeout(() => {
+      for (const name of unseen) window.seen[name] = performance.timeOrigin + performance.now();
+    }));
+  }).observe(document, { childList: true, subtree: true });
+})()
+"""
+"""Notes in the page when a cluster is first painted in the list of events, and when the table of streams has rows."""
+
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+
+SEARCH = """
+new Promise((done) => {
+  const field = document.querySelector('input[type=search]'), count = document.querySelector('.bar [role=status]');
+  const began = performance.now();
+  const observer = new MutationObserver(() => {
+    if (!count.textContent.includes(' of ')) return;
+    observer.disconnect();
+    requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
+  });
+  count.textContent = '';
+  observer.observe(count, { childList: true, characterData: true, subtree: true });
+  field.value = 'TEXT';
+  field.dispatchEvent(new Event('input'));
+})
+"""
+
+
+def resident(pid: int) -> float:
+    """Return the resident memory of a process in MB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+def renderer() -> int:
+    """Return the process of Chromium, among the descendants of this one, that shows the tab: the largest renderer."""
+    parents: dict[int, int] = {}
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"--type=renderer" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+
+    def is_mine(pid: int) -> bool:
+        while pid not in (0, os.getpid()):
+            pid = parents.get(pid, 0)
+        return pid != 0
+
+    return max(filter(is_mine, found), key=resident)
+
+
+@contextmanager
+def served(bootstrap: str, name: str) -> Iterator[tuple[str, int]]:
+    """Run a page, from when it has read what is there; return its address and its process."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    command = ["resonance.pipeline.cli.main", "page", "--name", name, "--broker", bootstrap, "--topics", "features"]
+    with running([*command, "--port", str(port)]) as server:
+        end = time.monotonic() + LOAD_SECONDS
+        while read(address) < 1:
+            assert server.poll() is None, "the page ended"
+            assert time.monotonic() < end, f"the page has not read everything after {LOAD_SECONDS:g} s"
+            time.sleep(0.05)
+        yield address, server.pid
+
+
+def read(address: str) -> float:
+    """Return how much of what is there the page has read, from 0 to 1."""
+    try:
+        with urllib.request.urlopen(f"{address}/api/overview?most=1", timeout=30) as answer:  # noqa: S310 - loopback
+            return float(json.load(answer)["loaded"])
+    except OSError:
+        return 0.0
+
+
+class Load:
+    """The steady writer, in a process of its own while it is entered."""
+
+    def __init__(self, bootstrap: str, name: str, streams: int, clusters: int, rate: float) -> None:
+        values = [bootstrap, name, streams, clusters, rate, EVENTS]
+        self._command = [sys.executable, "-m", "bench.page_load", *map(str, values)]
+
+    def __enter__(self) -> Self:
+        self._lines = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(self._command, stdout=self._lines)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._lines.close()
+
+    def changes(self) -> list[Change]:
+        """Return the new clusters so far."""
+        assert self._process.poll() is None, "the load ended"
+        self._lines.seek(0)
+        lines = self._lines.read().split("\n")[:-1]
+        self._lines.seek(0, os.SEEK_END)
+        return [json.loads(line) for line in lines]
+
+    def written(self) -> int:
+        """Return the assignments written so far."""
+        found = self.changes()
+        return found[-1]["written"] if found else 0
+
+
+async def opened(browser: Tab, address: str) -> None:
+    """Open a page, and wait until it is live."""
+    await browser.open(address)
+    await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').textContent === 'live'")
+
+
+async def at_rest(browser: Tab, address: str, server: int, case: str) -> list[Row]:
+    """Return what a page costs on which nothing happens."""
+    paints, rows, searches = [], [], []
+    for _ in range(5):
+        await opened(browser, address)
+        await browser.wait(f"window.rows && {PAINTED}")
+        paints.append(await browser.value(PAINTED))
+        rows.append(await browser.value("window.rows"))
+    for text in SEARCHES:
+        searches.append(await browser.value(SEARCH.replace("TEXT", text)))
+    await browser.send("HeapProfiler.collectGarbage")
+    measured = await browser.send("Performance.getMetrics")
+    heap = next(each["value"] for each in measured["metrics"] if each["name"] == "JSHeapUsedSize")
+    return [
+        Row(f"{case}: first paint", "ms", statistics.median(paints), "bar", PAINT),
+        Row(f"{case}: streams in the table", "ms", statistics.median(rows)),
+        Row(f"{case}: search, slowest of {len(SEARCHES)}", "ms", max(searches)),
+        Row(f"{case}: server", "MB resident", resident(server)),
+        Row(f"{case}: tab, its heap of JavaScript", "MB", heap / 1e6),
+        Row(f"{case}: tab, its process", "MB resident", resident(renderer())),
+    ]
+
+
+async def in_flow(browser: Tab, address: str, server: int, load: Load, seconds: float, worker: float) -> list[Row]:
+    """Return how late events are, and the server's CPU for each record with each of some pages open."""
+    shown: list[Row] = []
+    for name, path in LOOKED.items():
+        await (opened(browser, address + path) if path else browser.open("about:blank"))
+        await asyncio.sleep(SETTLE_SECONDS)
+        began, cpu, before = time.time(), cpu_of(server)[0], load.written()
+        await asyncio.sleep(seconds)
+        spent, records, ended = cpu_of(server)[0] - cpu, load.written() - before, time.time()
+        what = f"server, {name}, at {records / (ended - began):,.0f} records/s"
+        shown.append(Row(what, "us/record", 1e6 * spent / records, *worker_bar(worker)))
+        if path == "/events":
+            await asyncio.sleep(SETTLE_SECONDS)
+            seen = await browser.value("window.seen")
+            # What was not painted counts as painted only now.
+            late = sorted(
+                (seen.get(each["cluster"]) or 1000 * time.time()) - 1000 * each["commit"]
+                for each in load.changes()
+                if began <= each["commit"] <= ended
+            )
+            what = f"event on the screen after its commit, of {len(late)}"
+            shown.append(Row(f"{what}: median", "ms", statistics.median(late)))
+            shown.append(Row(f"{what}: p95", "ms", late[len(late) * 95 // 100], "bar", LATE))
+    return shown
+
+
+def worker_cpu(bootstrap: str, streams: int, records: int) -> float:
+    """Return the microseconds of CPU that a worker takes for a record of so many streams."""
+    bench = Bench(bootstrap)
+    stream = "partition" if streams <= PARTITIONS else "key"
+    with bench.topic("features") as source, bench.topic("answers") as target:
+        bench.load(source, records, streams)
+        answers = Answers(bootstrap, target, PARTITIONS)
+        with bench.worker(source, target, stream=stream) as process:
+            return pace(process, answers.count, records).cpu
+
+
+def worker_bar(worker: float) -> tuple[str | None, float | None]:
+    """Return the bar of the server's CPU, where a worker was measured."""
+    return (f"bar, {100 * SHARE:g} % of a worker", SHARE * worker) if worker else (None, None)
+
+
+async def measured(bootstrap: str, streams: int, given: argparse.Namespace) -> list[Row]:
+    """Return the figures of a deployment with some streams."""
+    name, case = f"page-{streams}", f"{streams:,} x {given.clusters}"
+    worker = worker_cpu(bootstrap, streams, given.records) if given.records else 0.0
+    make_topics(bootstrap, name)
+    Writer(name, streams, given.clusters, producer_of(bootstrap)).load()
+    began = time.monotonic()
+    with served(bootstrap, name) as (address, server):
+        rows = [Row(f"{case}: a worker", "us/record", worker)] if worker else []
+        rows.append(Row(f"{case}: server, start until all is read", "s", time.monotonic() - began))
+        async with tab() as browser:
+            await browser.look()
+            await browser.send("Performance.enable")
+            await browser.send("Page.addScriptToEvaluateOnNewDocument", source=NOTES)
+            rows += await at_rest(browser, address, server, case)
+            with Load(bootstrap, name, streams, given.clusters, given.rate) as load:
+                while not load.written():
+                    await asyncio.sleep(0.1)
+                found = await in_flow(browser, address, server, load, given.seconds, worker)
+            rows += [dataclasses.replace(row, case=f"{case}: {row.case}") for row in found]
+            rows.append(Row(f"{case}: server after it", "MB resident", resident(server)))
+            assert browser.errors == [], browser.errors
+    return rows
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = arguments("What the web page costs, and how late it is, beside a steady load.")
+    parser.add_argument(
+        "--streams", type=int, nargs="*", default=[4, 10_000], help="of each deployment: multiples of 4"
+    )
+    parser.add_argument("--clusters", type=int, default=20, help="present clusters of each stream")
+    parser.add_argument("--rate", type=float, default=50_000.0, help="assignments a second")
+    parser.add_argument("--seconds", type=float, default=20.0, help="with each page open")
+    parser.add_argument("--records", type=int, default=300_000, help="for the worker's CPU; 0 leaves it out")
+    given = parser.parse_args()
+    files = page_files().values()
+    rows = [
+        Row("built page", "kB", sum(len(file.content) for file in files) / 1e3, "bar", BUILT),
+        Row("built page as it is sent", "kB", sum(len(file.zipped or file.content) for file in files) / 1e3),
+    ]
+    with running_broker() as bootstrap:
+        for streams in given.streams:
+            rows += asyncio.run(measured(bootstrap, streams, given))
+    show(f"The web page, load {os.getloadavg()[0]:.1f}", rows, given.json)
+
+
+if __name__ == "__main__":
+    main()
