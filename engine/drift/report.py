@@ -2,10 +2,10 @@
 
 A row has 12 numbers, the first two its kind and the record of the watch. `EVENT`: kind of event, its number, units,
 offset, cells. `UNIT`: unit, what changed, evidence, that of its share, share before, offset since, cluster, 1 where it
-joined an open episode, share since, time since. `CHANNEL`: channel, change, evidence, before, after, spread, ratio,
-offset and time since. `ENDED`: unit, what changed, 1 where it has a baseline, share before, 1 where its share has,
-cluster, share now. `ENDED_CHANNEL`: channel, change, 0, before, after, spread, ratio. Each row of a unit has its
-vectors as well: before, now and spread of every feature.
+joined an open episode, share since, time since. `CHANNEL`: channel, change, evidence, before, after as estimated,
+spread, ratio, offset and time since. `ENDED`: unit, what changed, 1 where it has a baseline, share before, 1 where its
+share has, cluster, share now. `ENDED_CHANNEL`: channel, change, 0, before, after, spread, ratio. Each row of a unit has
+its vectors as well: before, now (see `_bounded`) and spread of every feature.
 """
 
 from typing import Final
@@ -108,6 +108,35 @@ def _mean_since(channel, i, seen, onset):
 
 
 @jit
+def _bounded(channel, i, seen, moved, after):
+    """Return the estimate `after` of the mean since a change, or a mean of what was seen where that contradicts it.
+
+    The estimate assumes that the values before the change were at the baseline. But that is a mean of clipped values,
+    so they can have been far beyond: then it is on the wrong side, or too far out. A cumulative sum that left 0 gives
+    the exact mean of the clipped values since.
+    """
+    mu, width = channel[layout.MU, i], 1.0 / channel[layout.RHO, i]
+    estimate = (after - channel[layout.C, i]) * channel[layout.G, i] - mu
+    late = channel[layout.E, i] - mu
+    s, records = channel[layout.S, i], seen - np.int64(channel[layout.OS, i])
+    if moved and records > 0 and s != 0.0:
+        side = 1.0 if s > 0.0 else -1.0
+        excess = abs(s) / records + (channel[layout.KU, i] if s > 0.0 else channel[layout.KD, i])
+        # The baseline may have been taken anew since, so that the sum is of two of them.
+        mean = min(max(mu + side * excess * width, -layout.CLIP), layout.CLIP)
+        far, distance = side * estimate, side * (mean - mu)
+        # Where half of the values were clipped, their mean lies further out.
+        if 0.0 < far <= distance + width or (far > 0.0 and side * mean >= 0.5 * layout.CLIP):
+            return after
+        shift = side * (max(distance, side * late) if far > 0.0 else distance)
+    elif abs(estimate - late) <= width:
+        return after
+    else:
+        shift = late
+    return channel[layout.C, i] + (mu + shift) / channel[layout.G, i]
+
+
+@jit
 def _ratio_since(channel, i, seen):
     """Return how many times as much a channel varies since it began to vary otherwise."""
     records = seen - np.int64(channel[layout.OQ, i])
@@ -163,7 +192,7 @@ def describe_unit(state, k, features, share, now, joined, log, rows, vectors):
         onset = np.int64(channel[layout.OS, c] if moved else channel[layout.OQ, c])
         after = _mean_since(channel, c, seen, onset)
         if c < vectors.shape[2]:
-            vectors[first, 1, c] = after
+            vectors[first, 1, c] = _bounded(channel, c, seen, moved, after)
         offset, time = _marked(mark, seen, onset)
         _write(
             log, rows, float(CHANNEL), now, c, change, top, mean_of(channel, c), after, spread_of(channel, c),

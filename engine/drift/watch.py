@@ -394,12 +394,21 @@ def _unit(row: NDArray[Any], vectors: FloatArray, channels: Sequence[NDArray[Any
     ended = int(row[0]) == report.ENDED
     what = int(row[3])
     features, share = bool(what & report.FEATURES), bool(what & (report.MORE | report.FEWER))
-    found = tuple(
-        ChangedChannel(int(c[2]), _CHANGES[int(c[3])], float(c[4]), float(c[5]), float(c[6]), float(c[7]), float(c[8]))
-        for c in channels
-    )
     unit, name = int(row[2]), int(row[7] if ended else row[8])
     before, after, spread = vectors
+    found = tuple(
+        ChangedChannel(
+            int(c[2]),
+            _CHANGES[int(c[3])],
+            float(c[4]),
+            float(c[5]),
+            # Sums of all features have no vectors.
+            float(after[int(c[2])] if c[2] < len(after) else c[6]),
+            float(c[7]),
+            float(c[8]),
+        )
+        for c in channels
+    )
     return ChangedUnit(
         unit=unit,
         cluster=name if unit else -1,

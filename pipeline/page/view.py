@@ -69,6 +69,7 @@ class StreamView:
     __slots__ = (
         "clusters",
         "drift",
+        "drift_version",
         "drifts",
         "ended",
         "history",
@@ -90,6 +91,8 @@ class StreamView:
         self.parents: dict[str, str] = {}
         self.drift: str | None = None
         """Describes the change of its data that has not settled."""
+        self.drift_version = 0
+        """Version whose drift that is: a later one ends it."""
         self.drifts: deque[tuple[str, str, str]] = deque(maxlen=MOST_ENDED)
         """Time, cluster and sentence of each change."""
         self.history = ShareHistory()
@@ -98,6 +101,12 @@ class StreamView:
         self.rate = self.novel = 0.0
         """Records a second, and novel ones."""
         self.pending = self.pending_novel = 0.0
+
+    def take_version(self, version: int) -> None:
+        """Note that an output is of a version. Topics are not read in one order: it need not be the newest."""
+        self.version = max(self.version, version)
+        if self.drift_version < self.version:
+            self.drift = None
 
 
 class DeploymentView:
@@ -151,7 +160,7 @@ class DeploymentView:
             return
         if stream is None:
             return
-        stream.version = max(stream.version, version)
+        self._take_version(stream, version)
         if ended is not None:
             self._clusters -= stream.clusters.pop(name, None) is not None
             stream.ended = deque([each for each in stream.ended if each.id != name], MOST_ENDED)
@@ -274,6 +283,8 @@ class DeploymentView:
             return
         if entry.what == "split" and len(stream.parents) < MOST_CLUSTERS:
             stream.parents[entry.cluster] = entry.other
+        if entry.what == "version_started":
+            self._take_version(stream, entry.version)
         # The clusters of its next life may be here before the end of this one.
         if entry.what == "stream_ended" and stream.version <= entry.version:
             for name in stream.clusters:
@@ -288,12 +299,19 @@ class DeploymentView:
         if stream is None:
             return
         if entry.what == "drift":
-            stream.drift = entry.text
-            self._changing.add(stream.name)
+            stream.drift, stream.drift_version = entry.text, entry.version
+            self._take_version(stream, entry.version)
             stream.drifts.append((entry.time, entry.cluster, entry.text))
-        elif entry.what in ("settled", "recovered"):
+        elif entry.what in ("settled", "recovered") and entry.version >= stream.drift_version:
             stream.drift = None
-            self._changing.discard(stream.name)
+            self._note_drift(stream)
+
+    def _take_version(self, stream: StreamView, version: int) -> None:
+        stream.take_version(version)
+        self._note_drift(stream)
+
+    def _note_drift(self, stream: StreamView) -> None:
+        (self._changing.discard if stream.drift is None else self._changing.add)(stream.name)
 
     # Reading
 

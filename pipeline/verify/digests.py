@@ -333,6 +333,18 @@ def event_ref(message: Message | Record) -> OutputRef | None:
         return None
 
 
+def alert_ref(message: Message | Record) -> OutputRef | None:
+    """Return the source record of an alert, None for other records.
+
+    An alert clears with the version under which it opened. So, unlike an `opened` one, a `cleared` message is not given
+    up where its record has one of a later version: new models clear what was open with their first record.
+    """
+    ref = event_ref(message)
+    if ref is None or _object(message.value)["kind"] != "cleared":
+        return ref
+    return ref._replace(subject=(*ref.subject, "cleared", str(ref.version)))
+
+
 def is_of_command(message: Message | Record) -> bool:
     """Whether a command, not a record, cleared the alert of a message."""
     return "reason" in _object(message.value)

@@ -22,6 +22,7 @@ from resonance.pipeline.verify.digests import (
     OutputRef,
     Recorded,
     Unordered,
+    alert_ref,
     assignment_ref,
     dead_letter_history,
     dead_letter_ref,
@@ -80,7 +81,7 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
         Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_ref),
         *compared_events(settings, part, event_ref),
         _dead_letters(settings, place("dead_letters"), part, dead_letter_ref(settings.name)),
-        *compared_alerts(settings, part, event_ref),
+        *compared_alerts(settings, part, alert_ref),
     ]
 
 
@@ -171,7 +172,7 @@ def compared_of_routes(
 
 def _alert_ref(settings: Settings, message: Message | Record, *, routed: bool) -> OutputRef | None:
     """Return the source record of an alert of the second stage (`routed`) or the first; else topic `ELSEWHERE`."""
-    ref = event_ref(message)
+    ref = alert_ref(message)
     header = routes_offset_header(settings.name, 0)[0]
     own = any(name == header for name, _ in message.headers) == routed
     return ref if own or ref is None else ref._replace(topic=ELSEWHERE)

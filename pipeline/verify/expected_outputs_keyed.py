@@ -16,7 +16,15 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import Others, OutputRef, Unordered, assignment_ref, dead_letter_ref, event_ref
+from resonance.pipeline.verify.digests import (
+    Others,
+    OutputRef,
+    Unordered,
+    alert_ref,
+    assignment_ref,
+    dead_letter_ref,
+    event_ref,
+)
 from resonance.pipeline.verify.expected_outputs import (
     ELSEWHERE,
     Compared,
@@ -72,7 +80,7 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
         Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
         *compared_events(settings, part, root_ref),
         Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
-        *compared_alerts(settings, part, event_ref),
+        *compared_alerts(settings, part, alert_ref),
     ]
 
 

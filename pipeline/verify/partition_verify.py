@@ -277,10 +277,12 @@ class _Comparison:
                 ref = kind.ref(record)
                 if ref is not None and (ref.topic, ref.offset) == (self.part.at[0], offset):
                     found.append((ref, record))
-        newest = max((ref.version for ref, _ in found), default=0)
+        newest: dict[tuple[str, ...], int] = {}
+        for ref, _ in found:
+            newest[ref.subject] = max(ref.version, newest.get(ref.subject, 0))
         copies: dict[Any, dict[Any, Record]] = {}
         for ref, one in found:
-            if ref.version == newest:
+            if ref.version == newest[ref.subject]:
                 bare = without_envelope(one.headers)
                 copies.setdefault((one.key, one.value, bare), {})[tuple(one.headers)] = one
         # A copy without envelope is no other output than one with it.

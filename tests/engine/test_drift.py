@@ -115,6 +115,26 @@ def test_a_cell_that_moves_is_reported_with_feature_and_since(whole):
     assert not watch.is_open
 
 
+@pytest.mark.parametrize("far", [-3.0, -1.0, 2.0])
+def test_a_mean_since_a_change_is_one_that_was_seen(far):
+    # The first records, which give the range, are of a machine that runs. Then it is off for long, and runs again.
+    X = 1.0 + 0.1 * np.random.default_rng(3).standard_normal((2_048, 1))
+    X[32:1_500] += far
+    changes, _ = learn(DriftWatch(1, cells=0), X, np.zeros(len(X), dtype=np.int64))
+    (unit,) = changes[0].units
+    (channel,) = unit.channels
+    seen = X[1_500 : changes[0].record + 1]
+    assert channel.change == "moved"
+    assert channel.after == unit.after[0] == pytest.approx(seen.mean(), abs=0.1)
+
+
+def test_a_mean_since_a_large_change_is_not_held_back_by_the_clipping():
+    X = 1.0 + 0.1 * np.random.default_rng(3).standard_normal((2_048, 1))
+    X[1_500:] += 3.0
+    changes, _ = learn(DriftWatch(1, cells=0), X, np.zeros(len(X), dtype=np.int64))
+    assert changes[0].units[0].channels[0].after == pytest.approx(4.0, abs=0.3)
+
+
 def test_a_cell_that_widens_and_one_that_narrows():
     X, where = stream(8_192)
     for cell, factor in ((0, 3.0), (3, 0.2)):

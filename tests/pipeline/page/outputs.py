@@ -52,6 +52,14 @@ def event(kind, name, seq=0, second=0, other=None):
     return value | ({} if other is None else {"other": other})
 
 
+def version_started(stream, version, second=0):
+    return event("version_started", f"{stream}/{version}/0", 0, second) | {
+        "version": version,
+        "cluster": None,
+        "after": [],
+    }
+
+
 def drift(kind, name, seq=0, second=0):
     unit = {"cluster": name, "change": ["moved"], "features": []}
     return {

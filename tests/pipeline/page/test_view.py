@@ -135,6 +135,26 @@ def test_drifts_and_alerts_are_open_until_they_end(shop):
     assert shop.headline() | {"drifts": 0, "alerts": 0} == shop.headline()
 
 
+@pytest.mark.parametrize("started_first", [False, True])
+def test_a_new_version_ends_the_drift_of_the_one_before(shop, started_first):
+    # Two topics, which are read in any order.
+    both = [("drift", outputs.drift("drift", "p0/1/0")), ("events", outputs.version_started("p0", 2, 1))]
+    for kind, value in reversed(both) if started_first else both:
+        happen(shop, kind, value)
+    found = answers.stream(shop, "p0")
+    assert (found["drift"], len(found["drifts"]), shop.headline()["drifts"]) == (None, 1, 0)
+    happen(shop, "drift", outputs.drift("drift", "p0/2/0", 1, 2) | {"version": 2})
+    assert shop.headline()["drifts"] == 1
+
+
+def test_a_cluster_of_a_new_version_ends_the_drift_of_the_one_before(shop):
+    happen(shop, "drift", outputs.drift("drift", "p0/1/0"))
+    shop.apply_cluster(*outputs.cluster("p0/1/1", second=1))
+    assert shop.headline()["drifts"] == 1
+    shop.apply_cluster(*outputs.cluster("p0/2/0", second=2))
+    assert shop.headline()["drifts"] == 0
+
+
 def test_a_new_cluster_is_described_beside_the_others(shop):
     alone = happen(shop, "events", outputs.event("emerged", "p0/1/4"))
     beside = happen(shop, "events", outputs.event("emerged", "p0/1/4"), peers=True)

@@ -124,6 +124,35 @@ def test_the_rules_are_counted_after_a_new_version_too(
     assert "partition 0: empty models at offset 0, because those there are not known" in printed.err
 
 
+def test_new_models_may_open_an_alert_with_the_record_that_clears_those_of_the_old_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    eager: dict[str, Any] = {"engine__min_cluster_records": 10_000, "alerts__unconfirmed_records": 100}
+    made = MemoryDeployment(monkeypatch, records=900, **eager)
+    log = made.logs[TOPIC, 0]
+    # Nothing comes for two hours after the old models' last record.
+    log[600:] = [record._replace(timestamp=record.timestamp + 7_200_000) for record in log[600:]]
+    made.work(600, everything=True, archive=True)
+    made.take_settings(made.changed(**eager, engine__memory=280))
+    assert recovery.recover(mismatches.NEW_VERSION, made.given, made.source) == 1
+    made.work(750, everything=True, archive=True)
+    made.work(900)
+    first = [alert for alert in payloads(made.recorded("alerts")) if alert["cause"]["source"]["offset"] == 600]
+    found = {(alert["kind"], alert["rule"], alert["stream"], alert["version"]) for alert in first}
+    assert found == {
+        ("cleared", "unconfirmed", "p0:a", 1),
+        ("cleared", "unconfirmed", "p0:b", 1),
+        ("opened", "silent", "p0:b", 2),
+    }
+    assert made.verify().identical
+    # A difference shows the outputs of both versions, each beside its own.
+    place = next(i for i, alert in enumerate(payloads(made.recorded("alerts"))) if alert["rule"] == "silent")
+    record = made.recorded("alerts")[place]
+    made.replace("alerts", place, value=record.value.replace(b'"warning"', b'"info"'))
+    ((_, difference),) = made.verify().differences()
+    assert (difference.what, difference.members) == ("other", [("severity", "info", "warning")])
+
+
 def test_an_alert_that_opened_before_the_range_is_not_counted_twice(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
