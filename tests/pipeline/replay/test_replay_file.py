@@ -167,7 +167,7 @@ def test_without_matplotlib_nothing_is_replayed(file, command, monkeypatch, caps
     monkeypatch.setattr(picture, "find_spec", lambda _: None)
     assert command("replay", "flows.jsonl", "--picture", "x.png", *OPTIONS) == 2
     said = capsys.readouterr().err
-    assert said.endswith("install the extra: pip install 'resonance-streams[picture]'\n")
+    assert said.endswith("in a clone of Resonance: pip install '.[picture]'\n")
     assert "replayed" not in said
 
 
