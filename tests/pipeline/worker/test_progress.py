@@ -9,6 +9,7 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, DeadLetterExample
+from resonance.pipeline.task.range_changes import RangeChanges
 from resonance.pipeline.worker.assignment import Counters
 from resonance.pipeline.worker.progress import Progress, models_of
 
@@ -25,7 +26,8 @@ class Work:
         self.now, self.end = 0.0, 0
         self.dead: Counter[tuple[str, str]] = Counter()
         self.examples: dict[tuple[str, str], DeadLetterExample] = {}
-        task = SimpleNamespace(health=SimpleNamespace(clusters=3))
+        self.ranges = RangeChanges()
+        task = SimpleNamespace(health=SimpleNamespace(clusters=3, ranges=self.ranges))
         self.partition: Any = SimpleNamespace(task=task, position=0, learned_again=None)
         self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
         consumer = SimpleNamespace(ends=lambda: {AT: self.end})
@@ -104,6 +106,26 @@ def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Wo
         "caught up: every record of the assigned partitions is answered",
     ]
     assert work.step(1, 100, 100) == []
+
+
+def test_a_feature_that_leaves_its_range_again_and_again_is_a_warning_at_most_hourly(
+    work: Work,
+) -> None:
+    def leave(days: range) -> None:
+        for day in days:
+            work.ranges.looked("p0")
+            work.ranges.changed("p0", "ambient_c", f"2026-01-{day:02}T00:00:00.000Z")
+
+    def said(step: list[str]) -> list[str]:
+        return [line.split(":")[0] for line in step if "ambient_c" in line]
+
+    leave(range(1, 5))
+    assert said(work.step(1, 100, end=900)) == []
+    assert said(work.step(1, 800)) == ["ambient_c left its range 4 times in 1 of 1 stream"]
+    leave(range(5, 7))
+    assert said(work.step(60, 100)) == []
+    assert said(work.step(3_600, 100)) == ["ambient_c left its range 6 times in 1 of 1 stream"]
+    assert said(work.step(3_600, 100)) == []
 
 
 def test_some_dead_letters_and_those_of_a_restore_are_no_warning(work: Work) -> None:
