@@ -22,7 +22,7 @@ from resonance.pipeline.timestamps import TimeTexts
 from resonance.schemas import ClusterEvent, ClusterExample, ClusterSnapshot, SalientFeature
 
 RECENT_OFFSETS: Final = 20_000
-"""Offsets at the end of a partition of answers that are read for the recent shares of a stream's clusters."""
+"""Offsets at the end of the partitions of answers that are read for the recent shares of a stream's clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def inspect(
             drifts = [event for event in outputs.values("drift_events") if event["kind"] == "rescaled"]
             ranges = changed_ranges(drifts, model.version)
             hint = range_hint(model.name, drifts, model.version)
-            history, recent = _history(outputs, read), _recent(settings, outputs)
+            history, recent = _history(outputs, read), _recent(outputs)
             known = _Known(_time(reader, state.at, model.next), *history, recent, ranges, hint)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
@@ -358,10 +358,8 @@ def _history(
     return found, len(splits), len(back)
 
 
-def _recent(settings: Settings, outputs: StreamOutputs) -> dict[str, float] | None:
-    """Return the share of the last answers that name each cluster; None where answers are not in this partition."""
-    if settings.is_routed:
-        return None
+def _recent(outputs: StreamOutputs) -> dict[str, float] | None:
+    """Return the share of the last answers that name each cluster; None where none are stored."""
     return recent_shares(value["clusters"] for value in outputs.answers(RECENT_OFFSETS))
 
 
