@@ -13,6 +13,7 @@ from resonance.engine.base import Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare import Preparation
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 
@@ -33,6 +34,8 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ``none``: the rows are scaled already, to about [0, 1].
     warmup_records : int, optional
         Rows from which the scale is learned; by default 200, or 500 where rows are projected. `fit` does with fewer.
+    missing : {"reject", "mean"} or float
+        A NaN: an error; the mean of the feature in the first rows; or this number, in the units of the rows.
 
     Attributes
     ----------
@@ -52,6 +55,8 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ------
     ParameterError
         When it is fitted: no such engine or parameter, or a value outside its range.
+    ValueError
+        Rows that are no finite numbers, or not of the features that were fitted.
 
     Examples
     --------
@@ -71,22 +76,30 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         parameters: Mapping[str, Any] | None = None,
         scale: str = "warmup",
         warmup_records: int | None = None,
+        missing: float | str = "reject",
     ) -> None:
         self.engine = engine
         self.parameters = parameters
         self.scale = scale
         self.warmup_records = warmup_records
+        self.missing = missing
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say of scikit-learn's tags what depends on the parameters."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_nan
+        return tags
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn rows in order, forgetting everything before; `y` is ignored."""
-        rows = validate_data(self, X, dtype=np.float64)
+        rows = self._rows(X, is_first=True)
         self._begin(rows.shape[1])
         return self._learn(rows, is_all=True)
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn the next rows of the stream; `y` is ignored."""
         is_first = not hasattr(self, "model_")
-        rows = validate_data(self, X, dtype=np.float64, reset=is_first)
+        rows = self._rows(X, is_first=is_first)
         if is_first:
             self._begin(rows.shape[1])
         return self._learn(rows, is_all=False)
@@ -98,7 +111,7 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict_levels(self, X: ArrayLike) -> IntArray:
         """Return the cluster of each row on each level, without learning it; shape (n, depth), -1 for none."""
         check_is_fitted(self, "model_")
-        return self._levels(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._levels(self._rows(X, is_first=False))
 
     @property
     def cluster_ids_(self) -> IntArray:
@@ -115,6 +128,21 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return [cluster for cluster in self.model_.clusters() if not cluster.path]
 
+    @property
+    def _takes_nan(self) -> bool:
+        return self.missing != "reject"
+
+    def _rows(self, X: ArrayLike, *, is_first: bool) -> FloatArray:
+        """Return rows as the preparation takes them; the first ones say which features there are."""
+        rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=is_first, ensure_all_finite="allow-nan")
+        if not self._takes_nan and len(at := np.argwhere(np.isnan(rows))):
+            row, column = at[0].tolist()
+            raise ValueError(
+                f"Input X contains NaN in {len(np.unique(at[:, 0])):,} of {len(rows):,} rows, first in row {row}, "
+                f'column {column}: set missing to "mean" or to a number, or leave these rows out'
+            )
+        return rows
+
     def _begin(self, features: int) -> None:
         model = make_engine(self.engine, self.parameters or {})
         if isinstance(model, LabelEngine):
@@ -125,6 +153,7 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             [f"x{number}" for number in range(features)],
             scale=self.scale,  # type: ignore[arg-type]
             warmup_records=self.warmup_records,
+            missing=self.missing,  # type: ignore[arg-type]
             clip=model.unit_interval,
             project="auto" if decides and model.projects else 0,
             robust=decides and model.robust,

@@ -26,7 +26,8 @@ _MEANING: Final = {
 _DONE: Final = {
     RESUME: "set the offsets of {} to where the snapshots end",
     RESET: "forgot the models and offsets of {}",
-    NEW_VERSION: "began new models in {}",
+    NEW_VERSION: "began new models in {}, which learn what comes from now on, not the history again; for that use "
+    f"another name, or {RESET}",
 }
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from resonance.pipeline.task.range_changes import RangeChanges
+
 
 @dataclass(frozen=True, slots=True)
 class ChangedRange:
@@ -31,6 +33,16 @@ def changed_ranges(drift_events: Iterable[Mapping[str, Any]], version: int) -> l
         if event["kind"] == "rescaled" and event["version"] == version
     }
     return list(found.values())
+
+
+def range_hint(stream: str, drift_events: Iterable[Mapping[str, Any]], version: int) -> str:
+    """Return a sentence on the features whose range changed often in a version of a stream, or none."""
+    changes = RangeChanges()
+    for event in drift_events:
+        if event["kind"] == "rescaled" and event["version"] == version:
+            changes.looked(stream)
+            changes.changed(stream, event["feature"], event["time"])
+    return changes.found().hint
 
 
 def features_of_before(centre: Mapping[str, float], changes: Sequence[ChangedRange]) -> list[str]:

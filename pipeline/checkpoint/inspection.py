@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from resonance.engine.facts import parent_of
 from resonance.engine.labels import LabelEngine
-from resonance.pipeline.checkpoint.changed_ranges import ChangedRange, changed_ranges, features_of_before
+from resonance.pipeline.checkpoint.changed_ranges import ChangedRange, changed_ranges, features_of_before, range_hint
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
 from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs, recent_shares
 from resonance.pipeline.config.settings import Settings
@@ -22,7 +22,7 @@ from resonance.pipeline.timestamps import TimeTexts
 from resonance.schemas import ClusterEvent, ClusterExample, ClusterSnapshot, SalientFeature
 
 RECENT_OFFSETS: Final = 20_000
-"""Offsets at the end of a partition of answers that are read for the recent shares of a stream's clusters."""
+"""Offsets at the end of the partitions of answers that are read for the recent shares of a stream's clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class _Known(NamedTuple):
     taken_back: int = 0
     recent: Mapping[str, float] | None = None
     ranges: Sequence[ChangedRange] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,8 @@ class InspectedStream:
     """Number of the drift event whose change has not settled; None where there is none."""
     ranges: Sequence[ChangedRange] = ()
     """Features whose range has changed, as far as drift events are stored and were read."""
+    hint: str = ""
+    """A sentence on features whose range changed often."""
 
     @property
     def behind(self) -> int:
@@ -187,9 +190,11 @@ def inspect(
         known = _Known()
         if stream is not None:
             outputs = StreamOutputs(settings, reader, state.at, model.name, model.next)
-            ranges = changed_ranges(outputs.values("drift_events"), model.version)
-            history, recent = _history(outputs, read), _recent(settings, outputs)
-            known = _Known(_time(reader, state.at, model.next), *history, recent, ranges)
+            drifts = [event for event in outputs.values("drift_events") if event["kind"] == "rescaled"]
+            ranges = changed_ranges(drifts, model.version)
+            hint = range_hint(model.name, drifts, model.version)
+            history, recent = _history(outputs, read), _recent(outputs)
+            known = _Known(_time(reader, state.at, model.next), *history, recent, ranges, hint)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
@@ -301,6 +306,7 @@ def _inspected(
         labels=InspectedLabels.of(model),
         open_drift=None if model.drift is None else model.drift.open_since,
         ranges=known.ranges,
+        hint=known.hint,
     )
 
 
@@ -352,10 +358,8 @@ def _history(
     return found, len(splits), len(back)
 
 
-def _recent(settings: Settings, outputs: StreamOutputs) -> dict[str, float] | None:
-    """Return the share of the last answers that name each cluster; None where answers are not in this partition."""
-    if settings.is_routed:
-        return None
+def _recent(outputs: StreamOutputs) -> dict[str, float] | None:
+    """Return the share of the last answers that name each cluster; None where none are stored."""
     return recent_shares(value["clusters"] for value in outputs.answers(RECENT_OFFSETS))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.records import TopicPartition, routes_offset_header
 
 DRAWN: Final = 300_000
 """Offsets at the end of the answers that a picture shows, in all partitions that have some of the stream."""
@@ -49,7 +49,8 @@ class StreamOutputs:
     def __init__(self, settings: Settings, reader: LogReader, at: TopicPartition, stream: str, next_: int) -> None:
         self._settings, self._reader, self._at, self._next = settings, reader, at, next_
         self._marker = stream_marker(stream)
-        # Offsets of routes differ from those of the records that cause events.
+        # Offsets of routes differ from those of the records that cause events: a header has them.
+        self._header, _ = routes_offset_header(settings.name, 0)
         self._routed = at[0] == settings.topic("routes")
 
     def values(self, kind: str, last: int | None = None) -> Iterator[Any]:
@@ -86,6 +87,10 @@ class StreamOutputs:
                     continue
                 value = orjson.loads(record.value)
                 source = value["cause"]["source"] if "cause" in value else value["source"]
+                offset = source["offset"]
+                if self._routed:
+                    # Where a command is the cause there is no route.
+                    offset = int(dict(record.headers).get(self._header) or -1)
                 # Subtrees have snapshots of their own, which may be newer than the root's.
-                if self._routed or "subtree" in value or source["offset"] < self._next:
+                if "subtree" in value or offset < self._next:
                     yield value

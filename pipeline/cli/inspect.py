@@ -171,6 +171,8 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
         _echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
     for change in stream.ranges:
         _echo(range_sentence(stream, change))
+    if stream.hint:
+        _echo(stream.hint)
     if stream.taken_back:
         fewer = FEWER_SPLITS.get(stream.engine)
         hint = f"; {fewer} gives fewer splits" if fewer else ""

@@ -124,11 +124,6 @@ def produce(
         sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
         sent = map(arrays.encoder(settings, file), sent)
         known = set() if found is None else {note.about for note in found.findings}
-        if found is not None and (create_partitions or 1) > 1 and (described or found.suggestion).stream == "topic":
-            say(
-                f"note: one model learns the records of {create_partitions} partitions in the order in which they are "
-                "read: days of a backlog mix; --create-partitions 1 keeps their order, --key gives each key a model"
-            )
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         reads = found is None or found.suggestion.time_path is not None
         with SigtermAsCtrlC(state) as stop:
@@ -142,6 +137,7 @@ def produce(
                 limit,
                 own_times=bool(columns.time),
                 time_path_reads=reads,
+                is_one_model=found is not None and (described or found.suggestion).stream == "topic",
             )
         skipped_rows = source.skipped
         for note in found.findings if found else ():
@@ -181,6 +177,7 @@ def _send(
     *,
     own_times: bool,
     time_path_reads: bool,
+    is_one_model: bool,
 ) -> "work.Produced":
     topic = settings.input.topics[0]
     client = clients.librdkafka(settings)
@@ -190,6 +187,12 @@ def _send(
         say(f"made topic {topic} with {target.partitions} partitions")
     elif create_partitions not in (None, target.partitions):
         say(f"topic {topic} is there already, with {target.partitions} partitions")
+    if is_one_model and target.partitions > 1:
+        one = "--create-partitions 1" if target.created else f"--topic {topic}-2 --create-partitions 1"
+        say(
+            f"note: one model learns the records of {target.partitions} partitions in the order in which they are "
+            f"read: days of a backlog mix; {one} keeps their order, --key gives each key a model"
+        )
     work.check_times(target, first, cluster, time_path_reads=time_path_reads)
     total = limit if limit is not None else source.total
     with progress(f"{topic}", total) as draw:

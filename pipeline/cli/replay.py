@@ -267,6 +267,8 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
     ]
     columns = ("partition", "from", "to", "records", "assignments", "events", "dead letters")
     print_table((("topic",) if several else ()) + columns, rows)
+    if hint := summary.hint:
+        say(f"hint: {hint}")
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
     say(_sentence(summary, to))
 

@@ -8,5 +8,7 @@ def main() -> None:
     try:
         from resonance.pipeline.cli.main import main as run  # noqa: PLC0415 - what is missing is missing here
     except ModuleNotFoundError as error:
-        sys.exit(f"resonance needs {error.name}, which is not installed: pip install 'resonance-streams[worker]'")
+        sys.exit(
+            f"resonance needs {error.name}, which is not installed; in a clone of Resonance: pip install '.[worker]'"
+        )
     run()

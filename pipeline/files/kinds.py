@@ -87,6 +87,11 @@ def is_constant(column: Column, records: int) -> bool:
     return records >= FEWEST and column.same > NEARLY_ALL * column.numbers
 
 
+def is_constant_text(column: Column, records: int) -> bool:
+    """Return whether enough records all have the same text."""
+    return records >= FEWEST and column.only(str) and column.present == records and len(column.words) == 1
+
+
 def is_code(column: Column, records: int) -> bool:
     """Return whether numbers are a few integers that may name kinds: three or four, or with gaps between them."""
     few = column.few

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
-from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.errors import ConfigurationError, InputFileError, missing_extra
 from resonance.pipeline.files.members import builder, chosen
 from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned
 from resonance.pipeline.timestamps import TimeTexts, milliseconds
@@ -14,9 +14,7 @@ try:
     import pyarrow
     from pyarrow import parquet, types
 except ImportError as error:
-    raise ConfigurationError(
-        "Parquet needs pyarrow, which is not installed: pip install 'resonance-streams[parquet]'"
-    ) from error
+    raise missing_extra("Parquet", "pyarrow", "parquet") from error
 
 
 class ParquetRows:

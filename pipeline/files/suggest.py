@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
-from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_rfc3339, last, names_each
+from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_constant_text, is_rfc3339, last, names_each
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
@@ -51,7 +51,9 @@ class Suggestion:
     gaps: dict[str, int]
     """Records in which a feature is missing, by path."""
     left_out: dict[str, str]
-    """Why a column of numbers is no feature, by path."""
+    """Why a column of numbers, or of one text, is no feature, by path."""
+    timestamps: str | None
+    """Path to times that are only Kafka timestamps, because `time_path` cannot read them."""
     categories: dict[str, list[str]]
     """Columns with few texts or integers, by path; they could be features."""
     stream: Literal["key", "topic"]
@@ -93,6 +95,11 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
     others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *numbers}
+    left_out |= {
+        path: f"{next(iter(column.words))} in all records"
+        for path, column in seen.columns.items()
+        if path in others and is_constant_text(column, seen.records)
+    }
     categories = {
         path: [str(value) for value in sorted(column.words or column.few)]
         for path, column in seen.columns.items()
@@ -107,8 +114,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
     stream = _stream_of(seen, columns.key)
-    id_path = next(iter(ids), None)
-    return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, categories, stream, notes)
+    id_path, timestamps = next(iter(ids), None), columns.time if time is None else None
+    return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes)
 
 
 def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
@@ -159,6 +166,9 @@ def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str) -> str:
         others = f", {len(found.gaps) - 1} more in fewer" if len(found.gaps) > 1 else ""
         text += f"# {most} is missing in {found.gaps[most]:,} records{others}.\n"
         text += f"# {AT_THE_MEAN}\n"
+    if found.timestamps:
+        text += "\n# Outputs have the Kafka timestamps: input.time_path reads RFC 3339 times with a zone, "
+        text += f"and not all of {found.timestamps} are.\n"
     if found.categories:
         text += "\n# Columns with few values can be features, too: add them to input.features and here.\n"
         text += "".join(

@@ -223,7 +223,7 @@ class PageServer:
             severities=listed["severity"],
             stream=query.get("stream", ""),
             search=query.get("search", ""),
-            before=int(query.get("before", 0)),
+            before=(query["before_time"], int(query["before"])) if "before_time" in query else None,
             names=view.names,
         )
         return {"entries": timeline.as_json(found, view.names), "newest": view.timeline.newest}

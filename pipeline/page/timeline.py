@@ -1,5 +1,6 @@
 """What happened lately, as sentences: the newest events, drifts and alerts of all streams."""
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -57,10 +58,11 @@ def entry_of(output: WatchedOutput) -> TimelineEntry:
 
 
 class Timeline:
-    """The newest entries, in the order in which they came."""
+    """The entries that came last, in the order in which they came and in that of their times."""
 
     def __init__(self) -> None:
-        self._entries: deque[TimelineEntry] = deque(maxlen=KEPT)
+        self._entries: deque[TimelineEntry] = deque()
+        self._by_time: list[TimelineEntry] = []
         self._next = 1
 
     @property
@@ -72,6 +74,11 @@ class Timeline:
         """Add an entry, and return it with its number."""
         numbered = entry._replace(number=self._next)
         self._entries.append(numbered)
+        # Partitions are read one after the other, so that many entries come later than those with a later time.
+        insort(self._by_time, numbered, key=_moment)
+        if len(self._entries) > KEPT:
+            oldest = self._entries.popleft()
+            del self._by_time[bisect_left(self._by_time, _moment(oldest), key=_moment)]
         self._next += 1
         return numbered
 
@@ -93,19 +100,21 @@ class Timeline:
         stream: str = "",
         cluster: str = "",
         search: str = "",
-        before: int = 0,
+        before: tuple[str, int] | None = None,
         names: ClusterNames | None = None,
     ) -> list[TimelineEntry]:
-        """Return the newest entries that fit, the newest first; empty filters let all pass.
+        """Return the entries with the latest times that fit, the latest first; empty filters let all pass.
 
-        The search is in the sentences with the `names` of their clusters.
+        `before` is the time and the number of an entry: only those from before it are returned. The search is in the
+        sentences with the `names` of their clusters.
         """
         wanted, called = search.casefold(), names or ClusterNames()
         found: list[TimelineEntry] = []
-        for entry in reversed(self._entries):
+        end = len(self._by_time) if before is None else bisect_left(self._by_time, before, key=_moment)
+        for at in range(end - 1, -1, -1):
+            entry = self._by_time[at]
             if (
-                (not before or entry.number < before)
-                and (not kinds or entry.kind in kinds or entry.what in kinds)
+                (not kinds or entry.kind in kinds or entry.what in kinds)
                 and (not severities or entry.severity in severities)
                 and (not stream or entry.stream == stream)
                 and (not cluster or cluster in (entry.cluster, entry.other))
@@ -118,6 +127,10 @@ class Timeline:
 
     def __iter__(self) -> Iterator[TimelineEntry]:
         return iter(self._entries)
+
+
+def _moment(entry: TimelineEntry) -> tuple[str, int]:
+    return entry.time, entry.number
 
 
 def as_json(entries: Sequence[TimelineEntry], names: ClusterNames) -> list[dict[str, Any]]:

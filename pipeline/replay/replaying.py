@@ -22,6 +22,7 @@ from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
+from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -66,6 +67,11 @@ class Summary:
     def open_alerts(self) -> Counter[str]:
         """Alerts that are open at the end, by rule."""
         return sum((Counter(part.open_alerts) for part in self.parts), Counter())
+
+    @property
+    def hint(self) -> str:
+        """A sentence on features that left their range often, or none."""
+        return together(part.ranges for part in self.parts).hint
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""

@@ -12,6 +12,7 @@ from resonance.pipeline.replay.initial_models import find_start, later_version
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.sinks import Sink
+from resonance.pipeline.task.range_changes import RestlessRanges
 from resonance.pipeline.tasks import Task
 
 _offset = attrgetter("offset")
@@ -59,6 +60,8 @@ class Replayed(PartitionResult):
     """Alerts that opened, by rule."""
     open_alerts: dict[str, int] = field(default_factory=dict)
     """Alerts that are open at the end, by rule."""
+    ranges: RestlessRanges = field(default_factory=RestlessRanges)
+    """Features that left their range often."""
 
 
 class Answering:
@@ -103,6 +106,7 @@ class Answering:
         self._sink.close(self.task.models)
         # Some may have opened before the range.
         self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self.task.open_alerts))
+        self._found.ranges = self.task.health.ranges.found()
         self._found.dead_letters = dict(self._dead_letters + (self.task.counts.dead_letters - self._before))
         return self._found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from resonance.engine.prepare.protocol import RangeChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -141,6 +142,8 @@ class Learner:
     ) -> None:
         """Give a drift event its number, and write it where it is emitted."""
         links = None
+        if isinstance(change, RangeChange):
+            self._health.ranges.changed(model.name, change.feature, cause.time)
         if isinstance(change, WatchedChange) and model.drift is not None:
             links = model.drift.number(change, model.drifts)
         if outputs is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray, Step
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.range_changes import RangeChanges
 
 WINDOW: Final = 10_000
 """Assignments that the figures cover."""
@@ -113,6 +114,8 @@ class ModelHealth:
     """Number of emitted alerts by rule."""
     open_alerts: dict[str, int] = field(default_factory=dict)
     """Number of open alerts by rule."""
+    ranges: RangeChanges = field(default_factory=RangeChanges)
+    """How often features left the range of their scale."""
     _fresh: list[_AnswerCounts] = field(default_factory=list)
     _fresh_rows: int = 0
     _blocks: deque[_Block] = field(default_factory=deque)
@@ -140,6 +143,7 @@ class ModelHealth:
     def ended(self, model: StreamModel) -> None:
         """Take note of a stream that has ended."""
         self.clusters -= len(model.engine.clusters())
+        self.ranges.ended(model.name)
         self.evicted(model)
 
     def _meet(self, name: str, compared: int = 0, outside: int = 0) -> _Seen:
@@ -153,6 +157,8 @@ class ModelHealth:
             self.clusters += 1 if event.kind in ("emerged", "split") else -1
             if emitted:
                 self.count(event.kind)
+        if result.looked:
+            self.ranges.looked(model.name)
         step = result.step
         if step is None:
             return

@@ -15,6 +15,7 @@ from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import nearest
 from resonance.pipeline.records import DeadLetterExample
+from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.worker.http.status import WorkerStatus
 
 INTERVAL: Final = 10.0
@@ -28,6 +29,9 @@ DOMINANT: Final = 0.5
 
 FEWEST: Final = 20
 """New records from which such a share means something."""
+
+HINT: Final = 3_600.0
+"""Seconds between two hints at features that leave their range again and again."""
 
 JOINING: Final = 5.0
 """Seconds without a partition after which it is said why; a broker itself waits three for a new group's members."""
@@ -49,11 +53,21 @@ def models_of(settings: Settings, partitions: int) -> str:
         )
         return f"stream = partition: {of}{more}"
     if choice == "topic":
-        return (
-            f"stream = topic: {'one model for all records' if topics == 1 else f'a model for each of {topics} topics'}"
-        )
+        of = "one model for all records" if topics == 1 else f"a model for each of {topics} topics"
+        return f"stream = topic: {of}{_mixing(partitions)}"
     what = "key of the records" if choice == "key" else f"value of {choice.removeprefix(FIELD)} in the records"
-    return f"stream = {choice}: a model for each {what}, at most {settings.limits.streams:,} in a partition"
+    several = _mixing(partitions) if settings.is_rekeyed else ""
+    return f"stream = {choice}: a model for each {what}, at most {settings.limits.streams:,} in a partition{several}"
+
+
+def _mixing(partitions: int) -> str:
+    """Return what a model that learns several partitions makes of a backlog."""
+    if partitions < 2:
+        return ""
+    return (
+        f"; days of a backlog in {partitions} partitions mix, so that alerts can clear before they open: put a backlog "
+        "into one partition (docs/rekeying.md)"
+    )
 
 
 class Progress:
@@ -84,6 +98,8 @@ class Progress:
         self._caught_up = False
         self._idle = False
         self._joining_since: float | None = None
+        self._hinted = -math.inf
+        self._hint_before = ""
 
     def look(self) -> None:
         """Log what is due: to be called about once in `LOOK` seconds."""
@@ -106,6 +122,8 @@ class Progress:
             and lag > self._rate(max(records - self._records, counters.routes - self._routes)) * INTERVAL
         ):
             self._caught_up = False
+        if self._caught_up:
+            self._say_what_leaves_its_range()
         if self._clock() - self._last >= INTERVAL:
             self._line(records, counters.routes, dead, lag)
 
@@ -121,6 +139,16 @@ class Progress:
                 "no partition yet: after a worker was killed, its group waits until its session ends, at most %g s",
                 self._session_timeout,
             )
+
+    def _say_what_leaves_its_range(self) -> None:
+        """Warn of features that no range fits, when the models are up to date, and again after more changes."""
+        if self._clock() - self._hinted < HINT:
+            return
+        partitions = list((self._status.processor.partitions if self._status.processor else {}).values())
+        hint = together(partition.task.health.ranges.found() for partition in partitions).hint
+        if hint and hint != self._hint_before:
+            _log.warning("%s", hint)
+            self._hinted, self._hint_before = self._clock(), hint
 
     def _rate(self, new: int) -> float:
         return new / max(self._clock() - self._last, LOOK)

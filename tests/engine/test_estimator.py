@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_clustering, parametrize_with_checks
 
 UNSUPERVISED = [name for name, engine in ENGINES.items() if not issubclass(engine, LabelEngine)]
@@ -35,7 +36,10 @@ def fails(estimator):
 
 
 @parametrize_with_checks(
-    [StreamClusterer(engine=name) for name in UNSUPERVISED], expected_failed_checks=fails, xfail_strict=True
+    [StreamClusterer(engine=name) for name in UNSUPERVISED]
+    + [StreamClusterer(missing="mean"), StreamClusterer(missing=0.0)],
+    expected_failed_checks=fails,
+    xfail_strict=True,
 )
 def test_the_checks_of_scikit_learn_pass(estimator, check):
     check(estimator)
@@ -88,6 +92,33 @@ def test_a_range_that_was_left_is_followed():
         parts.partial_fit(part)
     assert whole.model_.state() == parts.model_.state()
     assert whole.preparation_.state() == parts.preparation_.state()
+
+
+@pytest.mark.parametrize("missing", ["mean", -3.0])
+def test_missing_values_become_what_a_preparation_makes_of_them(missing):
+    X, truth = blobs()
+    X[np.random.default_rng(1).random(X.shape) < 0.01] = np.nan
+    model, parts = StreamClusterer(missing=missing), StreamClusterer(missing=missing)
+    assert adjusted_rand_score(truth, model.fit_predict(X)) > 0.8
+    for part in np.array_split(X, 13):
+        parts.partial_fit(part)
+    assert model.model_.state() == parts.model_.state()
+    filled = np.where(np.isnan(X), np.nanmean(X[:200], axis=0) if missing == "mean" else missing, X)
+    assert np.array_equal(model.predict(X), model.predict(filled))
+    assert get_tags(model).input_tags.allow_nan
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "predict"])
+def test_missing_values_are_rejected_with_the_parameter_that_takes_them(method):
+    X, _ = blobs()
+    model = StreamClusterer().fit(X)
+    assert not get_tags(model).input_tags.allow_nan
+    X[[7, 9], 1] = np.nan
+    said = r'NaN in 2 of 1,200 rows, first in row 7, column 1: set missing to "mean" or to a number'
+    with pytest.raises(ValueError, match=said):
+        getattr(model, method)(X)
+    with pytest.raises(ParameterError, match="missing"):
+        StreamClusterer(missing="median").fit(X)
 
 
 def test_clones_pipelines_and_pickles_work_and_centres_are_in_the_units_of_the_rows():

@@ -39,6 +39,8 @@ class LearnResult:
     row."""
     marks: Marks | None = None
     """Where and when the rows stand in the log, where changes are watched."""
+    looked: bool = False
+    """Whether the ranges of the features were compared with the last records, which is when they can change."""
     faults: list[tuple[int, FaultError]] = field(default_factory=list)
     """Rows that cannot be prepared, and why."""
     dead_letters: list[tuple[int, FaultError, SourceRecord | None]] = field(default_factory=list)

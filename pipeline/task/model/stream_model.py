@@ -163,7 +163,8 @@ class StreamModel:
         `row_labels` has the id and the labels of each row where the engine learns labels, `marks` where and when they
         stand in the log where changes are watched.
         """
-        result = LearnResult(drift=[(0, change) for change in self._rescale()])
+        result = LearnResult(looked=self.room == 0)
+        result.drift += [(0, change) for change in self._rescale()]
         if self.drift is not None:
             result.marks = Marks.numbered(len(rows)) if marks is None else marks
         if self.labels is not None and isinstance(self.engine, LabelEngine):
@@ -201,7 +202,7 @@ class StreamModel:
         if self.drift is not None:
             self.drift.rescale(change.factor, change.shift)
         names = ", ".join(each.feature for each in change.changes)
-        _log.info("stream %s: the scale of %s is frozen anew", self.name, names)
+        _log.debug("stream %s: the scale of %s is frozen anew", self.name, names)
         return change.changes
 
     def _process(self, rows: Any, result: LearnResult) -> None:

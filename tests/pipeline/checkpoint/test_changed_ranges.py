@@ -1,6 +1,6 @@
 """Of a feature that has another range now, it is known which clusters have a mean of before."""
 
-from resonance.pipeline.checkpoint.changed_ranges import changed_ranges, features_of_before
+from resonance.pipeline.checkpoint.changed_ranges import changed_ranges, features_of_before, range_hint
 
 
 def rescaled(feature, before, now, version=1, time="2026-05-08T00:01:04.000Z"):
@@ -29,3 +29,12 @@ def test_the_newest_change_of_the_model_that_learns_now_counts():
     ]
     assert features_of_before({"temp": 0.5, "flow": 0.5, "rpm": 0.5}, changed_ranges(drift, 1)) == ["flow"]
     assert features_of_before({"temp": 150.0}, changed_ranges(drift, 1)) == ["temp"]
+
+
+def test_a_range_that_changed_often_is_a_hint():
+    days = [rescaled("ambient", [0.0, 1.0], [5.0, 6.0], time=f"2026-05-0{day}T00:01:04.000Z") for day in (1, 2, 3)]
+    others = [{"kind": "drift", "version": 1}, rescaled("temp", [0.0, 1.0], [5.0, 6.0])]
+    said = range_hint("p0", [*days, *others], 1)
+    assert said.startswith("ambient left its range 3 times in 1 of 1 stream: a feature that follows the time of day")
+    assert not range_hint("p0", [*days[:2], *others], 1)
+    assert not range_hint("p0", days, 2)

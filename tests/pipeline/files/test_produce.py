@@ -121,7 +121,8 @@ def test_what_is_in_the_way_is_shown_before_anything_is_sent_and_what_comes_late
     said = capsys.readouterr().err
     before, after = said.split("produced 3,000 records")[0], said
     assert before.index("note: x is") < before.index("note: y is no number in 1 of 3,000 records, such as 'none'")
-    assert after.count("note: ") == 2
+    assert "days of a backlog mix" in before
+    assert after.count("note: ") == 3
 
 
 @pytest.mark.parametrize("way", ["--yes", "terminal", "refused"])
@@ -298,6 +299,9 @@ def test_that_a_backlog_will_mix_is_noted_before_it_is_sent(monkeypatch, capsys,
         assert run(monkeypatch, "one.csv", *options) == 0
         before, _, _ = capsys.readouterr().err.partition("produced 500 records")
         assert ("days of a backlog mix; --create-partitions 1 keeps their order" in before) == noted
+        assert run(monkeypatch, "one.csv", "-t", f"mixed-{noted}", "--broker", broker.bootstrap, *more) == 0
+        again = f"mix; --topic mixed-{noted}-2 --create-partitions 1 keeps"
+        assert (again in capsys.readouterr().err) == noted
 
 
 @pytest.fixture

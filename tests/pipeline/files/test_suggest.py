@@ -188,6 +188,23 @@ def test_columns_that_say_nothing_and_integers_that_name_kinds_are_left_out_with
     assert many.findings[-1].text.endswith("f (1 in all records), and 4 more")
 
 
+def test_a_column_of_one_text_is_left_out_with_the_reason():
+    found = suggest(FileSurvey([{"x": n / 7, "firmware": "v2.3.1", "shift": "ab"[n % 2]} for n in range(200)]))
+    assert found.findings[-1].text == "left out of the features: firmware (v2.3.1 in all records)"
+    assert "#   firmware: v2.3.1 in all records\n" in as_file(found, "t", name="t", bootstrap="b:1")
+    assert not suggest(FileSurvey([{"x": n / 7, "firmware": "v2.3.1"} for n in range(99)])).findings
+    gaps = [{"x": n / 7, "remark": "late" if n % 9 == 0 else None} for n in range(200)]
+    assert not suggest(FileSurvey(gaps)).findings
+
+
+def test_times_that_only_kafka_can_have_are_explained_in_the_settings():
+    for time, said in (("2026-01-05 08:00:00", True), ("2026-01-05T08:00:00Z", False)):
+        found = suggest(FileSurvey([{"x": 1.0, "ts": time}]), Columns(time="ts"))
+        text = as_file(found, "t", name="t", bootstrap="b:1")
+        assert ("with a zone, and not all of ts are" in text) == said
+        assert ("time_path = " in text) != said
+
+
 def test_few_records_and_columns_without_others_are_no_reason_to_leave_out_anything():
     assert len(suggest(FileSurvey(readings(99))).features) == 7
     assert suggest(FileSurvey([{"mode": n % 3} for n in range(200)])).features == ["mode"]

@@ -180,6 +180,10 @@ def test_an_event_appears_and_is_counted_where_one_does_not_look():
             assert await browser.value("document.querySelector('.entry .text a').getAttribute('href')") == (
                 "/cluster?id=p0%2F1%2F4"
             )
+            # One with an earlier time, as from a partition that is read later, comes below it.
+            made.emit("cluster-events", outputs.event("emerged", "p1/1/0", 0, 40))
+            await browser.wait("document.querySelectorAll('.entry').length === 5")
+            assert "p1/1/0 emerged" in await browser.value("document.querySelectorAll('.entry .text')[1].textContent")
             await browser.value("document.querySelector('.brand').click()")
             await browser.wait("location.pathname === '/'")
             made.emit("cluster-events", outputs.event("emerged", "p0/1/5", 3, 60))

@@ -103,6 +103,9 @@ def test_answers_are_about_what_is_asked_for_and_errors_are_sentences():
             entries = (await ask("events?kind=drift,alerts"))[1]["entries"]
             assert [entry["what"] for entry in entries] == ["drift"]
             assert (await ask("events?severity=critical"))[1]["entries"] == []
+            first, second = (await ask("events"))[1]["entries"]
+            older = f"events?before={first['number']}&before_time={first['time']}"
+            assert (await ask(older))[1]["entries"] == [second]
             shop.follower.troubles |= {"broker": "no broker", "outputs": "no broker either"}
             assert (await ask("overview"))[1]["troubles"] == ["no broker"]
 

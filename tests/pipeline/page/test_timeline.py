@@ -32,6 +32,7 @@ def test_entries_are_selected_the_newest_first():
     news = Timeline()
     for number in range(6):
         news.add(entry("events", outputs.event("emerged", f"p{number % 2}/1/{number}")))
+    third = news.since(2)[0]
     news.add(entry("events", outputs.event("absorbed", "p0/1/2", other="p0/1/4")))
     news.add(entry("drift", outputs.drift("drift", "p1/1/1")))
 
@@ -39,7 +40,7 @@ def test_entries_are_selected_the_newest_first():
         return [each.number for each in news.select(most, **filters)]
 
     assert numbers(3) == [8, 7, 6]
-    assert numbers(before=3) == [2, 1]
+    assert numbers(before=(third.time, third.number)) == [2, 1]
     assert numbers(stream="p1") == [8, 6, 4, 2]
     assert numbers(cluster="p0/1/4") == [7, 5]
     assert numbers(kinds=["drift"]) == [8]
@@ -50,9 +51,22 @@ def test_entries_are_selected_the_newest_first():
     assert news.newest == 8
 
 
-def test_only_the_newest_are_kept(monkeypatch):
+def test_they_are_in_the_order_of_their_times_whatever_came_first():
+    news = Timeline()
+    for partition in range(2):
+        for number in range(4):
+            name = f"p{partition}/1/{number}"
+            news.add(entry("events", outputs.event("emerged", name, seq=number, second=2 * number + partition)))
+    shown = news.select(5)
+    assert [each.time for each in shown] == [outputs.time_of(second) for second in (7, 6, 5, 4, 3)]
+    rest = news.select(9, before=(shown[-1].time, shown[-1].number))
+    assert [each.time for each in rest] == [outputs.time_of(second) for second in (2, 1, 0)]
+
+
+def test_only_those_that_came_last_are_kept(monkeypatch):
     monkeypatch.setattr(timeline, "KEPT", 4)
     news = Timeline()
     for number in range(10):
-        news.add(entry("events", outputs.event("emerged", f"p0/1/{number}")))
+        news.add(entry("events", outputs.event("emerged", f"p0/1/{number}", second=9 - number)))
     assert [each.number for each in news] == [7, 8, 9, 10]
+    assert [each.number for each in news.select(9)] == [7, 8, 9, 10]

@@ -138,7 +138,12 @@ def test_a_command_says_what_it_did_and_that_nothing_needed_it(bus, command):
     bus.work(600, everything=True)
     assert recovery.recover(command, bus.given, bus.source) == 0
     assert mismatches.done(command, 0) == f"{command} changed nothing, because nothing needs it"
-    assert mismatches.done(command, 1).endswith(" 1 partition" + " to where the snapshots end" * ("resume" in command))
+    further = {
+        mismatches.RESUME: " to where the snapshots end",
+        mismatches.NEW_VERSION: ", which learn what comes from now on, not the history again; for that use another "
+        "name, or --reset",
+    }
+    assert mismatches.done(command, 1).endswith(f" 1 partition{further[command]}")
     assert "2 partitions" in mismatches.done(command, 2)
 
 

@@ -349,6 +349,8 @@ def test_a_stream_is_inspected_where_it_is_learned(monkeypatch):
     assert (found.stream, found.topic, found.records) == ("DE", ROUTES, 360)
     assert found.clusters
     assert all(cluster.emerged is not None for cluster in found.clusters)
+    # Its answers are in the partitions of its records.
+    assert sum(cluster.recent for cluster in found.clusters) > 0.5
     assert make_task(deployment.given, ROUTES, 0).models.names == []
 
 

@@ -2,6 +2,7 @@
 
 import tempfile
 
+import numpy as np
 import orjson
 import pytest
 from resonance.pipeline.cli.replay import _sentence
@@ -106,6 +107,19 @@ def test_the_command_shows_a_table(file, tmp_path, command, capsys):
     assert "replayed 400 records in" in shown.err
 
 
+def test_the_command_names_a_feature_that_follows_the_day(tmp_path, command, capsys):
+    rows = points(8_000)
+    rows[:, 2] = -9.0 * np.cos(2 * np.pi * np.arange(len(rows)) / 1_440) + np.random.default_rng(0).normal(
+        0, 0.3, 8_000
+    )
+    lines = [value_of(row, at=1_700_000_000_000 + 60_000 * i) for i, row in enumerate(rows.tolist())]
+    (tmp_path / "flows.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    assert command("replay", "flows.jsonl", "--time", "at", *OPTIONS) == 0
+    assert "hint: net.in left its range " in capsys.readouterr().err
+    assert command("replay", "flows.jsonl", "--time", "at", "--json", *OPTIONS) == 0
+    assert orjson.loads(capsys.readouterr().out)["partitions"][0]["ranges"]["restless"] == {"net.in": 1}
+
+
 def test_the_command_writes_json(file, tmp_path, command, capsys):
     arguments = ["replay", "flows.jsonl", "--key", "key", "--partitions", "2", "-o", "results", "--json"]
     assert command(*arguments, *OPTIONS) == 0
@@ -167,7 +181,7 @@ def test_without_matplotlib_nothing_is_replayed(file, command, monkeypatch, caps
     monkeypatch.setattr(picture, "find_spec", lambda _: None)
     assert command("replay", "flows.jsonl", "--picture", "x.png", *OPTIONS) == 2
     said = capsys.readouterr().err
-    assert said.endswith("install the extra: pip install 'resonance-streams[picture]'\n")
+    assert said.endswith("in a clone of Resonance: pip install '.[picture]'\n")
     assert "replayed" not in said
 
 

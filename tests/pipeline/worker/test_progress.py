@@ -9,6 +9,7 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, DeadLetterExample
+from resonance.pipeline.task.range_changes import RangeChanges
 from resonance.pipeline.worker.assignment import Counters
 from resonance.pipeline.worker.progress import Progress, models_of
 
@@ -25,7 +26,8 @@ class Work:
         self.now, self.end = 0.0, 0
         self.dead: Counter[tuple[str, str]] = Counter()
         self.examples: dict[tuple[str, str], DeadLetterExample] = {}
-        task = SimpleNamespace(health=SimpleNamespace(clusters=3))
+        self.ranges = RangeChanges()
+        task = SimpleNamespace(health=SimpleNamespace(clusters=3, ranges=self.ranges))
         self.partition: Any = SimpleNamespace(task=task, position=0, learned_again=None)
         self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
         consumer = SimpleNamespace(ends=lambda: {AT: self.end})
@@ -106,6 +108,26 @@ def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Wo
     assert work.step(1, 100, 100) == []
 
 
+def test_a_feature_that_leaves_its_range_again_and_again_is_a_warning_at_most_hourly(
+    work: Work,
+) -> None:
+    def leave(days: range) -> None:
+        for day in days:
+            work.ranges.looked("p0")
+            work.ranges.changed("p0", "ambient_c", f"2026-01-{day:02}T00:00:00.000Z")
+
+    def said(step: list[str]) -> list[str]:
+        return [line.split(":")[0] for line in step if "ambient_c" in line]
+
+    leave(range(1, 5))
+    assert said(work.step(1, 100, end=900)) == []
+    assert said(work.step(1, 800)) == ["ambient_c left its range 4 times in 1 of 1 stream"]
+    leave(range(5, 7))
+    assert said(work.step(60, 100)) == []
+    assert said(work.step(3_600, 100)) == ["ambient_c left its range 6 times in 1 of 1 stream"]
+    assert said(work.step(3_600, 100)) == []
+
+
 def test_some_dead_letters_and_those_of_a_restore_are_no_warning(work: Work) -> None:
     work.partition.learned_again = Counts(dead_letters_by_stage=Counter({MISSING: 500}))
     assert work.step(1, 100, 540, end=1_000) == []
@@ -129,3 +151,15 @@ def test_nothing_is_said_before_it_runs(work: Work) -> None:
 def test_the_start_says_how_many_models_there_will_be(stream: str, topics: list[str], said: str) -> None:
     given = Settings.of({"input.topics": topics, "stream": stream})
     assert f"stream = {stream}: {said}" in models_of(given, 4)
+
+
+@pytest.mark.parametrize(
+    ("stream", "partitions", "mixes"),
+    [("topic", 4, True), ("topic", 1, False), ("field:device", 4, True), ("key", 4, False), ("partition", 4, False)],
+)
+def test_the_start_says_that_days_of_a_backlog_mix_where_a_model_learns_several_partitions(
+    stream: str, partitions: int, mixes: bool
+) -> None:
+    said = models_of(Settings.of({"input.topics": ["a"], "stream": stream}), partitions)
+    assert ("days of a backlog in 4 partitions mix" in said) == mixes
+    assert ("put a backlog into one partition (docs/rekeying.md)" in said) == mixes

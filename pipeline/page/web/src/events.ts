@@ -18,7 +18,8 @@ export class EventsPage implements Page {
   private readonly more = h("button", { type: "button", onclick: () => void this.older() }, "Older ones");
   private readonly mark = h("p", { class: "quiet small", role: "status" });
   private query = { kind: asked("kind"), severity: asked("severity"), stream: asked("stream"), search: asked("search") };
-  private oldest = 0;
+  private oldest: { before?: number; before_time?: string } = {};
+  private last = 0;
   private newest = "";
   private readonly look: LastLook;
 
@@ -39,7 +40,8 @@ export class EventsPage implements Page {
   async refresh(): Promise<void> {
     const found = await get<Events>("events", { ...this.query, most: 100 });
     this.list.replaceChildren();
-    this.oldest = 0;
+    this.oldest = {};
+    this.last = found.newest;
     this.append(found.entries);
     const since = this.look.time;
     const fresh = since ? found.entries.filter((entry) => entry.time > since).length : 0;
@@ -47,24 +49,27 @@ export class EventsPage implements Page {
   }
 
   entry(entry: Entry): void {
+    if (entry.number <= this.last) return;
+    this.last = entry.number;
     const { kind, severity, stream, search } = this.query;
     if (kind && kind !== entry.kind && kind !== entry.what) return;
     if (severity && !severity.split(",").includes(entry.severity)) return;
     if (stream && stream !== entry.stream) return;
     if (search && !entry.text.toLowerCase().includes(search.toLowerCase())) return;
-    if (entry.number <= Number((this.list.firstElementChild as HTMLElement | null)?.dataset["number"] ?? 0)) return;
     this.list.querySelector(".quiet")?.remove();
-    this.list.prepend(this.item(entry));
+    const earlier = [...this.list.children].find((each) => ((each as HTMLElement).dataset["time"] ?? "") <= entry.time);
+    this.list.insertBefore(this.item(entry), earlier ?? null);
     while (this.list.childElementCount > SHOWN) this.list.lastElementChild?.remove();
   }
 
   private async older(): Promise<void> {
-    this.append((await get<Events>("events", { ...this.query, most: 100, before: this.oldest })).entries);
+    this.append((await get<Events>("events", { ...this.query, most: 100, ...this.oldest })).entries);
   }
 
   private append(entries: Entry[]): void {
     this.list.append(...entries.map((entry) => this.item(entry)));
-    this.oldest = entries.at(-1)?.number ?? this.oldest;
+    const last = entries.at(-1);
+    if (last) this.oldest = { before: last.number, before_time: last.time };
     this.more.hidden = entries.length < 100;
     if (!this.list.childElementCount) this.list.append(h("li", { class: "quiet" }, "Nothing fits among what this page has read; it begins with the last events of each partition."));
   }

@@ -62,7 +62,7 @@ export class StreamPage implements Page {
     this.draw();
     this.chart.show(found.history);
     const omitted = found.left_out ? ` ${number(found.left_out)} smaller clusters are left out.` : "";
-    const more = found.table.length ? [h("p", { class: "quiet small" }, `Records: as of the cluster's last event. Share: of the last records.${omitted}`)] : [];
+    const more = found.table.length ? [h("p", { class: "quiet small" }, `Share: of the last records.${omitted}`)] : [];
     this.table.replaceChildren(clusterTable(found), ...more);
     this.events.replaceChildren(...found.events.map(line));
     if (!found.events.length) this.events.append(h("li", { class: "quiet" }, "No event among the last that this page has read."));
@@ -108,7 +108,7 @@ export function against(feature: Feature): string {
 }
 
 function clusterTable(found: Found): HTMLElement {
-  const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["records", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
+  const heads: [string, string][] = [["cluster", ""], ["what sets it apart", ""], ["records at last event", "right"], ["share", "right"], ["over time", "wide"], ["since", "wide"], ["last event", "wide"]];
   const rows = found.table.map((row) => h("tr", {},
     h("th", { scope: "row" }, chip(row.id, found.names[row.id])),
     h("td", {}, ...salient(row)),

@@ -12,7 +12,7 @@ export function line(entry: Entry): HTMLElement {
   const sign = entry.kind === "alerts" ? "!" : SIGNS[entry.what] ?? "·";
   // Of an alert it has the name of a rule, as the settings do.
   const what = h("span", { class: `badge ${entry.kind} ${entry.severity}` }, `${sign} ${entry.kind === "alerts" ? entry.what : entry.what.replaceAll("_", " ")}`);
-  return h("li", { class: "entry", "data-number": entry.number }, ago(entry.time), what, h("span", { class: "text" }, ...linked(entry)),
+  return h("li", { class: "entry", "data-number": entry.number, "data-time": entry.time }, ago(entry.time), what, h("span", { class: "text" }, ...linked(entry)),
     entry.stream ? h("span", { class: "stream wide" }, link(streamPage(entry.stream), entry.stream)) : null);
 }
 

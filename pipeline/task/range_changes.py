@@ -1,0 +1,104 @@
+"""How often features leave the range of their scale: one that does so again and again spoils the clusters of all."""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+OFTEN: Final = 3
+"""Changes of a range that are no single cause: an incident is there and back, another unit comes once."""
+
+WITHIN: Final = timedelta(days=7)
+"""Time of the records in which so many changes are often."""
+
+
+@dataclass(slots=True)
+class RestlessRanges:
+    """Features whose range changed often, in some partitions or in one stream."""
+
+    streams: int = 0
+    """Streams that have had records enough for it."""
+    restless: dict[str, int] = field(default_factory=dict)
+    """Those of them in which the range of a feature changed often."""
+    changes: dict[str, int] = field(default_factory=dict)
+    """How often it changed there."""
+
+    def add(self, feature: str, streams: int, changes: int) -> None:
+        """Add streams in which the range of a feature changed often."""
+        self.restless[feature] = self.restless.get(feature, 0) + streams
+        self.changes[feature] = self.changes.get(feature, 0) + changes
+
+    @property
+    def hint(self) -> str:
+        """A sentence on the features that changed often in at least half of the streams, or none.
+
+        In fewer it is these streams that are unusual, and not the feature.
+        """
+        found = sorted(
+            (-self.changes[feature], feature) for feature, own in self.restless.items() if 2 * own >= self.streams
+        )
+        if not found:
+            return ""
+        listed = ", ".join(
+            f"{feature} left its range {-changes:,} times in {self.restless[feature]:,} of {self.streams:,} stream"
+            + ("s" if self.streams != 1 else "")
+            for changes, feature in found
+        )
+        return (
+            f"{listed}: a feature that follows the time of day, or only grows, makes clusters of its own; leave it out "
+            "of input.features (docs/tuning.md#quality)"
+        )
+
+
+class RangeChanges:
+    """Counts the changes of ranges in the streams of a partition; other threads may ask for them."""
+
+    def __init__(self) -> None:
+        self._looks: Counter[str] = Counter()
+        self._changes: dict[str, Counter[str]] = {}
+        self._last: dict[tuple[str, str], deque[datetime]] = {}
+        self._often: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def looked(self, stream: str) -> None:
+        """Note that the ranges of a stream were compared with its records, which is when they can change."""
+        with self._lock:
+            self._looks[stream] += 1
+
+    def changed(self, stream: str, feature: str, time: str) -> None:
+        """Note that the range of a feature changed with a record of this time."""
+        with self._lock:
+            self._changes.setdefault(stream, Counter())[feature] += 1
+            last = self._last.setdefault((stream, feature), deque(maxlen=OFTEN))
+            last.append(datetime.fromisoformat(time))
+            if len(last) == OFTEN and last[-1] - last[0] <= WITHIN:
+                self._often.setdefault(stream, set()).add(feature)
+
+    def ended(self, stream: str) -> None:
+        """Forget a stream."""
+        with self._lock:
+            self._looks.pop(stream, None)
+            self._often.pop(stream, None)
+            for feature in self._changes.pop(stream, ()):
+                del self._last[stream, feature]
+
+    def found(self) -> RestlessRanges:
+        """Return the features whose range changed often."""
+        with self._lock:
+            found = RestlessRanges(sum(looks >= OFTEN for looks in self._looks.values()))
+            for stream, features in self._often.items():
+                for feature in features:
+                    found.add(feature, 1, self._changes[stream][feature])
+        return found
+
+
+def together(some: Iterable[RestlessRanges]) -> RestlessRanges:
+    """Return what was found in several partitions."""
+    found = RestlessRanges()
+    for each in some:
+        found.streams += each.streams
+        for feature, streams in each.restless.items():
+            found.add(feature, streams, each.changes[feature])
+    return found
