@@ -36,7 +36,7 @@ from resonance.pipeline.tasks import Task
 SETTLE_SECONDS: Final = 1.0
 """Longest wait of a restore for transactions on the snapshots topic to end.
 
-What they hold saves reading input again; without it the models come out the same.
+What they hold saves reading input again; without it the models come out the same, as long as the input is there.
 """
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -162,20 +162,27 @@ class _Loader(Generic[TaskT]):
     def load(self, at: TopicPartition) -> RestoredPartition[TaskT]:
         """Return a partition that still lacks the records from its recovery offset on."""
         while True:
-            committed = self._committed[at]
+            known = self._known(at)
             try:
                 return self._load(at)
             except MismatchError:
-                self._read()
-                if self._committed[at] == committed:
+                # Whatever is still open may hold the snapshots that are missing.
+                self._read(self._source.patience)
+                if self._known(at) == known:
                     raise
                 # Another member has committed since the offsets were read: this one was silent for so long that the
-                # group gave it up, or has not joined yet.
+                # group gave it up, or has not joined yet. Or the transaction that wrote the snapshots has ended only
+                # now, long after its offsets could be read.
 
-    def _read(self) -> None:
+    def _known(self, at: TopicPartition) -> object:
+        """Return the committed offset and the record of the snapshots of a partition, as they were last read."""
+        topic, partition = at
+        return self._committed[at], self._tables[partition].records().get(topic)
+
+    def _read(self, settle: float = SETTLE_SECONDS) -> None:
         # Offsets come first: the snapshots can then only be as new or newer.
         self._committed = self._reader.committed_with_metadata(self._assigned)
-        self._tables = read_tables(self._reader, self._source, {partition for _, partition in self._assigned})
+        self._tables = read_tables(self._reader, self._source, {partition for _, partition in self._assigned}, settle)
         self._bounds = self._reader.bounds(self._assigned)
 
     def _load(self, at: TopicPartition) -> RestoredPartition[TaskT]:

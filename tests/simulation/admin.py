@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, KafkaError, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from tests.simulation.broker import Broker
 from tests.simulation.clients import exception
@@ -13,7 +13,7 @@ from tests.simulation.network import BrokenError, Network
 
 
 class AdminClient:
-    """confluent-kafka's, with two of its calls; each waits for its answer, where the real one returns a future."""
+    """confluent-kafka's, with one of its calls, and `group_offsets`."""
 
     broker: Broker
     network: Network
@@ -21,14 +21,13 @@ class AdminClient:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._process = self.network.sim.current.process
 
-    def _ask(self, group: str, request: Callable[[], Any], seconds: float) -> dict[str, Any]:
+    def _ask(self, request: Callable[[], Any], seconds: float) -> Any:
         try:
-            found = self.network.call(self._process, "lookup", request, seconds)
+            return self.network.call(self._process, "lookup", request, seconds)
         except BrokenError:
             raise exception(KafkaError._TIMED_OUT) from None
         except RefusedError as refused:
             raise exception(refused.code) from refused
-        return {group: SimpleNamespace(result=lambda: found)}
 
     def group_offsets(self, group: str, places: Sequence[TopicPartition], seconds: float) -> list[TopicPartition]:
         wanted = [(place.topic, place.partition) for place in places]
@@ -37,13 +36,13 @@ class AdminClient:
             found = self.broker.committed(wanted, stable=False)
             return [TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted]
 
-        committed: list[TopicPartition] = self._ask(group, offsets, seconds)[group].result()
+        committed: list[TopicPartition] = self._ask(offsets, seconds)
         return committed
 
-    def describe_consumer_groups(self, groups: Sequence[str], request_timeout: float) -> dict[str, Any]:
-        def members() -> SimpleNamespace:
+    def list_groups(self, group: str, seconds: float) -> list[Any]:
+        def members() -> list[Any]:
             clients = self.broker.ask_group(self.broker.group.clients)
-            state = ConsumerGroupState.PREPARING_REBALANCING if clients is None else ConsumerGroupState.STABLE
-            return SimpleNamespace(state=state, members=[SimpleNamespace(client_id=name) for name in clients or ()])
+            found = [SimpleNamespace(client_id=name) for name in clients or ()]
+            return [SimpleNamespace(state="PreparingRebalance" if clients is None else "Stable", members=found)]
 
-        return self._ask(groups[0], members, request_timeout)
+        return self._ask(members, seconds)  # type: ignore[no-any-return]

@@ -68,7 +68,7 @@ class Log:
     def read(self, ranges):
         for at, (first, end) in ranges.items():
             if at[0] == "snap":
-                yield at, [Record("snap", 0, n, 0, m.key, m.value) for n, m in enumerate(self.snapshots)]
+                yield at, [Record("snap", 0, n, 0, m.key, m.value) for n, m in enumerate(self.snapshots[:end])]
                 continue
             self.reads.append((first, end))
             for offset in range(first, end):
@@ -218,6 +218,22 @@ def test_offsets_that_another_member_has_moved_meanwhile_are_read_again(log, mon
     answers = iter([old])
     monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: next(answers, None) or read(partitions))
     assert restored().start == 60
+
+
+def test_snapshots_that_can_be_read_long_after_their_offsets_are_waited_for(log, monkeypatch):
+    """A broker ends a transaction in each partition by itself; here retention has deleted what older ones need."""
+    writer = ChangelogWriter(IDENTITY, 0)
+    log.run(task := ToyTask(), writer, 0, 20)
+    early = len(log.snapshots)
+    log.run(task, writer, 20, 60, everything=True)
+    log.first, waited = 50, []
+
+    def settled(partitions, seconds):
+        waited.append(seconds)
+        return {at: (0, early if len(waited) == 1 else len(log.snapshots)) for at in partitions}
+
+    monkeypatch.setattr(log, "settled_bounds", settled)
+    assert (restored().start, waited) == (60, [restore.SETTLE_SECONDS, 90.0])
 
 
 def unstated(message):
