@@ -139,7 +139,8 @@ class Load:
         self._command = [sys.executable, "-m", "bench.page_load", *map(str, values)]
 
     def __enter__(self) -> Self:
-        self._lines = tempfile.TemporaryFile("w+")
+        # Opened again for each look: the process has the place in this one.
+        self._lines = tempfile.NamedTemporaryFile()
         self._process = subprocess.Popen(self._command, stdout=self._lines)
         return self
 
@@ -151,9 +152,7 @@ class Load:
     def changes(self) -> list[Change]:
         """Return the new clusters so far."""
         assert self._process.poll() is None, "the load ended"
-        self._lines.seek(0)
-        lines = self._lines.read().split("\n")[:-1]
-        self._lines.seek(0, os.SEEK_END)
+        lines = Path(self._lines.name).read_text().split("\n")[:-1]
         return [json.loads(line) for line in lines]
 
     def written(self) -> int:
@@ -200,6 +199,7 @@ async def in_flow(browser: Tab, address: str, server: int, load: Load, seconds: 
         began, cpu, before = time.time(), cpu_of(server)[0], load.written()
         await asyncio.sleep(seconds)
         spent, records, ended = cpu_of(server)[0] - cpu, load.written() - before, time.time()
+        assert records, "nothing was written: the machine is too busy to measure"
         what = f"server, {name}, at {records / (ended - began):,.0f} records/s"
         shown.append(Row(what, "us/record", 1e6 * spent / records, *worker_bar(worker)))
         if path == "/events":
