@@ -1,5 +1,7 @@
 """Compare settings and logs with the newest partition records: a few records of the snapshots topic, not all of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, PartitionRecord, partition_key
@@ -54,13 +56,26 @@ def _parsed(source: DeploymentContext, at: TopicPartition, value: bytes) -> Part
     return record if record.identity.topic == at[0] and record.partition in (at[1], UNSTATED) else None
 
 
-def check_newest(source: DeploymentContext, records: dict[TopicPartition, PartitionRecord]) -> None:
+def check_newest(source: DeploymentContext, records: dict[TopicPartition, PartitionRecord], recovery: str = "") -> None:
     """Raise MismatchError where the log or the settings are not those of the newest snapshots.
 
-    The logs of all partitions are compared first: another log is the reason for whatever else does not fit.
+    The logs of all partitions are compared first: another log is the reason for whatever else does not fit. What the
+    command `recovery` recovers from is left to it.
     """
     for record in records.values():
-        check_owner(source, record.identity)
-        check_log(source, record.identity)
+        with _without_remedy(recovery):
+            check_owner(source, record.identity)
+            check_log(source, record.identity)
     for at, record in records.items():
-        check_record(source, at, record)
+        with _without_remedy(recovery):
+            check_record(source, at, record)
+
+
+@contextmanager
+def _without_remedy(recovery: str) -> Iterator[None]:
+    """Pass over the mismatches that a command recovers from."""
+    try:
+        yield
+    except MismatchError as error:
+        if recovery not in error.remedies:
+            raise

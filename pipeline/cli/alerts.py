@@ -48,6 +48,13 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, settings: Output
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
         for _, records in reader.read(positions.ranges_from(reader, partitions, positions.EARLIEST)):
             table.apply(records)
+        # Any output shows that a worker has read something, also one that is deleted since.
+        outputs = [
+            (settings.topic(kind), partition)
+            for kind in ("alerts", "assignments", "cluster_events", "dead_letters")
+            for _, partition in partitions
+        ]
+        is_new = not any(end for _, end in reader.bounds(list(filter(reader.has, outputs))).values())
         names = named.read_names(reader, settings)
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
@@ -56,7 +63,9 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, settings: Output
         return
     if table.foreign:
         say(f"{topic}: {table.foreign:,} records there are no alerts of a worker: left out")
-    if not found:
+    if not found and is_new:
+        say(f"there is no output of {settings.name} yet, so that nothing is known: look whether a worker runs")
+    elif not found:
         say("no alert is open")
     else:
         rows = [

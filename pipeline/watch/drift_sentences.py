@@ -45,7 +45,10 @@ def _drift(event: DriftEvent) -> str:
     strongest = units[0]
     since = ""
     if "since" in event:
-        since = f", {_RECORDS} {event['since']['offset']:,} ({event['since']['time'][11:19]})"
+        time = event["since"]["time"]
+        is_today = event.get("time", time)[:10] == time[:10]
+        clock = time[11:19] if is_today else time[:19].replace("T", " ")
+        since = f", {_RECORDS} {event['since']['offset']:,} ({clock})"
     # Of re-keyed records the two are offsets of different topics, and can only be compared by their time.
     at = event["cause"]["source"]["offset"] if "cause" in event else -1
     seen = f", seen at {at:,}" if at >= event.get("since", {"offset": 0})["offset"] else ""

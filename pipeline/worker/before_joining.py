@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery: str) -> None:
     """Check logs, settings and outputs against the newest snapshots; nothing is changed.
 
-    A recovery compares logs and settings itself, and only a reset gives up outputs. Raises MismatchError where they do
-    not belong together; a topic or a right that is missing is left to the check of the topics.
+    A recovery compares what it recovers from itself, and only a reset gives up outputs. Raises MismatchError where they
+    do not belong together; a topic or a right that is missing is left to the check of the topics.
     """
     if recovery == mismatches.RESET:
         return
@@ -33,14 +33,15 @@ def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery
     if cluster.embedded:
         return
     try:
-        source = DeploymentContext.of(settings, client, read_deployment(cluster, topics))
+        # Without routes that a changed `stream` would need: a refused start makes no topics.
+        source = DeploymentContext.of(settings, client, read_deployment(cluster, topics, or_unrouted=True))
         with LogReader(client, source.group, source.patience) as reader:
             records = newest_records(reader, source)
     except BrokerError as error:
         _log.debug("nothing is compared with snapshots yet: %s", error)
         return
-    if not recovery:
-        check_newest(source, records)
+    if recovery != mismatches.RESUME:
+        check_newest(source, records, recovery)
     if any(record.position > 0 for record in records.values()):
         there = cluster.partition_counts()
         for topic in topics.outputs:

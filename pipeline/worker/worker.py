@@ -199,8 +199,12 @@ class Worker:
             self._recovery_began = True
             with contextlib.suppress(RestoreCancelledError):
                 changed = recover(self._recovery, settings, self._source, self._cancelled)
-                _log.info("%s", mismatches.done(self._recovery, changed))
+                if changed:
+                    _log.info("%s", mismatches.done(self._recovery, changed))
                 check_before_joining(settings, client, "")
+                if not changed:
+                    # Only now it is known that nothing needed it.
+                    _log.info("%s", mismatches.done(self._recovery, changed))
         self._status.enter("joining")
         return deployment
 

@@ -95,6 +95,17 @@ def test_other_settings_and_new_models(deployment, how, other, text):
     assert "restored" in work(deployment, settings=other)
 
 
+@pytest.mark.parametrize("arguments", [[], ["--new-version"]])
+def test_a_stream_that_new_models_cannot_change_is_refused_and_leaves_no_topic(deployment, arguments):
+    with deployment.worker(arguments=arguments, settings={"stream": "topic"}) as worker:
+        line = worker.last_line(65)
+    assert "learned with stream = partition, it is topic" in line
+    assert "nothing needs it" not in worker.log()
+    topics = AdminClient({"bootstrap.servers": deployment.broker}).list_topics(timeout=10).topics
+    assert f"{deployment.name}.snapshots" in topics
+    assert f"{deployment.name}.routes" not in topics
+
+
 def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     # Killed before the first snapshot.
     count = 400

@@ -93,6 +93,30 @@ def test_a_worker_with_other_settings_does_not_join(check, deployment):
     check(other, recovery=mismatches.NEW_VERSION)
 
 
+@pytest.mark.parametrize("recovery", ["", mismatches.NEW_VERSION])
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"stream": "topic"}, "learned with stream = key, it is topic"),
+        ({"stream": "field:country"}, "learned with stream = key, it is field:country"),
+    ],
+)
+def test_what_new_models_cannot_change_is_refused_before_topics_are_made(check, deployment, recovery, changed, text):
+    # The routes that it would need are not there yet.
+    with pytest.raises(MismatchError, match=text):
+        check(deployment.changed(**changed), recovery=recovery)
+
+
+def test_what_each_partition_needs_is_compared(deployment):
+    records = newest.newest_records(deployment, deployment.source)
+    other = DeploymentContext.of(deployment.changed(engine__memory=177), {}, deployment.source.deployment)
+    newest.check_newest(other, records, mismatches.NEW_VERSION)
+    first, second = records
+    elsewhere = replace(records[second], identity=replace(records[second].identity, pipeline="else"))
+    with pytest.raises(MismatchError, match="belongs to pipeline else"):
+        newest.check_newest(other, {first: records[first], second: elsewhere}, mismatches.NEW_VERSION)
+
+
 def test_an_output_that_was_deleted_is_not_made_again_in_silence(check, deployment):
     name = deployment.given.topic("assignments")
     with pytest.raises(MismatchError, match=f"output topic {name} was deleted.*resonance topics create.*--reset"):
@@ -111,7 +135,7 @@ def test_a_new_deployment_and_missing_inputs_are_left_to_the_check_of_topics(che
         deployment.logs[deployment.source.snapshots, number] = []
     check(missing=[deployment.given.topic("assignments")])
 
-    def no_input(*_):
+    def no_input(*_, **__):
         raise BrokerError("no input")
 
     monkeypatch.setattr(before_joining, "read_deployment", no_input)

@@ -232,3 +232,9 @@ SINCE = ", since about offset 2,118 (08:00:10), seen at 2,613"
 )
 def test_every_event_is_a_sentence(event: Any, sentence: str):
     assert drift_sentence(event) == sentence
+
+
+@pytest.mark.parametrize(("day", "since"), [("05", "08:00:10"), ("06", "2026-01-05 08:00:10")])
+def test_a_change_that_began_on_another_day_is_dated(day: str, since: str):
+    event = event_of(units=[{"cluster": "a", "change": ["together"], "features": []}], time=f"2026-01-{day}T09:00:00Z")
+    assert drift_sentence(event).endswith(f"since about offset 2,118 ({since}), seen at 2,613")

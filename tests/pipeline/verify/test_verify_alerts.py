@@ -187,13 +187,30 @@ def test_rules_only_writes_nowhere(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert FILES["alerts"] == "alerts.jsonl"
 
 
-def test_open_alerts_are_listed_until_they_clear(
-    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def serve(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command read the deployment's alerts."""
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", lambda *_: None)
     monkeypatch.setattr("resonance.pipeline.kafka.positions.partitions_of", lambda *_: [(ALERTS, 0)])
     monkeypatch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: deployment)
+
+
+def test_before_any_output_there_is_nothing_to_say_of_alerts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = MemoryDeployment(monkeypatch)
+    serve(made, monkeypatch)
+    assert run(monkeypatch, "alerts") == 0
+    assert "there is no output of resonance yet, so that nothing is known" in capsys.readouterr().err
+    made.work(100)
+    assert run(monkeypatch, "alerts") == 0
+    assert "no alert is open" in capsys.readouterr().err
+
+
+def test_open_alerts_are_listed_until_they_clear(
+    deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(deployment, monkeypatch)
     assert run(monkeypatch, "alerts") == 0
     said = capsys.readouterr()
     assert "no alert is open" in said.err
