@@ -4,10 +4,14 @@ Not by librdkafka's admin client: it ends the process where the coordinator of t
 or has just begun (librdkafka issue 5040, seen on a broker that had just started). A consumer requests them again.
 """
 
+import time
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from resonance.pipeline.kafka.log_reader import is_passing
+
+PAUSE_SECONDS: Final = 0.1
 
 
 def group_offsets(
@@ -18,9 +22,16 @@ def group_offsets(
     Offsets of open transactions do not hold back those of before. Raises `KafkaException`.
     """
     reads = {"isolation.level": "read_uncommitted", "enable.auto.commit": False}
+    end = time.monotonic() + seconds
     consumer = Consumer({"log_level": 0, **client, "group.id": group, **reads})
     try:
-        found: list[TopicPartition] = consumer.committed(list(places), timeout=seconds)
-        return found
+        while True:
+            try:
+                found: list[TopicPartition] = consumer.committed(list(places), timeout=max(end - time.monotonic(), 0.1))
+                return found
+            except KafkaException as error:
+                if not is_passing(error.args[0]) or time.monotonic() > end:
+                    raise
+                time.sleep(PAUSE_SECONDS)
     finally:
         consumer.close()

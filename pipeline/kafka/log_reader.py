@@ -203,7 +203,7 @@ class LogReader:
                     raise BrokerError(f"{partition[0]}[{partition[1]}]: deleted while it was read; start again")
                 elif denied := right_refused(self._client, problem, for_topic(partition[0], ["Read"])):
                     raise denied
-                elif not _passing(problem):
+                elif not is_passing(problem):
                     raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
             for partition in done:
                 if ends.pop(partition, None) is not None:
@@ -240,7 +240,7 @@ class LogReader:
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition, or "
                         f"{missing_right(self._client, right)}"
                     ) from error
-                if not _passing(error.args[0]):
+                if not is_passing(error.args[0]):
                     raise BrokerError(f"{self._servers}: {what} of group {self._group}: {reason_of(error)}") from error
                 if time.monotonic() > end:
                     raise self._no_answer(what) from error
@@ -275,7 +275,7 @@ def _answered(places: list[Place]) -> list[Place]:
     return places
 
 
-def _passing(problem: KafkaError) -> bool:
+def is_passing(problem: KafkaError) -> bool:
     """Return whether the same request may succeed later."""
     return bool(problem.retriable()) or problem.code() in (
         KafkaError._TIMED_OUT,
