@@ -255,7 +255,7 @@ def test_rows_of_a_file_have_no_schema(registry, tmp_path):
 def test_a_library_that_is_not_installed_is_named_with_its_extra(registry, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
     monkeypatch.delitem(__import__("sys").modules, "resonance.pipeline.task.decode.avro_values", raising=False)
-    with pytest.raises(ConfigurationError, match=r"input.format = avro needs fastavro.*resonance-streams\[registry\]"):
+    with pytest.raises(ConfigurationError, match=r"input.format = avro needs fastavro.*\[registry\]"):
         make_mapping(given_settings(registry, schema_registry__timeout=0.9))
 
 
