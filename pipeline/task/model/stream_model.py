@@ -164,7 +164,8 @@ class StreamModel:
         stand in the log where changes are watched.
         """
         result = LearnResult(looked=self.room == 0)
-        result.drift += [(0, change) for change in self._rescale()]
+        if result.looked:
+            result.drift += [(0, change) for change in self._rescale()]
         if self.drift is not None:
             result.marks = Marks.numbered(len(rows)) if marks is None else marks
         if self.labels is not None and isinstance(self.engine, LabelEngine):
