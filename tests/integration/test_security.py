@@ -113,7 +113,7 @@ class Deployment:
         secret = {f"RESONANCE_BROKER__{name.upper()}": value for name, value in self.secret.items()}
         return WorkerProcess(self.settings, arguments=arguments, environment=secret)
 
-    def feed(self, count, first=0):
+    def produce_records(self, count, first=0):
         """Append records, as the administrator."""
         produce(self.servers, self.input, records(count, 2, first=first), **self.secured.client)
 
@@ -125,7 +125,7 @@ class Deployment:
 
 def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(secured):
     deployment = Deployment(secured, "login")
-    deployment.feed(100)
+    deployment.produce_records(100)
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health.get("records") == 100)
         assert worker.terminate() == 0
@@ -144,21 +144,21 @@ def test_a_worker_with_the_listed_rights_answers_exactly_once_and_can_be_reset(s
 
 def test_a_plain_login_and_a_right_that_is_taken_away_at_least_once(secured):
     deployment = Deployment(secured, "plain", **{"delivery.mode": "at_least_once"})
-    deployment.feed(20)
+    deployment.produce_records(20)
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health.get("records") == 20)
         secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
-        deployment.feed(20, first=20)
+        deployment.produce_records(20, first=20)
         assert f"no right to Write topic {deployment.name}.assignments" in worker.last_line(69)
 
 
 def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secured):
     deployment = Deployment(secured, "certificate")
-    deployment.feed(20)
+    deployment.produce_records(20)
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health.get("records") == 20)
         secured.forbid(deployment.principal, "topic", f"{deployment.name}.assignments", "WRITE")
-        deployment.feed(20, first=20)
+        deployment.produce_records(20, first=20)
         line = worker.last_line(69)
     assert f"no right to Write topic {deployment.name}.assignments" in line
 
@@ -166,13 +166,13 @@ def test_a_client_certificate_and_a_right_that_is_taken_away_exactly_once(secure
 def test_a_log_in_with_tokens_and_a_client_that_the_provider_no_longer_knows(secured):
     with token_server.running(topic_name("client"), PASSWORD) as provider:
         deployment = Deployment(secured, "token", provider=provider)
-        deployment.feed(20)
+        deployment.produce_records(20)
         # Connections log in anew, with further tokens.
         provider.seconds = 5.0
         with deployment.worker() as worker:
             worker.wait_for(lambda health: health.get("records") == 20)
             issued = len(provider.requests)
-            deployment.feed(20, first=20)
+            deployment.produce_records(20, first=20)
             worker.wait_for(lambda health: health.get("records") == 40 and len(provider.requests) > issued)
             assert worker.terminate() == 0
         assert PASSWORD not in worker.log()
