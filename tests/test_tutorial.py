@@ -22,8 +22,8 @@ OUTPUTS = ("assignments", "cluster-events", "drift-events", "alerts", "dead-lett
 def folder(tmp_path_factory):
     """The file of the second step, the settings of the third, and a replay of both, as a worker would answer."""
     folder = tmp_path_factory.mktemp("tutorial")
-    program = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1]
-    subprocess.run([sys.executable, "-c", program], cwd=folder, check=True)
+    assert "python docs/machines.py" in TEXT
+    subprocess.run([sys.executable, ROOT / "docs" / "machines.py"], cwd=folder, check=True)
     options = re.search(r"resonance produce (machines\.csv.*) --create-partitions 4 (.*)", TEXT)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
