@@ -9,31 +9,26 @@ from bench.peers.contest import Line
 from bench.peers.contestants import CONTESTANTS
 
 HEADING = "## The figures\n"
-FOUND = 0.3
-"""Mean ARI from which on a contestant has a column among the unit vectors."""
+COLUMNS, STEP_COLUMNS = 6, 4
+"""Contestants with a column of their own, the best by their means: of the streams, and of the unit vectors."""
 
 
 def page(text: str, lines: Sequence[Line]) -> str:
     """Return a page with the tables of some lines behind its heading."""
     mine = [line for line in lines if line.group != "ladder"]
     steps = [line for line in lines if line.group == "ladder"]
-    most = {name: _means(steps, name)[1] for name in _names(steps)}
-    few = [name for name, mean in most.items() if mean < FOUND]
     when = datetime.datetime.now(datetime.UTC)
     return "\n".join(
         [
             text.partition(HEADING)[0] + HEADING,
             f"{when:%Y-%m-%d}, {os.cpu_count()} cores. One setting for all streams; in brackets the mean with the best",
-            "of four for each stream.",
-            "",
-            *_table(mine, "stream"),
+            "of four for each stream. Further ones, with the best of four:",
+            *_table(mine, "stream", COLUMNS),
             "",
             "### Unit vectors",
             "",
-            "As embeddings are, with a cosine of 0.7 within a cluster: mean of five draws. Others, with the best of",
-            f"four: {', '.join(f'{name} {most[name]:.2f}' for name in few)}.",
-            "",
-            *_table(steps, "features, clusters", few),
+            "As embeddings are, with a cosine of 0.7 within a cluster: mean of five draws. Further ones:",
+            *_table(steps, "features, clusters", STEP_COLUMNS),
             "",
             "### CPU microseconds for a record",
             "",
@@ -56,10 +51,13 @@ def _head(first: str, names: Sequence[str]) -> list[str]:
     return [f"| {first} | {' | '.join(cells)} |", "|---" * (1 + len(names)) + "|"]
 
 
-def _table(lines: Sequence[Line], first: str, without: Sequence[str] = ()) -> list[str]:
-    """Return a table whose best cells are in bold: the best of all, those without a column included."""
-    names = [name for name in _names(lines) if name not in without]
-    rows = _head(first, names)
+def _table(lines: Sequence[Line], first: str, columns: int) -> list[str]:
+    """Return the means of all but the best, and a table of these, where the best cells of all are in bold."""
+    found = _names(lines)
+    ranked = sorted(found, key=lambda name: -_means(lines, name)[1])
+    names = [name for name in found if name in ranked[:columns]]
+    further = [f"{name} {_means(lines, name)[1]:.2f}" for name in ranked[columns:]]
+    rows = [f"{', '.join(further)}.", "", *_head(first, names)]
     for stream in dict.fromkeys(line.stream for line in lines):
         of_stream = [line for line in lines if line.stream == stream]
         top = max(line.ari or 0.0 for line in of_stream if line.first)
