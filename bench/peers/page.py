@@ -34,7 +34,7 @@ def page(text: str, lines: Sequence[Line]) -> str:
             "",
             "Median, with JSON on both sides for ours, nothing around the others.",
             "",
-            *_costs(lines),
+            *_costs(lines, _best(mine, COLUMNS)),
             "",
         ]
     )
@@ -51,20 +51,25 @@ def _head(first: str, names: Sequence[str]) -> list[str]:
     return [f"| {first} | {' | '.join(cells)} |", "|---" * (1 + len(names)) + "|"]
 
 
+def _best(lines: Sequence[Line], columns: int) -> list[str]:
+    """Return the contestants with the highest means, in the usual order."""
+    ranked = sorted(_names(lines), key=lambda name: -_means(lines, name)[1])
+    return [name for name in _names(lines) if name in ranked[:columns]]
+
+
 def _table(lines: Sequence[Line], first: str, columns: int) -> list[str]:
     """Return the means of all but the best, and a table of these, where the best cells of all are in bold."""
-    found = _names(lines)
-    ranked = sorted(found, key=lambda name: -_means(lines, name)[1])
-    names = [name for name in found if name in ranked[:columns]]
-    further = [f"{name} {_means(lines, name)[1]:.2f}" for name in ranked[columns:]]
-    rows = [f"{', '.join(further)}.", "", *_head(first, names)]
+    names = _best(lines, columns)
+    further = {name: _means(lines, name)[1] for name in _names(lines) if name not in names}
+    means = [f"{name} {further[name]:.2f}" for name in sorted(further, key=further.__getitem__, reverse=True)]
+    rows = [f"{', '.join(means)}.", "", *_head(first, names)]
     for stream in dict.fromkeys(line.stream for line in lines):
         of_stream = [line for line in lines if line.stream == stream]
         top = max(line.ari or 0.0 for line in of_stream if line.first)
         cells = [_cell([line for line in of_stream if line.contestant == name], top) for name in names]
         rows.append(f"| {stream} | {' | '.join(cells)} |")
-    means = ["{:.2f} ({:.2f})".format(*_means(lines, name)) for name in names]
-    rows.append(f"| **mean** | {' | '.join(means)} |")
+    last = ["{:.2f} ({:.2f})".format(*_means(lines, name)) for name in names]
+    rows.append(f"| **mean** | {' | '.join(last)} |")
     return rows
 
 
@@ -87,8 +92,7 @@ def _means(lines: Sequence[Line], name: str) -> tuple[float, float]:
     return statistics.mean(first), statistics.mean(best)
 
 
-def _costs(lines: Sequence[Line]) -> list[str]:
-    names = _names(lines)
+def _costs(lines: Sequence[Line], names: Sequence[str]) -> list[str]:
     rows = _head("features", names)
     for low, high in ((1, 4), (5, 32), (33, 128), (129, 1024)):
         of_size = [line for line in lines if line.first and low <= line.features <= high]
