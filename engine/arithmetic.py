@@ -23,13 +23,15 @@ def _kept(**options: Any) -> Any:
     compiled = njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
 
     def decorate(function: Any) -> Any:
-        # numba reads the setting when it takes the function, and never again for it.
-        outer, inside = config.CACHE_DIR, function.__module__.startswith("resonance.engine.")
-        config.CACHE_DIR = str(prepare_cache() / folder_name(function.__module__)) if inside else outer
+        # numba reads the settings when it takes the function, and never again for it.
+        outer = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
+        if function.__module__.startswith("resonance.engine."):
+            config.CACHE_DIR = str(prepare_cache() / folder_name(function.__module__))
+            config.CACHE_LOCATOR_CLASSES = "resonance.engine.cache.KernelLocator"
         try:
             kernel = compiled(function)
         finally:
-            config.CACHE_DIR = outer
+            config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = outer
         # Kernels that call it with constants get the same machine code as those that do not: half a second less each.
         template = kernel.get_call_template
         kernel.get_call_template = lambda args, named: template(

@@ -3,7 +3,8 @@
 numba checks only the file of the function it loads: after a change in a function that a kernel calls from another
 file, or in a tuple that it is called with, it would go on running the old code. So each module's kernels have a folder
 of their own, named by a hash of its source, of every engine module that it imports, however indirectly, of those of its
-package that define tuples, and of the versions that compile it.
+package that define tuples, and of the versions that compile it. Nothing of it depends on where the sources lie: a second
+environment of the same release compiles nothing.
 """
 
 import ast
@@ -16,7 +17,9 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from numba.core.caching import UserProvidedCacheLocator
 
 _ROOT = "resonance.engine"
 _FOLDER = Path(__file__).parent
@@ -85,6 +88,17 @@ def folder_name(module: str, folder: Path = _FOLDER) -> str:
     for name in sorted(modules_behind(module, folder)):
         digest.update(name.encode() + b"\0" + _imports(name, folder)[0] + b"\0")
     return digest.hexdigest()[:16]
+
+
+class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]  # numba has no types
+    """Finds the kernels of a module in its folder, wherever its source lies; the name of the folder has its hash."""
+
+    def get_source_stamp(self) -> str:  # noqa: D102
+        return ""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: Any) -> str:  # noqa: D102
+        return ""
 
 
 def _why_not(folder: Path) -> str:

@@ -42,8 +42,16 @@ def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):
 
 
 def test_each_module_has_its_own_folder():
-    kept = Path(log.stats.cache_path)
-    assert kept.parent == prepare_cache() / folder_name("resonance.engine.arithmetic")
+    assert Path(log.stats.cache_path) == prepare_cache() / folder_name("resonance.engine.arithmetic")
+
+
+def test_a_second_environment_compiles_nothing(tmp_path):
+    code = "from resonance.engine.arithmetic import log; print(log(1.0), sum(log.stats.cache_hits.values()))"
+    for environment, found in (("first", "0.0 0"), ("second", "0.0 1")):
+        shutil.copytree(SOURCES, tmp_path / environment / "resonance" / "engine")
+        variables = {"NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": str(tmp_path / environment)}
+        run = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == found
 
 
 def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_setting(tmp_path):
@@ -55,7 +63,7 @@ def test_a_folder_that_the_user_names_holds_all_kernels_and_numba_keeps_its_sett
         [sys.executable, "-c", code], env={"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True
     )
     value, setting, kept = run.stdout.split()
-    assert (value, setting, Path(kept).parents[1]) == ("0.0", "mine", tmp_path)
+    assert (value, setting, Path(kept).parent) == ("0.0", "mine", tmp_path)
     assert list(tmp_path.rglob("*.nbi"))
 
 
