@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.dead_letters.progress import ReplayProgress
 from resonance.pipeline.dead_letters.records import SOURCE_HEADER, Choice, StoredDeadLetter, read_dead_letters
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
+from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
@@ -147,31 +147,9 @@ def _refused(made: Plan, source: ReplaySource, dead_letter: StoredDeadLetter) ->
 
 
 def _read_progress(source: ReplaySource) -> dict[TopicPartition, ReplayProgress]:
-    # Without the right on the group, librdkafka would wait for its whole timeout.
-    ClusterAdmin(source.client, ANSWER_SECONDS).check_group(source.group)
-    consumer = Consumer(
-        {
-            "log_level": 0,
-            **source.client,
-            "group.id": source.group,
-            "enable.auto.commit": False,
-            # Requests stable offsets: the call waits for the offset of a transaction that is just ending.
-            "isolation.level": "read_committed",
-        }
-    )
-    text = (
-        f"the offsets of group {source.group} cannot be read ({{reason}}); look at the brokers, and at the rights of "
-        "this user on the group"
-    )
-    try:
-        with translated(source.client, text):
-            answers = consumer.committed([Offset(*at) for at in source.partitions], timeout=ANSWER_SECONDS)
-    finally:
-        consumer.close()
-    return {
-        (place.topic, place.partition): ReplayProgress.read(place.offset, place.metadata, source.topic_id)
-        for place in answers
-    }
+    with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
+        found = reader.committed_with_metadata(source.partitions)
+    return {at: ReplayProgress.read(*progress, source.topic_id) for at, progress in found.items()}
 
 
 def replay(

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
-from resonance.pipeline.kafka.acl import Acl, for_group, for_topic
+from resonance.pipeline.kafka.acl import Acl, for_topic
 from resonance.pipeline.kafka.embedded import is_embedded
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused, translated
 
@@ -179,17 +179,6 @@ class ClusterAdmin:
     def denied(self, right: Acl) -> str:
         """Return the sentence about a right that the user lacks, with the command that gives it."""
         return missing_right(self._client, right)
-
-    def check_group(self, group: str) -> None:
-        """Raise `DeniedError`, with the missing right, where the user may not be a member of a consumer group."""
-        answer = self._admin.describe_consumer_groups([group], request_timeout=self._timeout)[group]
-        try:
-            answer.result(self._timeout + 5)
-        except (KafkaException, TimeoutError) as error:
-            if denied := right_refused(self._client, error, for_group(group)):
-                raise denied from error
-            # Whether the group or its coordinator exists already is not checked.
-            _log.debug("group %s was not described: %s", group, error)
 
     def command(self, topic: str, partitions: str, config: Mapping[str, str] | None = None) -> str:
         """Return the command that creates a topic."""

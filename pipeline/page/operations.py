@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.errors import code_of, reason_of, right_refused
+from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import group_offsets
 
 FRESH_SECONDS: Final = 3.0
@@ -93,19 +94,16 @@ class Operations:
         found: dict[str, Any] = {"name": self._group, "members": [], "partitions": []}
         self._admin = self._admin or AdminClient({"log_level": 0, **self._client})
         try:
-            described = self._admin.describe_consumer_groups([self._group], request_timeout=ANSWER_SECONDS)
-            members = described[self._group].result(2 * ANSWER_SECONDS)
-            found["state"] = members.state.name.lower()
-            found["members"] = [
-                {
-                    "id": member.client_id,
-                    "host": member.host,
-                    "partitions": sorted(
-                        f"{at.topic}[{at.partition}]" for at in member.assignment.topic_partitions or ()
-                    ),
-                }
-                for member in members.members
-            ]
+            if (group := group_state(self._admin, self._group, ANSWER_SECONDS)) is not None:
+                found["state"] = group.state.lower()
+                found["members"] = [
+                    {
+                        "id": member.client,
+                        "host": member.host,
+                        "partitions": sorted(f"{topic}[{number}]" for topic, number in member.partitions),
+                    }
+                    for member in group.members
+                ]
         except (KafkaException, TimeoutError) as error:
             if code_of(error) == KafkaError._UNSUPPORTED_FEATURE:
                 found["problem"] = (

@@ -134,6 +134,7 @@ def members_of(source: DeploymentContext) -> list[str] | None:
     if source.deployment.embedded:
         return None
     admin = AdminClient({"log_level": 0, **source.client})
+    # It can end the process (see `group_members`), which changes nothing here. The other call needs every broker.
     with translated(source.client, f"group {source.group} cannot be described: {{reason}}", for_group(source.group)):
         group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[source.group].result()
     if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):

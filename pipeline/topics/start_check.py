@@ -11,6 +11,7 @@ from resonance.pipeline.kafka.acl import for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.errors import reason_of, right_refused
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.registry.client import registry_of
 from resonance.pipeline.task.decode.mapping import make_mapping
@@ -39,10 +40,10 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     settings.check_stream(deployment.partitions)
     check_delivery(settings, deployment)
     deployment = prepare_topics(cluster, Topics.of(settings), create=create)
-    # Only where there can be rights at all. A description of a group ends the process where its coordinator goes away
-    # meanwhile (librdkafka 4605, 5397); the check of transactions creates an id that the broker keeps for some days.
+    # Only where there can be rights: the check of transactions creates an id that the broker keeps for some days.
     if not deployment.embedded and settings.broker.security_protocol != "PLAINTEXT":
-        cluster.check_group(settings.group)
+        with LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
+            reader.committed([(settings.input.topics[0], 0)])
         if settings.delivery.mode == "exactly_once":
             _check_transactions(settings, client)
     return deployment

@@ -42,7 +42,7 @@ class AdminClient:
     def list_groups(self, group: str, seconds: float) -> list[Any]:
         def members() -> list[Any]:
             clients = self.broker.ask_group(self.broker.group.clients)
-            found = [SimpleNamespace(client_id=name) for name in clients or ()]
+            found = [SimpleNamespace(client_id=name, client_host="", assignment=b"") for name in clients or ()]
             return [SimpleNamespace(state="PreparingRebalance" if clients is None else "Stable", members=found)]
 
         return self._ask(members, seconds)  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.kafka.errors import reason_of
+from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import group_offsets
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
@@ -68,10 +69,6 @@ def _last_owners(client: Mapping[str, Any], group: str, assigned: Collection[Top
 
 
 def _members(admin: AdminClient, group: str) -> set[str]:
-    """Return the client ids of the members of a group; none while it rebalances.
-
-    Not by `describe_consumer_groups`, which ends the process where the coordinator goes away meanwhile (librdkafka
-    4605, 5397).
-    """
-    found = next(iter(admin.list_groups(group, ANSWER_SECONDS)), None)
-    return {member.client_id for member in found.members} if found is not None and found.state == "Stable" else set()
+    """Return the client ids of the members of a group; none while it rebalances."""
+    found = group_state(admin, group, ANSWER_SECONDS)
+    return {member.client for member in found.members} if found is not None and found.state == "Stable" else set()

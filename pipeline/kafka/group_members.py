@@ -1,0 +1,50 @@
+"""The members of a consumer group, read without being one of them.
+
+Not by `describe_consumer_groups`, which ends the process where the coordinator of the group goes away meanwhile
+(librdkafka 4605, 5397), but by the older call that confluent-kafka deprecates in favour of it.
+"""
+
+import warnings
+from typing import NamedTuple
+
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from confluent_kafka.admin import AdminClient
+from resonance.pipeline.records import TopicPartition
+
+
+class GroupMember(NamedTuple):
+    """A member: its client id, its host, and the partitions that it has been given."""
+
+    client: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class GroupState(NamedTuple):
+    """The state of a group, such as ``Stable``, and its members."""
+
+    state: str
+    members: tuple[GroupMember, ...]
+
+
+def group_state(admin: AdminClient, group: str, seconds: float) -> GroupState | None:
+    """Return the state of a group.
+
+    None where there is no such group, or this user has no right to describe it: the broker leaves it out of its list.
+    Raises `KafkaException` where a broker does not answer.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found = next(iter(admin.list_groups(group, seconds)), None)
+    if found is None:
+        return None
+    members = (GroupMember(each.client_id, each.client_host, _partitions(each.assignment)) for each in found.members)
+    return GroupState(found.state, tuple(members))
+
+
+def _partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
+    """Return what the leader of a group has given to a member; nothing before it has."""
+    if not assignment:
+        return ()
+    found = ConsumerProtocolMemberAssignment.decode(assignment).partitions()
+    return tuple((at.topic, at.partition) for at in found)
