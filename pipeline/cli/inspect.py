@@ -105,8 +105,8 @@ def inspect(
             found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
         called = named.read_names(reader, settings)
         beside = None
-        # Loading so many models takes longer.
-        if not (as_json or only or stored or settings.input.sparse) and len(names) <= HINTED:
+        # Models of so many streams take longer to load; those of schemas would wait for the registry.
+        if not (as_json or only or stored or settings.input.sparse or settings.is_framed) and len(names) <= HINTED:
             # A hint alone shall not fail, as where the records may not be read.
             with suppress(BrokerError):
                 beside = comparing.compare_streams(settings, reader, states)

@@ -12,7 +12,7 @@ from resonance.pipeline.peers.peers import compare_streams
 from resonance.pipeline.records import Message
 
 from tests.pipeline.commands import run
-from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
@@ -195,3 +195,22 @@ def test_no_more_is_read_than_wanted(monkeypatch, most):
     found = compare_streams(deployment.given, deployment, states, read.append)
     assert sum(read) == most + 1
     assert named(found) == [("p0:dev3", "vibration", "high")]
+
+
+def test_the_roots_of_a_keyed_hierarchy_are_compared_by_their_input(monkeypatch):
+    given = {**KEYED, "input__id_path": "id", "engine__landmarks": None, "engine__memory": None}
+    deployment = fleet(monkeypatch, devices=6, begin=10, partitions=6, routes=2, **given)
+    deployment.turn(everything=True)
+    deployment.turn(everything=True)
+    found = compared(deployment)
+    assert (found.streams, named(found)) == (6, [("p3", "vibration", "high")])
+
+
+def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
+    deployment = fleet(monkeypatch, records=500, begin=75)
+    deployment.work(12 * 75, everything=True, archive=True)
+    deployment.work(12 * 500, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 75)) == 0
+    assert capsys.readouterr().err == "none of 12 streams is unlike its peers\n"
+    assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 500)) == 0
+    assert capsys.readouterr().err.startswith("1 of 12 streams")
