@@ -9,6 +9,7 @@ from resonance.pipeline.repartition.keyed.operation_writer import OperationWrite
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
@@ -23,6 +24,10 @@ class Task(Protocol):
     @property
     def models(self) -> Streams:
         """The models that are learned here, and their snapshots."""
+
+    @property
+    def mapping(self) -> InputMapping:
+        """Decodes the records that are learned here, once their features are known."""
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Process records in offset order and return their outputs."""

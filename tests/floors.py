@@ -16,7 +16,7 @@ FLOORS = (
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
     *(
         ("topics",),
-        ("dead_letters", "recovery"),
+        ("dead_letters", "peers", "recovery"),
         ("watch", "worker"),
         ("demo", "page", "replay"),
         ("evaluate", "verify"),

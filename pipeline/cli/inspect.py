@@ -1,19 +1,22 @@
 """``resonance inspect``."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.checkpoint import changed_ranges, inspection, listing, stream_outputs
+from resonance.pipeline.cli import peers as peers_table
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
 from resonance.pipeline.cli.output import cell, fitted, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.kafka import log_reader, positions
+from resonance.pipeline.peers import peers as comparing
 from resonance.pipeline.recovery import entry, past_states
 from resonance.pipeline.watch import lifelines, named, sentences
 from resonance.pipeline.watch import picture as drawing
@@ -21,12 +24,16 @@ from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames
 
 TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. With --at they are shown as they were: the newest archive
-from before that time, and what was processed until then. Nothing is written, and workers may be at work.
+from before that time, and what was processed until then. With --peers: the streams whose recent records are unlike
+those of the others, in which features, how far, and since when. Nothing is written, and workers may be at work.
 
 {SETTINGS_HELP}"""
 
 SHOWN = 6
 """Features that the table shows; --json has them all."""
+
+HINTED = 100
+"""Most streams that are compared without --peers."""
 
 ROUNDING = 1e-12
 """Share of the centre below which a spread is what floating-point additions leave of equal values."""
@@ -38,6 +45,7 @@ Stored = Annotated[bool, typer.Option("--stored", help="As of the newest snapsho
 At = Annotated[
     str | None, typer.Option("--at", metavar="TIME|-1h|OFFSET", help="As of a time, or of an offset, in the past.")
 ]
+Peers = Annotated[bool, typer.Option("--peers", help="The streams that are unlike the others.")]
 
 FEWER_SPLITS = {"modal": "a lower engine.doubt", "evq": "a higher engine.margin"}
 """What gives fewer splits with an engine."""
@@ -53,6 +61,7 @@ def inspect(
     wide: Wide = False,
     stored: Stored = False,
     at: At = None,
+    peers: Peers = False,
     picture: Picture = None,
     *,
     settings: Deployment,
@@ -61,12 +70,24 @@ def inspect(
     """Show the clusters of a stream, or all streams."""
     if picture is not None:
         drawing.check(picture)
+    if peers and (stream is not None or stored or picture is not None):
+        raise ConfigurationError(
+            "--peers compares all streams by their records; leave out --stream, --stored, --picture"
+        )
     moment = None if at is None else positions.Position.parse(at, "--at")
     with entry.opened(settings) as (source, reader):
         states = listing.read_states(source, reader)
         if moment is not None:
             states = past_states.states_at(source, reader, states, moment, at or "")
         names = listing.names_of(states)
+        if peers:
+            with records_bar("reading the last records") as read:
+                compared = comparing.compare_streams(settings, reader, states, read)
+            if as_json:
+                print_json(compared.as_json())
+            else:
+                peers_table.show(compared, wide=wide)
+            return
         if stream is not None:
             listing.check_stored(stream, states, settings)
         only = stream or (names[0] if len(names) == 1 else None)
@@ -83,6 +104,12 @@ def inspect(
         with records_bar("learning what came since the snapshot") as learned:
             found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
         called = named.read_names(reader, settings)
+        beside = None
+        # Models of so many streams take longer to load; those of schemas would wait for the registry.
+        if not (as_json or only or stored or settings.input.sparse or settings.is_framed) and len(names) <= HINTED:
+            # A hint alone shall not fail, as where the records may not be read.
+            with suppress(BrokerError):
+                beside = comparing.compare_streams(settings, reader, states)
         if picture is not None and found:
             _draw(picture, settings, reader, found[0], events, called)
     if as_json:
@@ -110,6 +137,8 @@ def inspect(
             "as of these snapshots; the partition's offsets since may be of other streams; -: no model yet; "
             "--stream NAME also learns what came since"
         )
+        if beside is not None:
+            peers_table.hint(beside)
 
 
 def _draw(

@@ -10,6 +10,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts
 from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.dead_letters import DeadLetters
+from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.encode.assignments import Encoder
 from resonance.pipeline.task.encode.cluster_events import EventEncoder
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
@@ -81,6 +82,11 @@ class StreamTask:
         self._alerts: PartitionAlerts | None = None
         self._emits_alerts = settings.raises_alerts or context.past_alerts
         self._records = self._skipped = 0
+
+    @property
+    def mapping(self) -> InputMapping:
+        """Decodes the records that are learned here, once their features are known."""
+        return self._features.mapping
 
     @property
     def dead_letter_run(self) -> tuple[str, int]:

@@ -102,6 +102,10 @@ class Layout:
         """Number of columns."""
         return len(self.features)
 
+    def is_category(self, column: int) -> bool:
+        """Return whether a column has the places of a category's values."""
+        return column in self._tables
+
     def rows(self, objects: list[dict[str, Any]]) -> FloatArray:
         """Return the rows of a batch of usable records, one column for each feature.
 

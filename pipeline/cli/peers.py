@@ -1,0 +1,47 @@
+"""What ``resonance inspect`` prints of streams that are unlike their peers."""
+
+from resonance.pipeline.cli.output import cell, print_table, say
+from resonance.pipeline.peers import comparison, peers
+
+FEATURES = 3
+"""Features of a stream that the table has; --wide and --json have them all."""
+
+
+def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
+    """Print the streams that are unlike their peers, and count the others."""
+    if found.streams < comparison.FEWEST_STREAMS:
+        streams = f"{found.streams} stream" + ("s" if found.streams != 1 else "")
+        say(f"--peers compares {comparison.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")
+        return
+    rows: list[list[object]] = []
+    left_out = 0
+    for name in found.names:
+        own = [each for each in found.unlike if each.stream == name]
+        kept = own if wide else own[:FEATURES]
+        left_out += len(own) - len(kept)
+        for each in kept:
+            since = each.since[:16].replace("T", " ") if each.since else None
+            usual = f"{cell(each.low)} to {cell(each.high)}"
+            rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since])
+    if rows:
+        print_table(("stream", "feature", "is", "value", "peers", "usual range", "far", "since"), rows)
+    if left_out:
+        say(f"{left_out:,} more features of these streams: --wide shows them")
+    say(counted(found) + ("; far: distance from the peers' median, where their usual range ends at 1" if rows else ""))
+    if few := found.streams - found.compared:
+        streams = f"{few:,} stream{'s have' if few != 1 else ' has'}"
+        say(f"{streams} fewer than {comparison.FEWEST} of the records that were compared, and were left out")
+
+
+def hint(found: "peers.ComparedStreams") -> None:
+    """Print one line where streams are unlike their peers."""
+    if found.unlike:
+        say(f"{counted(found)}: resonance inspect --peers")
+
+
+def counted(found: "peers.ComparedStreams") -> str:
+    """Return how many streams are unlike their peers."""
+    unlike = len(found.names)
+    if not unlike:
+        return f"none of {found.compared:,} streams is unlike its peers"
+    return f"{unlike:,} of {found.compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"

@@ -1,0 +1,216 @@
+"""A fleet of devices in one deployment, of which one breaks, and what `resonance inspect --peers` says."""
+
+import re
+
+import numpy as np
+import orjson
+import pytest
+from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.peers import peers
+from resonance.pipeline.peers.peers import compare_streams
+from resonance.pipeline.records import Message
+
+from tests.pipeline.commands import run
+from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
+from tests.pipeline.streams import STAMP, TOPIC
+
+OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
+FEATURES = ["temp", "vibration", "setting"]
+STEADY = {"engine__landmarks": None, "engine__memory": None, "engine__expire_records": None}
+"""The engine as users have it: it knows a new state for long enough that alerts clear."""
+
+PLAIN = {"engine__min_cluster_records": None, "engine__lambda": None, "prepare__warmup_records": None}
+
+
+def values(device, records, broken=3, begin=500):
+    """Records of a device with two states; of the broken one the vibration grows twelvefold."""
+    rng = np.random.default_rng(device)
+    busy = rng.integers(2, size=records)
+    noise = rng.normal(size=(2, records))
+    rows = np.column_stack([20 + 5 * busy + 0.3 * noise[0], 1 + busy + 0.1 * noise[1], np.full(records, 3)])
+    if device == broken:
+        rows[begin:, 1] *= 12
+    return rows
+
+
+def fleet(monkeypatch, devices=12, records=300, begin=40, partitions=1, shown=(), **changed):
+    """A deployment that holds the records of all devices, which come in turns; `shown` are further members of one."""
+    given = {"input__features": FEATURES, "prepare__warmup_records": 60, **changed}
+    deployment = MemoryDeployment(monkeypatch, partitions, 0, **given)
+    rows = [values(device, records, begin=begin) for device in range(devices)]
+    for number in range(records):
+        for device in range(devices):
+            own = dict(zip(FEATURES, rows[device][number].tolist(), strict=True))
+            own |= {"country": f"dev{device}", "id": f"{device}-{number}", **(shown[device] if shown else {})}
+            content = {name: value for name, value in own.items() if value is not None}
+            message = Message(b"dev%d" % device, orjson.dumps(content), [])
+            stamp = STAMP + 1_000 * (devices * number + device)
+            deployment.append((TOPIC, device % partitions), message, timestamp=stamp)
+    return deployment
+
+
+def compared(deployment):
+    return compare_streams(deployment.given, deployment, read_states(deployment.source, deployment))
+
+
+def named(found):
+    return [(each.stream, each.feature, each.change) for each in found.unlike]
+
+
+def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkeypatch, capsys):
+    deployment = fleet(monkeypatch, records=1_200, begin=500, prepare__warmup_records=200, **STEADY)
+    deployment.work(12 * 400, everything=True)
+    assert compared(deployment).unlike == []
+    deployment.work(12 * 1_200, everything=True)
+    alerts = [orjson.loads(record.value) for record in deployment.recorded("alerts")]
+    unlike = [(each["stream"], each["kind"]) for each in alerts if each["rule"] == "unlike"]
+    assert unlike == [("p0:dev3", "opened"), ("p0:dev3", "cleared")]
+
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    shown = capsys.readouterr()
+    head, line = shown.out.splitlines()
+    assert re.split("  +", head.strip()) == ["stream", "feature", "is", "value", "peers", "usual range", "far", "since"]
+    # It broke with its record 500, which is offset 6,003.
+    assert re.fullmatch(
+        r"p0:dev3 +vibration +high +1\d\.\d+ +1\.\d+ +0\.\d+ to 2\.\d+ +\d\.\d+ +2023-11-14 23:5\d", line.strip()
+    )
+    assert shown.err.startswith("1 of 12 streams is unlike its peers; far: ")
+
+    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
+    content = orjson.loads(capsys.readouterr().out)
+    assert (content["streams"], content["compared"]) == (12, 12)
+    (only,) = content["unlike"]
+    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since"}
+    assert only["low"] < only["median"] < only["high"] < only["value"]
+
+    assert run(monkeypatch, *OPTIONS) == 0
+    assert capsys.readouterr().err.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+
+
+def test_what_was_processed_since_the_snapshot_counts_and_what_was_not_does_not(monkeypatch):
+    deployment = fleet(monkeypatch, records=500, begin=75)
+    deployment.work(12 * 75, everything=True)
+    assert compared(deployment).unlike == []
+    deployment.work(12 * 500, snapshots=False)
+    assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
+
+
+def test_rekeyed_streams_are_compared_by_their_routes(monkeypatch):
+    deployment = fleet(monkeypatch, partitions=2, routes=3, stream="field:country", input__id_path="id")
+    deployment.turn(everything=True)
+    deployment.turn(everything=True)
+    found = compared(deployment)
+    assert (found.streams, found.compared, named(found)) == (12, 12, [("dev3", "vibration", "high")])
+
+
+def test_partitions_are_compared_where_they_are_the_streams(monkeypatch):
+    deployment = fleet(monkeypatch, devices=6, begin=10, partitions=6, stream="partition")
+    deployment.work(300, everything=True)
+    assert named(compared(deployment)) == [("p3", "vibration", "high")]
+
+
+def test_a_feature_that_some_devices_lack_is_compared_among_the_others(monkeypatch):
+    shown = [{"temp": None} if device < 8 else {} for device in range(12)]
+    deployment = fleet(monkeypatch, shown=shown, prepare__missing="mean")
+    deployment.work(12 * 300, everything=True)
+    assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
+
+
+def test_a_category_is_no_number(monkeypatch):
+    shown = [{"setting": "b" if device == 5 else "a"} for device in range(12)]
+    given = {"prepare__categories": {"setting": ["a", "b"]}}
+    deployment = fleet(monkeypatch, shown=shown, **given)
+    deployment.work(12 * 300, everything=True)
+    assert named(compared(deployment)) == [("p0:dev3", "vibration", "high")]
+
+
+def test_few_streams_have_no_peers(monkeypatch, capsys):
+    deployment = fleet(monkeypatch, devices=4)
+    deployment.work(4 * 300, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "--peers compares 5 streams or more; there are snapshots of 4 streams\n"
+    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
+    assert orjson.loads(capsys.readouterr().out) == {"streams": 4, "compared": 0, "unlike": []}
+
+
+def test_streams_that_are_alike_are_one_line_and_those_with_few_recent_records_another(monkeypatch, capsys):
+    deployment = fleet(monkeypatch, begin=300)
+    deployment.work(12 * 300, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    assert capsys.readouterr() == ("", "none of 12 streams is unlike its peers\n")
+    deployment.expire(TOPIC, 12 * 300 - 40 * 12 + 5)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    assert capsys.readouterr().err == (
+        "none of 7 streams is unlike its peers\n"
+        "5 streams have fewer than 40 of the records that were compared, and were left out\n"
+    )
+    deployment.expire(TOPIC, 12 * 300)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    assert capsys.readouterr().err.startswith("none of 0 streams")
+    assert run(monkeypatch, *OPTIONS) == 0
+    assert "unlike" not in capsys.readouterr().err
+
+
+def test_many_features_of_a_stream_are_not_all_shown(monkeypatch, capsys):
+    shown = [{f"x{n}": 50.0 if device == 5 else 1.0 for n in range(4)} for device in range(12)]
+    deployment = fleet(monkeypatch, begin=300, shown=shown, input__features=[*FEATURES, *(f"x{n}" for n in range(4))])
+    deployment.work(12 * 300, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    short = capsys.readouterr()
+    assert len(short.out.splitlines()) == 4
+    assert short.err.startswith("1 more features of these streams: --wide shows them\n1 of 12 streams is unlike")
+    assert run(monkeypatch, *OPTIONS, "--peers", "--wide") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeypatch, capsys):
+    deployment = fleet(monkeypatch)
+    deployment.work(12 * 300, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers", "--stream", "p0:dev3") == 2
+    assert "leave out --stream" in capsys.readouterr().err
+
+    def denied(*_):
+        raise BrokerError("no right to read the input")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(peers, "compare_streams", denied)
+        assert run(monkeypatch, *OPTIONS) == 0
+        assert run(monkeypatch, *OPTIONS, "--peers") == 69
+    sparse = MemoryDeployment(monkeypatch, input__features=None, input__sparse="x", engine__name="sa_art", **PLAIN)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 2
+    assert "sparse" in capsys.readouterr().err
+    assert sparse.given.input.sparse == "x"
+
+
+@pytest.mark.parametrize("most", [3_000, 600])
+def test_no_more_is_read_than_wanted(monkeypatch, most):
+    deployment = fleet(monkeypatch, records=400)
+    deployment.work(12 * 400, everything=True)
+    monkeypatch.setattr(peers, "MOST_VALUES", most * len(FEATURES))
+    read = []
+    states = read_states(deployment.source, deployment)
+    found = compare_streams(deployment.given, deployment, states, read.append)
+    assert sum(read) == most + 1
+    assert named(found) == [("p0:dev3", "vibration", "high")]
+
+
+def test_the_roots_of_a_keyed_hierarchy_are_compared_by_their_input(monkeypatch):
+    given = {**KEYED, "input__id_path": "id", "engine__landmarks": None, "engine__memory": None}
+    deployment = fleet(monkeypatch, devices=6, begin=10, partitions=6, routes=2, **given)
+    deployment.turn(everything=True)
+    deployment.turn(everything=True)
+    found = compared(deployment)
+    assert (found.streams, named(found)) == (6, [("p3", "vibration", "high")])
+
+
+def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
+    deployment = fleet(monkeypatch, records=500, begin=75)
+    deployment.work(12 * 75, everything=True, archive=True)
+    deployment.work(12 * 500, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 75)) == 0
+    assert capsys.readouterr().err == "none of 12 streams is unlike its peers\n"
+    assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 500)) == 0
+    assert capsys.readouterr().err.startswith("1 of 12 streams")
