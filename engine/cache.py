@@ -3,7 +3,7 @@
 numba checks only the file of the function it loads: after a change in a function that a kernel calls from another
 file, or in a tuple that it is called with, it would go on running the old code. So each module's kernels have a folder
 of their own, named by a hash of its source, of every engine module that it imports, however indirectly, of those of its
-package that define tuples, and of the versions that compile it. Nothing of it depends on where the sources lie: a second
+package that define tuples, and of the versions that compile it. It does not depend on where the sources lie: a second
 environment of the same release compiles nothing.
 """
 
