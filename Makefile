@@ -30,9 +30,9 @@ broker: .venv
 	@echo "Starting Kafka; Ctrl-C stops it, and forgets its topics"
 	@$(BIN)/python -m tests.brokers 9092
 
-# Three tests at once on two cores: those with a broker wait for it most of their time.
+# Four tests at once on two cores: those with a broker wait for it most of their time.
 test: kernels
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --durations 15 --durations-min 5 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal --durations 15 --durations-min 5 $(PYTEST_ARGS)
 
 # Once for all who would otherwise compile the same side by side.
 kernels: .venv
