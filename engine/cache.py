@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator
 
 _ROOT = "resonance.engine"
 _FOLDER = Path(__file__).parent
@@ -31,10 +31,22 @@ MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a private folder in it
 """File system in memory."""
 
 
+FLAGS: Final = (
+    "NUMBA_BOUNDSCHECK",
+    "NUMBA_DEBUGINFO",
+    "NUMBA_LOOP_VECTORIZE",
+    "NUMBA_OPT",
+    "NUMBA_SLP_VECTORIZE",
+)
+"""Variables that change the code of a kernel, though numba would use that of a run without them."""
+
+
 @functools.cache
 def _versions() -> bytes:
     packages = ("numba", "llvmlite", "numpy")
-    return " ".join([sys.version, *(f"{each} {importlib.metadata.version(each)}" for each in packages)]).encode()
+    flags = [f"{each}={os.environ[each]}" for each in FLAGS if each in os.environ]
+    versions = [f"{each} {importlib.metadata.version(each)}" for each in packages]
+    return " ".join([sys.version, *versions, *flags]).encode()
 
 
 def _file(module: str, folder: Path) -> Path | None:
@@ -95,6 +107,12 @@ class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]  # numba ha
 
     def get_source_stamp(self) -> str:  # noqa: D102
         return ""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: Any) -> Any:  # noqa: D102
+        # Numba's own places where the folder cannot be written, as one that another user has made.
+        places = (super().from_function, InTreeCacheLocator.from_function, UserWideCacheLocator.from_function)
+        return next(filter(None, (place(py_func, py_file) for place in places)), None)
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: Any) -> str:  # noqa: D102

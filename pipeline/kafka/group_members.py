@@ -4,6 +4,7 @@ Not by `describe_consumer_groups`, which ends the process where the coordinator 
 (librdkafka 4605, 5397), but by the older call that confluent-kafka deprecates in favour of it.
 """
 
+import struct
 import warnings
 from typing import NamedTuple
 
@@ -13,18 +14,27 @@ from resonance.pipeline.records import TopicPartition
 
 
 class GroupMember(NamedTuple):
-    """A member: its client id, its host, and the partitions that it has been given."""
+    """A member of a group: its client id, its host, and what the leader has sent to it."""
 
     client: str
     host: str
-    partitions: tuple[TopicPartition, ...]
+    assignment: bytes
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that it has been given; none before that, or where another program's message is no list."""
+        try:
+            found = ConsumerProtocolMemberAssignment.decode(self.assignment).partitions()
+        except (ValueError, TypeError, struct.error):
+            return []
+        return [(at.topic, at.partition) for at in found]
 
 
 class GroupState(NamedTuple):
     """The state of a group, such as ``Stable``, and its members."""
 
     state: str
-    members: tuple[GroupMember, ...]
+    members: list[GroupMember]
 
 
 def group_state(admin: AdminClient, group: str, seconds: float) -> GroupState | None:
@@ -38,13 +48,5 @@ def group_state(admin: AdminClient, group: str, seconds: float) -> GroupState | 
         found = next(iter(admin.list_groups(group, seconds)), None)
     if found is None:
         return None
-    members = (GroupMember(each.client_id, each.client_host, _partitions(each.assignment)) for each in found.members)
-    return GroupState(found.state, tuple(members))
-
-
-def _partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Return what the leader of a group has given to a member; nothing before it has."""
-    if not assignment:
-        return ()
-    found = ConsumerProtocolMemberAssignment.decode(assignment).partitions()
-    return tuple((at.topic, at.partition) for at in found)
+    members = [GroupMember(each.client_id, each.client_host, each.assignment) for each in found.members]
+    return GroupState(found.state, members)

@@ -5,6 +5,7 @@ Both are read only while an operations page is open, and at most every few secon
 
 import asyncio
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
-from resonance.pipeline.kafka.errors import code_of, reason_of, right_refused
+from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import group_offsets
 
@@ -70,6 +71,7 @@ class Operations:
     ) -> None:
         self._client = dict(client)
         self._group = group
+        self._right = Acl("group", group, ("Describe",), "see where the group stands")
         self._topics = tuple(topics)
         self._workers = tuple(workers)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -94,16 +96,7 @@ class Operations:
         found: dict[str, Any] = {"name": self._group, "members": [], "partitions": []}
         self._admin = self._admin or AdminClient({"log_level": 0, **self._client})
         try:
-            if (group := group_state(self._admin, self._group, ANSWER_SECONDS)) is not None:
-                found["state"] = group.state.lower()
-                found["members"] = [
-                    {
-                        "id": member.client,
-                        "host": member.host,
-                        "partitions": sorted(f"{topic}[{number}]" for topic, number in member.partitions),
-                    }
-                    for member in group.members
-                ]
+            group = group_state(self._admin, self._group, ANSWER_SECONDS)
         except (KafkaException, TimeoutError) as error:
             if code_of(error) == KafkaError._UNSUPPORTED_FEATURE:
                 found["problem"] = (
@@ -112,6 +105,21 @@ class Operations:
                 )
                 return found
             found["problem"] = self._problem("does not describe it", error)
+            group = None
+        else:
+            if group is None and self._client.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+                # A broker says nothing of groups that a user may not see.
+                found["problem"] = f"group {self._group} has no members, or {missing_right(self._client, self._right)}"
+        if group is not None:
+            found["state"] = re.sub("(?<=[a-z])(?=[A-Z])", " ", group.state).lower()
+            found["members"] = [
+                {
+                    "id": member.client,
+                    "host": member.host,
+                    "partitions": sorted(f"{topic}[{number}]" for topic, number in member.partitions),
+                }
+                for member in group.members
+            ]
         try:
             found["partitions"] = self._lags()
         except (KafkaException, TimeoutError) as error:
@@ -119,8 +127,7 @@ class Operations:
         return found
 
     def _problem(self, what: str, error: BaseException) -> str:
-        right = Acl("group", self._group, ("Describe",), "see where the group stands")
-        denied = right_refused(self._client, error, right)
+        denied = right_refused(self._client, error, self._right)
         return str(denied) if denied else f"group {self._group}: the broker {what} ({reason_of(error)})"
 
     def _lags(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.acl import for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import SILENT
@@ -17,6 +17,9 @@ from resonance.pipeline.registry.client import registry_of
 from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.topics.kinds import INPUT, Topics
 from resonance.pipeline.topics.topics import prepare_topics, read_deployment
+
+GROUP_SECONDS: Final = 5.0
+"""Time that the broker has to answer or refuse a question about the group."""
 
 TRANSACTION_SECONDS: Final = 10.0
 """Time that the broker has to begin transactions for the tested id."""
@@ -42,8 +45,7 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     deployment = prepare_topics(cluster, Topics.of(settings), create=create)
     # Only where there can be rights: the check of transactions creates an id that the broker keeps for some days.
     if not deployment.embedded and settings.broker.security_protocol != "PLAINTEXT":
-        with LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
-            reader.committed([(settings.input.topics[0], 0)])
+        _check_group(settings, client)
         if settings.delivery.mode == "exactly_once":
             _check_transactions(settings, client)
     return deployment
@@ -56,6 +58,18 @@ def check_delivery(settings: Settings, deployment: Deployment) -> None:
             'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
             '"at_least_once", or use Kafka'
         )
+
+
+def _check_group(settings: Settings, client: Mapping[str, Any]) -> None:
+    """Raise DeniedError, with the missing right, where the user may not be a member of the group."""
+    with LogReader(client, settings.group, GROUP_SECONDS) as reader:
+        try:
+            reader.committed([(settings.input.topics[0], 0)])
+        except DeniedError:
+            raise
+        except BrokerError as error:
+            # They may wait for the transaction of a killed worker, which this one ends later.
+            _log.debug("the right to group %s is not checked: %s", settings.group, error)
 
 
 def _check_transactions(settings: Settings, client: Mapping[str, Any]) -> None:

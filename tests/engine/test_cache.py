@@ -12,7 +12,7 @@ from numba.core.dispatcher import Dispatcher
 from resonance import engine
 from resonance.engine import ENGINES
 from resonance.engine.arithmetic import log
-from resonance.engine.cache import folder_name, modules_behind, prepare_cache
+from resonance.engine.cache import FLAGS, folder_name, modules_behind, prepare_cache
 
 SOURCES = Path(engine.__file__).parent
 KERNELS = {
@@ -131,6 +131,26 @@ def test_kernels_in_a_folder_that_cannot_be_written_are_used_from_there(tmp_path
     (kept / "fma.nbi").write_bytes(b"index")
     (found, _), _ = find(tmp_path, limit=full("home"))
     assert (Path(found) / "0123" / "engine_1" / "fma.nbi").read_bytes() == b"index"
+
+
+def test_kernels_whose_own_folder_cannot_be_used_are_kept_elsewhere(tmp_path):
+    (tmp_path / folder_name("resonance.engine.arithmetic")).write_text("no folder")
+    code = "from resonance.engine.arithmetic import log; print(log(1.0), log.stats.cache_path)"
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path / "home")}
+    run = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    value, kept = run.stdout.split()
+    assert value == "0.0"
+    assert Path(kept) != tmp_path / folder_name("resonance.engine.arithmetic")
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_kernels_of_a_run_with_a_flag_are_others(flag):
+    code = "from resonance.engine.cache import folder_name; print(folder_name('resonance.engine.arithmetic'))"
+    found = {
+        subprocess.run([sys.executable, "-c", code], env=flags, capture_output=True, text=True, check=True).stdout
+        for flags in ({}, {flag: "0"}, {flag: "1"})
+    }
+    assert len(found) == 3
 
 
 def test_a_folder_in_which_another_may_write_is_not_used(tmp_path):
