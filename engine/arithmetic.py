@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import njit, types
 from numba.extending import intrinsic
-from resonance.engine.cache import folder_name, prepare_cache
+from resonance.engine.cache import KernelCache
 
 
 def _by_type(kind: Any) -> Any:
@@ -20,18 +20,15 @@ def _by_type(kind: Any) -> Any:
 
 def _kept(**options: Any) -> Any:
     """Return numba's decorator for functions whose machine code is kept in the folder of their module."""
-    compiled = njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+    compiled = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
 
     def decorate(function: Any) -> Any:
-        # numba reads the settings when it takes the function, and never again for it.
-        outer = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
+        kernel = compiled(function)
         if function.__module__.startswith("resonance.engine."):
-            config.CACHE_DIR = str(prepare_cache() / folder_name(function.__module__))
-            config.CACHE_LOCATOR_CLASSES = "resonance.engine.cache.KernelLocator"
-        try:
-            kernel = compiled(function)
-        finally:
-            config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = outer
+            # As `enable_caching` does it, in the folder of the module.
+            kernel._cache = KernelCache(function)
+        else:
+            kernel.enable_caching()
         # Kernels that call it with constants get the same machine code as those that do not: half a second less each.
         template = kernel.get_call_template
         kernel.get_call_template = lambda args, named: template(

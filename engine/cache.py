@@ -16,10 +16,17 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserWideCacheLocator
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _ROOT = "resonance.engine"
 _FOLDER = Path(__file__).parent
@@ -100,23 +107,6 @@ def folder_name(module: str, folder: Path = _FOLDER) -> str:
     for name in sorted(modules_behind(module, folder)):
         digest.update(name.encode() + b"\0" + _imports(name, folder)[0] + b"\0")
     return digest.hexdigest()[:16]
-
-
-class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]  # numba has no types
-    """Finds the kernels of a module in its folder, wherever its source lies; the name of the folder has its hash."""
-
-    def get_source_stamp(self) -> str:  # noqa: D102
-        return ""
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: Any) -> Any:  # noqa: D102
-        # Numba's own places where the folder cannot be written, as one that another user has made.
-        places = (super().from_function, InTreeCacheLocator.from_function, UserWideCacheLocator.from_function)
-        return next(filter(None, (place(py_func, py_file) for place in places)), None)
-
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: Any) -> str:  # noqa: D102
-        return ""
 
 
 def _why_not(folder: Path) -> str:
@@ -209,3 +199,45 @@ def kernel_folder() -> KernelFolder:
 def prepare_cache() -> Path:
     """Return the path of `kernel_folder`."""
     return kernel_folder().path
+
+
+class _KernelLocator(InTreeCacheLocator):  # type: ignore[misc]  # numba has no types
+    """Finds the folder of a module's kernels, whose name has the hash of its source, wherever that lies."""
+
+    def __init__(self, py_func: Any, py_file: Any) -> None:
+        super().__init__(py_func, py_file)
+        self._cache_path = str(prepare_cache() / folder_name(py_func.__module__))
+
+    def get_source_stamp(self) -> str:
+        return ""
+
+
+class _KernelFiles(CompileResultCacheImpl):  # type: ignore[misc]
+    """Numba's own folders come second: for a user who may not write into that of another one."""
+
+    _locator_classes = (_KernelLocator, InTreeCacheLocator, UserWideCacheLocator)
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Keeps the compiled forms of a kernel, of each process that compiles one.
+
+    Numba numbers the files of a function's forms: two processes that save different ones at once would give both one
+    number, and a call would run the code of the other.
+    """
+
+    _impl_class = _KernelFiles
+
+    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: D102
+        with _alone(Path(self._cache_path)):
+            super().save_overload(sig, data)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; where the system has no such locks, or no room for one, nothing is kept."""
+    with ExitStack() as stack:
+        if fcntl is not None:
+            with suppress(OSError):
+                lock = stack.enter_context((folder / "lock").open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

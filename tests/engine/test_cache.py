@@ -133,6 +133,29 @@ def test_kernels_in_a_folder_that_cannot_be_written_are_used_from_there(tmp_path
     assert (Path(found) / "0123" / "engine_1" / "fma.nbi").read_bytes() == b"index"
 
 
+SLOW = """
+import sys, time
+from numba.core.caching import IndexDataCacheFile
+from resonance.engine.arithmetic import log1p
+save = IndexDataCacheFile._save_index
+def slowly(self, overloads):
+    time.sleep(1.0)  # the other process reads the index meanwhile
+    save(self, overloads)
+IndexDataCacheFile._save_index = slowly
+print(log1p({"float": 0.0, "int": 0}[sys.argv[1]]), sum(log1p.stats.cache_hits.values()))
+"""
+
+
+def test_two_processes_that_save_two_forms_of_a_kernel_keep_both(tmp_path):
+    def start(form):
+        command = [sys.executable, "-c", SLOW, form]
+        return subprocess.Popen(command, env={"NUMBA_CACHE_DIR": str(tmp_path)}, stdout=subprocess.PIPE, text=True)
+
+    both = [start("float"), start("int")]
+    assert [each.communicate()[0].split()[1] for each in both] == ["0", "0"]
+    assert [start(form).communicate()[0].split() for form in ("float", "int")] == [["0.0", "1"], ["0.0", "1"]]
+
+
 def test_kernels_whose_own_folder_cannot_be_used_are_kept_elsewhere(tmp_path):
     (tmp_path / folder_name("resonance.engine.arithmetic")).write_text("no folder")
     code = "from resonance.engine.arithmetic import log; print(log(1.0), log.stats.cache_path)"
