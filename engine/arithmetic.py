@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
-from resonance.engine.cache import KernelCache
+from resonance.engine.kernel_cache import KernelCache
 
 
 def _by_type(kind: Any) -> Any:

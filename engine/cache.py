@@ -16,17 +16,8 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserWideCacheLocator
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from typing import Final, NamedTuple
 
 _ROOT = "resonance.engine"
 _FOLDER = Path(__file__).parent
@@ -96,7 +87,7 @@ def modules_behind(module: str, folder: Path = _FOLDER) -> frozenset[str]:
         if (name := left.pop()) not in needed:
             needed.add(name)
             # Where kernels are kept does not change them.
-            left += _imports(name, folder)[1] - {__name__}
+            left += _imports(name, folder)[1] - {__name__, f"{_ROOT}.kernel_cache"}
     return frozenset(needed)
 
 
@@ -199,45 +190,3 @@ def kernel_folder() -> KernelFolder:
 def prepare_cache() -> Path:
     """Return the path of `kernel_folder`."""
     return kernel_folder().path
-
-
-class _KernelLocator(InTreeCacheLocator):  # type: ignore[misc]  # numba has no types
-    """Finds the folder of a module's kernels, whose name has the hash of its source, wherever that lies."""
-
-    def __init__(self, py_func: Any, py_file: Any) -> None:
-        super().__init__(py_func, py_file)
-        self._cache_path = str(prepare_cache() / folder_name(py_func.__module__))
-
-    def get_source_stamp(self) -> str:
-        return ""
-
-
-class _KernelFiles(CompileResultCacheImpl):  # type: ignore[misc]
-    """Numba's own folders come second: for a user who may not write into that of another one."""
-
-    _locator_classes = (_KernelLocator, InTreeCacheLocator, UserWideCacheLocator)
-
-
-class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Keeps the compiled forms of a kernel, of each process that compiles one.
-
-    Numba numbers the files of a function's forms: two processes that save different ones at once would give both one
-    number, and a call would run the code of the other.
-    """
-
-    _impl_class = _KernelFiles
-
-    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: D102
-        with _alone(Path(self._cache_path)):
-            super().save_overload(sig, data)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; where the system has no such locks, or no room for one, nothing is kept."""
-    with ExitStack() as stack:
-        if fcntl is not None:
-            with suppress(OSError):
-                lock = stack.enter_context((folder / "lock").open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -31,7 +31,7 @@ KERNELS = {
         ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
         ("modal/cells.py", {"resonance.engine.modal.batch", "resonance.engine.modal.density"}),
         *(("hcaea/tree.py", {"resonance.engine.hcaea.tree"}), ("mlca/layout.py", {"resonance.engine.mlca.batch"})),
-        *(("arithmetic.py", KERNELS), ("__init__.py", set()), ("cache.py", set())),
+        *(("arithmetic.py", KERNELS), ("__init__.py", set()), ("cache.py", set()), ("kernel_cache.py", set())),
     ],
 )
 def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):
