@@ -30,10 +30,13 @@ from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.watchdog import WORK_SECONDS, Watchdog
 
 SLICE_SECONDS: Final = 0.25
-"""About the longest time between two checks for the event loop's requests, however slow the engine is.
+"""About the longest time between two checks for the event loop's requests, however slow the engine is."""
 
-With many streams a record costs less, the more of them are learned at once.
-"""
+MANY_STREAMS: Final = 500
+"""Streams of a partition from which that is `LONG_SLICE_SECONDS`."""
+
+LONG_SLICE_SECONDS: Final = 1.0
+"""The model of each stream has to come into the caches of the processor: the more records it then has, the better."""
 
 SLICE_RECORDS: Final = 16
 """Fewest records learned between two checks."""
@@ -241,7 +244,7 @@ class Processor:
             )
         at, size, paused = 0, len(records), False
         while at < size and not self._closing and not paused:
-            part = records[at : at + self._slice()]
+            part = records[at : at + self._slice(partition)]
             self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part[0].offset} has been learned")
             began = time.monotonic()
             outputs = partition.task.process(part)
@@ -270,8 +273,9 @@ class Processor:
             self.pauses.hold(chunk, start + at)
         partition.behind = (at < size or chunk.behind) and not paused
 
-    def _slice(self) -> int:
-        return max(SLICE_RECORDS, int(SLICE_SECONDS / max(self._record_seconds, 1e-6)))
+    def _slice(self, partition: AssignedPartition) -> int:
+        seconds = SLICE_SECONDS if len(partition.task.models) < MANY_STREAMS else LONG_SLICE_SECONDS
+        return max(SLICE_RECORDS, int(seconds / max(self._record_seconds, 1e-6)))
 
     def _send(self, tp: TP, outputs: Outputs) -> None:
         self._activity.begin("outputs have been sent", self._broker_seconds)

@@ -61,13 +61,14 @@ class Echo:
     """A task that answers every record with its offset, without a value as a dead letter; `gate` holds it back."""
 
     def __init__(self):
-        self.learned, self.dead_letter_run = [], ("", 0)
+        self.learned, self.dead_letter_run, self.models, self.parts = [], ("", 0), (), []
         self.learning, self.gate = threading.Event(), threading.Event()
         self.gate.set()
 
     def process(self, records):
         self.learning.set()
         assert self.gate.wait(5)
+        self.parts.append(len(records))
         self.learned += [record.offset for record in records]
         good, bad = ([r for r in records if (r.value is None) is dead] for dead in (False, True))
         return Outputs(*([Message(None, b"%d" % record.offset, []) for record in some] for some in (good, [], bad)))
@@ -160,6 +161,16 @@ def test_an_offset_behind_the_snapshots_is_committed_at_once(bench, committed):
     b.open()
     b.wait(lambda: b.lines("commit"))
     assert b.lines("commit") == [("commit", {0: 7})]
+
+
+@pytest.mark.parametrize(("streams", "first"), [(1, 16), (499, 16), (500, 64)])
+def test_many_streams_are_learned_in_longer_slices(bench, streams, first):
+    b = bench()
+    task = b.partitions[P0].task
+    task.models = range(streams)
+    b.processor.submit(chunk(P0, 0, 100))
+    b.wait(lambda: len(task.learned) == 100)
+    assert task.parts[0] == first
 
 
 def test_everything_is_committed_when_nothing_more_waits(bench):
