@@ -31,8 +31,8 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         say(f"{left_out:,} more features of these streams: --wide shows them")
     say(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
     if found.cut:
-        recent = f"fewer than the last {comparison.RECENT} of each stream"
-        say(f"{found.records:,} records were read, the most that are: {recent}; older ones are left out")
+        fewer = f"fewer than {comparison.RECENT} of each stream"
+        say(f"only the last {found.records:,} records were read, {fewer}; older ones are left out")
     if few := found.streams - found.compared:
         streams = f"{few:,} stream{'s have' if few != 1 else ' has'}"
         say(f"{streams} fewer than {comparison.FEWEST} of the records that were compared, and were left out")

@@ -107,7 +107,7 @@ def hint(
 
 
 def _compare(
-    settings: Settings, reader: LogReader, plan: recent.Plan, read: Callable[[int], None]
+    settings: Settings, reader: LogReader, plan: recent.RecentPlan, read: Callable[[int], None]
 ) -> tuple[list[comparison.Deviation], int, recent.Recent]:
     records = recent.read(settings, reader, plan, read)
     return *comparison.compare(*records.table(), len(plan.names)), records

@@ -29,7 +29,7 @@ UNEVEN: Final = 2
 """Records that are read for each one wanted: some streams have more than others."""
 
 
-class Plan(NamedTuple):
+class RecentPlan(NamedTuple):
     """What is to be read of the streams' last records."""
 
     names: list[str]
@@ -89,7 +89,7 @@ class Recent:
         return table, streams
 
 
-def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition]) -> Plan:
+def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition]) -> RecentPlan:
     """Return what is read of the partitions that the streams are learned in."""
     names = names_of(states)
     # What a stream learns stands on the routes where records are re-keyed, and else on the input.
@@ -114,10 +114,10 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
         start = max(first, stop - max(wanted * own[at] // total, 1))
         ranges[at] = start, max(start, stop)
         older = older or start > first
-    return Plan(names, mappings, ranges, columns, older and wanted < total * comparison.RECENT)
+    return RecentPlan(names, mappings, ranges, columns, older and wanted < total * comparison.RECENT)
 
 
-def read(settings: Settings, reader: LogReader, plan: Plan, read: Callable[[int], None]) -> Recent:
+def read(settings: Settings, reader: LogReader, plan: RecentPlan, read: Callable[[int], None]) -> Recent:
     """Return the records of a plan; `read` is called with numbers of records."""
     recent = Recent(plan.columns)
     numbers = {name: number for number, name in enumerate(plan.names)}

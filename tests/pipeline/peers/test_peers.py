@@ -250,13 +250,13 @@ def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("1 of 12 streams")
 
 
-def test_partitions_are_read_by_the_number_of_their_streams_and_what_was_left_out_is_said(monkeypatch, capsys):
-    deployment = fleet(monkeypatch, partitions=1)
+def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkeypatch, capsys):
+    deployment = fleet(monkeypatch)
     deployment.work(12 * 300, everything=True)
     monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
     assert capsys.readouterr().err.endswith(
-        "1,200 records were read, the most that are: fewer than the last 400 of each stream; older ones are left out\n"
+        "only the last 1,200 records were read, fewer than 400 of each stream; older ones are left out\n"
     )
 
 
