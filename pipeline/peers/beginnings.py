@@ -1,9 +1,11 @@
 """Since when a stream may be unlike its peers: what its stored drift events say."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
+from resonance.pipeline.checkpoint.stream_outputs import stream_marker
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.peers.comparison import Change
@@ -11,6 +13,8 @@ from resonance.pipeline.records import TopicPartition
 
 DRIFT_OFFSETS: Final = 100_000
 """Offsets at the end of a partition of drift events that are searched for the beginning of a change."""
+
+_MARKER: Final = re.compile(rb'"stream":"(?:[^"\\]|\\.)*"')
 
 
 class Beginnings:
@@ -24,13 +28,19 @@ class Beginnings:
 
     def __init__(self, newest: Mapping[str, str]) -> None:
         self._newest = newest
+        self._markers = {stream_marker(stream) for stream in newest}
         self._single: dict[tuple[str, str, Change], str] = {}
         self._together: dict[str, str] = {}
 
     def read(self, value: bytes | None) -> None:
         """Read a drift event; values of other programs, or of a form that is not known, are left out."""
+        value = value or b""
+        marker = _MARKER.search(value)
+        # Those of other streams need not be parsed.
+        if marker is None or marker[0] not in self._markers:
+            return
         try:
-            event = orjson.loads(value or b"")
+            event = orjson.loads(value)
             stream = event["stream"]
             if event["kind"] not in ("drift", "rescaled") or event["time"] > self._newest.get(stream, ""):
                 return
