@@ -6,7 +6,9 @@ import numpy as np
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.cli import inspect
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.peers import peers, recent
 from resonance.pipeline.peers.peers import compare_streams
@@ -218,6 +220,29 @@ def test_a_hint_reads_no_drift_events(monkeypatch, capsys):
     assert deployment.given.topic("drift_events") not in {record.topic for record in deployment.seen}
 
 
+def test_a_hint_does_not_wait_for_a_broker(monkeypatch, capsys):
+    deployment = fleet(monkeypatch)
+    deployment.work(12 * 300, everything=True)
+    given = []
+
+    def wait(*_):
+        *_, over = given[-1]
+        assert over.wait(60)
+        raise RestoreCancelledError
+
+    def opened(*arguments):
+        given.append(arguments)
+        return deployment
+
+    monkeypatch.setattr(log_reader, "LogReader", opened)
+    monkeypatch.setattr(recent, "read", wait)
+    monkeypatch.setattr(inspect, "HINT_SECONDS", 0.01)
+    assert run(monkeypatch, *OPTIONS) == 0
+    shown = capsys.readouterr()
+    assert "p0:dev3" in shown.out
+    assert "unlike" not in shown.err
+
+
 @pytest.mark.parametrize("most", [3_000, 600])
 def test_no_more_is_read_than_wanted(monkeypatch, most):
     deployment = fleet(monkeypatch, records=400)
@@ -292,3 +317,10 @@ def test_late_labels_on_the_routes_are_no_records(monkeypatch):
     labels = deployment.given.labels.model_copy(update={"topic": "labels"})
     deployment.given = deployment.given.model_copy(update={"labels": labels})
     assert compared(deployment).unlike == before.unlike
+
+
+def test_times_that_are_out_of_order_hide_no_drift():
+    read = recent.Recent({"x": 0})
+    for times in (["2026-01-02", "2026-01-04"], ["2026-01-03", "2026-01-01"]):
+        read.add((TOPIC, 0), np.zeros((2, 1)), ["x"], [0, 0], times)
+    assert read.newest == {0: "2026-01-04"}
