@@ -1,12 +1,15 @@
 """The tutorial's data give what the tutorial shows."""
 
+import csv
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
+from resonance.pipeline.peers.comparison import compare
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import ClusterTable
@@ -76,6 +79,21 @@ def test_what_happens_to_three_machines_is_seen(outputs):
     records, *rest = (len(outputs[kind]) for kind in ("assignments", "cluster-events", "drift-events", "alerts"))
     counted = "{} events, {} drift events, {} alerts, 0 dead letters".format(*rest)
     assert f"identical: {records:,} records, {records:,} assignments, {counted}" in TEXT
+
+
+def test_the_machines_that_are_unlike_the_others_are_those_that_are_named(folder):
+    assert re.search(r"`resonance inspect --peers` names the machines .*: m07, and m03 for its unit\.", TEXT, re.DOTALL)
+    features = re.search(r"^features = (\[.*\])$", TEXT, re.MULTILINE)
+    with (folder / "machines.csv").open(newline="") as file:
+        records = list(csv.DictReader(file))
+    features = orjson.loads(features[1])
+    machines = sorted({record["machine"] for record in records})
+    rows = np.array([[float(record[feature]) for feature in features] for record in records])
+    streams = np.array([machines.index(record["machine"]) for record in records])
+    unlike, count = compare(rows, streams, len(machines))
+    assert count == 12
+    assert {machines[each.stream] for each in unlike} == {"m03", "m07"}
+    assert {features[each.feature] for each in unlike if machines[each.stream] == "m03"} == {"pressure"}
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])

@@ -1,12 +1,12 @@
 """``resonance inspect``."""
 
+import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint import changed_ranges, inspection, listing, stream_outputs
+from resonance.pipeline.checkpoint import changed_ranges, deployment_context, inspection, listing, stream_outputs
 from resonance.pipeline.cli import peers as peers_table
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
@@ -14,7 +14,7 @@ from resonance.pipeline.cli.output import cell, fitted, print_json, print_table,
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, ResonanceError
 from resonance.pipeline.kafka import log_reader, positions
 from resonance.pipeline.peers import peers as comparing
 from resonance.pipeline.recovery import entry, past_states
@@ -32,8 +32,8 @@ those of the others, in which features, how far, and since when. Nothing is writ
 SHOWN = 6
 """Features that the table shows; --json has them all."""
 
-HINTED = 100
-"""Most streams that are compared without --peers."""
+HINT_SECONDS = 3.0
+"""Longest time that is spent on the hint that some streams are unlike the others."""
 
 ROUNDING = 1e-12
 """Share of the centre below which a spread is what floating-point additions leave of equal values."""
@@ -104,12 +104,8 @@ def inspect(
         with records_bar("learning what came since the snapshot") as learned:
             found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
         called = named.read_names(reader, settings)
-        beside = None
-        # Models of so many streams take longer to load; those of schemas would wait for the registry.
-        if not (as_json or only or stored or settings.input.sparse or settings.is_framed) and len(names) <= HINTED:
-            # A hint alone shall not fail, as where the records may not be read.
-            with suppress(BrokerError):
-                beside = comparing.compare_streams(settings, reader, states)
+        # Records with schemas would wait for the registry.
+        beside = None if as_json or only or stored or settings.is_framed else _hint(settings, source, states)
         if picture is not None and found:
             _draw(picture, settings, reader, found[0], events, called)
     if as_json:
@@ -138,7 +134,31 @@ def inspect(
             "--stream NAME also learns what came since"
         )
         if beside is not None:
-            peers_table.hint(beside)
+            peers_table.hint(*beside)
+
+
+def _hint(
+    settings: "config.Settings",
+    source: "deployment_context.DeploymentContext",
+    states: "Sequence[listing.StoredPartition]",
+) -> tuple[int, int] | None:
+    """Return how many streams are unlike the others, and of how many; None where that is not soon known.
+
+    A hint neither fails, as where the records may not be read, nor waits for a broker.
+    """
+    over = threading.Event()
+    timer = threading.Timer(HINT_SECONDS, over.set)
+    timer.start()
+    try:
+        with (
+            records_bar("comparing the streams") as read,
+            log_reader.LogReader(source.client, source.group, source.patience, over) as reader,
+        ):
+            return comparing.hint(settings, reader, states, read)
+    except (ResonanceError, log_reader.RestoreCancelledError):
+        return None
+    finally:
+        timer.cancel()
 
 
 def _draw(

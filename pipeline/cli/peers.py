@@ -6,6 +6,8 @@ from resonance.pipeline.peers import comparison, peers
 FEATURES = 3
 """Features of a stream that the table has; --wide and --json have them all."""
 
+FAR = "far: how many times as far from the peers' median as is usual; from 3 to 5.4 on a stream is listed"
+
 
 def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
     """Print the streams that are unlike their peers, and count the others."""
@@ -27,21 +29,23 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         print_table(("stream", "feature", "is", "value", "peers", "usual range", "far", "since"), rows)
     if left_out:
         say(f"{left_out:,} more features of these streams: --wide shows them")
-    say(counted(found) + ("; far: distance from the peers' median, where their usual range ends at 1" if rows else ""))
+    say(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
+    if found.cut:
+        fewer = f"fewer than {comparison.RECENT} of each stream"
+        say(f"only the last {found.records:,} records were read, {fewer}; older ones are left out")
     if few := found.streams - found.compared:
         streams = f"{few:,} stream{'s have' if few != 1 else ' has'}"
         say(f"{streams} fewer than {comparison.FEWEST} of the records that were compared, and were left out")
 
 
-def hint(found: "peers.ComparedStreams") -> None:
+def hint(unlike: int, compared: int) -> None:
     """Print one line where streams are unlike their peers."""
-    if found.unlike:
-        say(f"{counted(found)}: resonance inspect --peers")
+    if unlike:
+        say(f"{counted(unlike, compared)}: resonance inspect --peers")
 
 
-def counted(found: "peers.ComparedStreams") -> str:
+def counted(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
-    unlike = len(found.names)
     if not unlike:
-        return f"none of {found.compared:,} streams is unlike its peers"
-    return f"{unlike:,} of {found.compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
+        return f"none of {compared:,} streams is unlike its peers"
+    return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"

@@ -9,6 +9,7 @@ of.
 Standard deviations are compared likewise, as logarithms: a feature varies more, or less, than with the peers.
 """
 
+import math
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -45,15 +46,20 @@ SPREADS: Final = 0.3
 DIGITS: Final = 0.001
 """It reaches at least this share of the median: where all agree, a digit more or less is no difference."""
 
+ROUNDING: Final = 1e-9
+"""It reaches at least so far where the median is 0, of which no share can be taken: what is nearer is rounding."""
+
 FACTOR: Final = 1.5
 """Usual standard deviations reach at least from the median divided by it to the median multiplied by it."""
 
 FARTHEST: Final = 1000.0
 """As far as this is all that is farther, as where all peers agree."""
 
-
 TINY: Final = 1e-300
 """Stands for 0 where a logarithm is taken."""
+
+LARGEST_EXPONENT: Final = 1_000
+"""Powers of two beyond it may overflow."""
 
 
 class Deviation(NamedTuple):
@@ -70,7 +76,7 @@ class Deviation(NamedTuple):
     """Where the usual range of its peers begins, and in `high` ends."""
     high: float
     far: float
-    """Distance from the median, where the usual range ends at 1."""
+    """Distance from the median, where the usual range, or the least that counts as one, ends at 1."""
 
 
 class Profiles(NamedTuple):
@@ -125,41 +131,48 @@ def _moments(values: FloatArray, half: IntArray, counts: IntArray) -> tuple[Floa
     """Return mean and standard deviation of the values of each half."""
     counts = np.maximum(counts, 1)
     mean = np.bincount(half, values, len(counts)) / counts
-    return mean, np.sqrt(np.bincount(half, (values - mean[half]) ** 2, len(counts)) / counts)
+    apart = values - mean[half]
+    # Beside huge values of other streams the squares of these would be 0.
+    largest = np.zeros(len(counts))
+    np.fmax.at(largest, half, np.abs(apart))
+    _, exponent = np.frexp(largest)
+    squares = np.bincount(half, np.ldexp(apart, -exponent[half]) ** 2, len(counts))
+    return mean, np.ldexp(np.sqrt(squares / counts), exponent)
 
 
-def deviations_of(profiles: Profiles, step: float = 0.0, feature: int = 0) -> list[Deviation]:
+def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int) -> list[Deviation]:
     """Return which streams are unlike their peers in a feature whose values stand apart by a step."""
     there = np.flatnonzero(~np.isnan(profiles.mean[:, 0]))
     if len(there) < FEWEST_STREAMS:
         return []
     low, high, mean, inner, outer = (each[there] for each in profiles)
     median = float(np.median(mean[:, 1]))
-    least = np.maximum(SPREADS * inner.max(axis=1), DIGITS * abs(median))
-    found = _beyond(mean, median, low, high, least)
-    # Values in steps vary by a part of one at least; where nothing varies this is 0, and no logarithm.
-    inner, outer = (np.sqrt(each * each + step * step / 12.0) for each in (inner, outer))
-    middle = float(np.median(inner[:, 1]))
-    varied: list[Deviation] = []
-    if middle > 0.0:
-        least = np.full(len(there), np.log(FACTOR))
-        own, peers = (np.log(np.maximum(each / middle, TINY)) for each in (inner, outer))
-        # One outlier shall neither make a stream vary more nor hide that its peers do.
-        varied += [each for each in _beyond(own, 0.0, own, peers, least) if each.change == "high"]
-        varied += [each for each in _beyond(peers, 0.0, own, peers, least) if each.change == "low"]
-        moved = {each.stream for each in found}
-        found += [
-            each._replace(
-                change="varies more" if each.change == "high" else "varies less",
-                value=float(inner[each.stream, 1]),
-                median=middle,
-                low=middle * float(np.exp(each.low)),
-                high=middle * float(np.exp(each.high)),
-            )
-            for each in varied
-            # What is elsewhere varies otherwise as a rule.
-            if each.stream not in moved
-        ]
+    digit = DIGITS * abs(median) or rounding
+    found = _beyond(mean, median, low, high, np.maximum(SPREADS * inner.max(axis=1), digit))
+    # Values in steps vary by a part of one at least, and where most do not vary by a digit is no difference.
+    width = step / 12.0**0.5
+    if np.median(inner[:, 1]) == 0.0:
+        width = max(width, digit)
+    inner, outer = (np.hypot(each, width) for each in (inner, outer))
+    middle = max(float(np.median(inner[:, 1])), TINY)
+    least = np.full(len(there), np.log(FACTOR))
+    own, peers = (np.log(np.maximum(each, TINY)) - np.log(middle) for each in (inner, outer))
+    # One outlier shall neither make a stream vary more nor hide that its peers do.
+    varied = [each for each in _beyond(own, 0.0, own, peers, least) if each.change == "high"]
+    varied += [each for each in _beyond(peers, 0.0, own, peers, least) if each.change == "low"]
+    moved = {each.stream for each in found}
+    found += [
+        each._replace(
+            change="varies more" if each.change == "high" else "varies less",
+            value=float(inner[each.stream, 1]),
+            median=middle,
+            low=middle * float(np.exp(each.low)),
+            high=middle * float(np.exp(each.high)),
+        )
+        for each in varied
+        # What is elsewhere varies otherwise as a rule.
+        if each.stream not in moved
+    ]
     return [each._replace(stream=int(there[each.stream]), feature=feature) for each in found]
 
 
@@ -177,7 +190,7 @@ def _beyond(values: FloatArray, median: float, low: FloatArray, high: FloatArray
         reach = np.maximum.reduce([side * ((ends if side > 0.0 else begins) - median), half_width, least])
         distance = (side * (values - median)).min(axis=1)
         for place in np.flatnonzero(distance > limit * reach).tolist():
-            far = distance[place] / max(reach[place], distance[place] / FARTHEST)
+            far = distance[place] / reach[place] if distance[place] < FARTHEST * reach[place] else FARTHEST
             own = float(values[place, 1]), median, float(begins[place]), float(ends[place])
             found.append(Deviation(place, 0, change, *own, float(far)))  # type: ignore[arg-type]
     return found
@@ -198,6 +211,21 @@ def step_of(values: FloatArray) -> float:
     return float(np.median(gaps)) if len(gaps) else 0.0
 
 
+def _below_one(values: FloatArray) -> tuple[FloatArray, int]:
+    """Return values divided by a power of two, exactly, so that no sum of them overflows, and its exponent."""
+    _, exponent = math.frexp(float(np.max(np.abs(values), initial=0.0, where=~np.isnan(values))))
+    return np.ldexp(values, -exponent), exponent
+
+
+def _scaled(each: Deviation, exponent: int) -> Deviation:
+    """Return a deviation whose values are multiplied by a power of two."""
+    members = np.array([each.value, each.median, each.low, each.high])
+    with np.errstate(over="ignore"):
+        # A range may end just beyond the largest number that there is.
+        value, median, low, high = np.nan_to_num(np.ldexp(members, exponent)).tolist()
+    return each._replace(value=value, median=median, low=low, high=high)
+
+
 def compare(rows: FloatArray, stream: IntArray, streams: int) -> tuple[list[Deviation], int]:
     """Return in what streams are unlike their peers, the farthest first, and how many streams could be compared.
 
@@ -214,10 +242,12 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> tuple[list[Devi
     found: list[Deviation] = []
     compared = np.zeros(streams, np.bool_)
     for feature in range(rows.shape[1]):
-        values = rows[places, feature]
+        values, exponent = _below_one(rows[places, feature])
         profiles = profiles_of(values, half, streams)
         compared |= ~np.isnan(profiles.mean[:, 0])
-        found += deviations_of(profiles, step_of(values), feature)
+        rounding = math.ldexp(ROUNDING, min(-exponent, LARGEST_EXPONENT))
+        unlike = deviations_of(profiles, step_of(values), rounding, feature)
+        found += [_scaled(each, exponent) for each in unlike]
     most: dict[int, float] = {}
     for each in found:
         most[each.stream] = max(most.get(each.stream, 0.0), each.far)

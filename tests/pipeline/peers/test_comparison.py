@@ -48,23 +48,23 @@ def plain_compare(streams):
         halves.append((plain_profile(recent[:cut]), plain_profile(recent[cut:])))
     low, high, mean, inner, outer = ([[half[at] for half in each] for each in halves] for at in range(5))
     median = statistics.median(each[1] for each in mean)
-    least = [max(0.3 * max(each), 0.001 * abs(median)) for each in inner]
+    digit = 0.001 * abs(median) if median else 1e-9
+    least = [max(0.3 * max(each), digit) for each in inner]
     moved = plain_beyond(mean, median, low, high, least)
     found = {own: (side, value, median, *rest) for own, (side, value, *rest) in moved.items()}
     different = sorted({value for values in streams for value in values[-400:]})
     gaps = [after - before for before, after in itertools.pairwise(different)]
-    part = (statistics.median(gaps) if gaps else 0.0) ** 2 / 12
-    inner, outer = ([[math.sqrt(half**2 + part) for half in each] for each in own] for own in (inner, outer))
+    width = (statistics.median(gaps) if gaps else 0.0) / math.sqrt(12)
+    if statistics.median(each[1] for each in inner) == 0:
+        width = max(width, digit)
+    inner, outer = ([[math.sqrt(half**2 + width**2) for half in each] for each in own] for own in (inner, outer))
     middle = statistics.median(each[1] for each in inner)
-    if middle > 0:
-        own, peers = (
-            [[math.log(max(half / middle, 1e-300)) for half in each] for each in widths] for widths in (inner, outer)
-        )
-        least = [math.log(1.5)] * len(own)
-        for values, side, change in ((own, "high", "varies more"), (peers, "low", "varies less")):
-            for at, (where, _, begins, ends, far) in plain_beyond(values, 0.0, own, peers, least).items():
-                if where == side and at not in moved:
-                    found[at] = change, inner[at][1], middle, middle * math.exp(begins), middle * math.exp(ends), far
+    own, peers = ([[math.log(half / middle) for half in each] for each in widths] for widths in (inner, outer))
+    least = [math.log(1.5)] * len(own)
+    for values, side, change in ((own, "high", "varies more"), (peers, "low", "varies less")):
+        for at, (where, _, begins, ends, far) in plain_beyond(values, 0.0, own, peers, least).items():
+            if where == side and at not in moved:
+                found[at] = change, inner[at][1], middle, middle * math.exp(begins), middle * math.exp(ends), far
     return found
 
 
@@ -133,6 +133,54 @@ def test_where_all_agree_a_digit_is_no_difference_and_another_value_is():
     rows[4] = 26.0
     (found,) = compared(rows)[0]
     assert (found.stream, found.change, found.value, found.median) == (4, "high", 26.0, 24.0)
+
+
+def test_where_all_agree_noise_within_a_digit_is_no_difference_and_more_of_it_is():
+    for value, noise, found in (
+        (24.0, 1e-9, []),
+        (24.0, 1.0, ["varies more"]),
+        (0.0, 1e-12, []),
+        (0.0, 5.0, ["varies more"]),
+    ):
+        rows = np.full((12, 400), value)
+        rows[4] += noise * np.random.default_rng(1).normal(size=400)
+        assert [each.change for each in compared(rows)[0]] == found
+        plain = plain_compare([row.tolist() for row in rows])
+        assert [each[0] for each in plain.values()] == found
+
+
+def test_beside_zeros_rounding_is_no_difference_and_a_value_is():
+    rows = np.zeros((12, 400))
+    rows[2] = 1e-12
+    assert compared(rows)[0] == []
+    rows[5] = 1e-3
+    assert [(each.stream, each.change, each.far) for each in compared(rows)[0]] == [(5, "high", comparison.FARTHEST)]
+
+
+@pytest.mark.parametrize("huge", [1e160, 1e200, 1.7e308])
+def test_huge_values_are_finite_and_hide_nothing(huge):
+    constant, turning = fleet(12, 1), fleet(12, 1)
+    constant[3] *= 8
+    constant[8] = huge
+    turning[5] = np.where(np.arange(400) % 2, huge, -huge)
+    turning[6, 7] = huge
+    for rows, expected in ((constant, {3: "high", 8: "high"}), (turning, {5: "varies more"})):
+        found, count = compared(rows)
+        assert count == 12
+        assert {each.stream: each.change for each in found} == expected
+        assert np.isfinite([each[3:] for each in found]).all()
+        assert 500 < found[0].far <= comparison.FARTHEST
+
+
+@pytest.mark.parametrize("exponent", [-900, -30, 0, 30, 900])
+def test_the_unit_of_a_feature_makes_no_difference(exponent):
+    rows = fleet(12, 1)
+    rows[3] *= 8
+    rows[7] = rows[7, 0]
+    for own, other in zip(compared(rows)[0], compared(np.ldexp(rows, exponent))[0], strict=True):
+        assert own[:3] == other[:3]
+        assert own.far == other.far
+        assert np.ldexp([own.value, own.median, own.low, own.high], exponent).tolist() == [*other[3:7]]
 
 
 def test_a_state_that_lasts_for_less_than_half_of_the_records_is_no_news():

@@ -6,10 +6,14 @@ import numpy as np
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.cli import inspect
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.peers import peers
+from resonance.pipeline.kafka import log_reader
+from resonance.pipeline.kafka.log_reader import RestoreCancelledError
+from resonance.pipeline.peers import peers, recent
 from resonance.pipeline.peers.peers import compare_streams
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import Message, Record
+from resonance.pipeline.repartition.envelope import route_message
 
 from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
@@ -75,7 +79,10 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     assert re.fullmatch(
         r"p0:dev3 +vibration +high +1\d\.\d+ +1\.\d+ +0\.\d+ to 2\.\d+ +\d\.\d+ +2023-11-14 23:5\d", line.strip()
     )
-    assert shown.err.startswith("1 of 12 streams is unlike its peers; far: ")
+    assert shown.err == (
+        "1 of 12 streams is unlike its peers; far: how many times as far from the peers' median as is usual; "
+        "from 3 to 5.4 on a stream is listed\n"
+    )
 
     assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
     content = orjson.loads(capsys.readouterr().out)
@@ -133,7 +140,9 @@ def test_few_streams_have_no_peers(monkeypatch, capsys):
     assert shown.out == ""
     assert shown.err == "--peers compares 5 streams or more; there are snapshots of 4 streams\n"
     assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
-    assert orjson.loads(capsys.readouterr().out) == {"streams": 4, "compared": 0, "unlike": []}
+    assert orjson.loads(capsys.readouterr().out) == {
+        **{"streams": 4, "compared": 0, "unlike": [], "records": 0, "cut": False}
+    }
 
 
 def test_streams_that_are_alike_are_one_line_and_those_with_few_recent_records_another(monkeypatch, capsys):
@@ -172,28 +181,78 @@ def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeyp
     assert run(monkeypatch, *OPTIONS, "--peers", "--stream", "p0:dev3") == 2
     assert "leave out --stream" in capsys.readouterr().err
 
-    def denied(*_):
-        raise BrokerError("no right to read the input")
+    for error in (BrokerError("no right to read the input"), RestoreCancelledError()):
 
-    with monkeypatch.context() as patch:
-        patch.setattr(peers, "compare_streams", denied)
-        assert run(monkeypatch, *OPTIONS) == 0
-        assert run(monkeypatch, *OPTIONS, "--peers") == 69
+        def read(*_, error=error):
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(recent, "read", read)
+            assert run(monkeypatch, *OPTIONS) == 0
+            assert "unlike" not in capsys.readouterr().err
+            if isinstance(error, BrokerError):
+                assert run(monkeypatch, *OPTIONS, "--peers") == 69
     sparse = MemoryDeployment(monkeypatch, input__features=None, input__sparse="x", engine__name="sa_art", **PLAIN)
     assert run(monkeypatch, *OPTIONS, "--peers") == 2
     assert "sparse" in capsys.readouterr().err
     assert sparse.given.input.sparse == "x"
 
 
+@pytest.mark.parametrize("bound", ["HINT_RECORDS", "HINT_VALUES"])
+def test_a_hint_that_would_read_much_is_left_out_before_it_reads(monkeypatch, capsys, bound):
+    deployment = fleet(monkeypatch)
+    deployment.work(12 * 300, everything=True)
+    monkeypatch.setattr(peers, bound, 1_000)
+    deployment.seen.clear()
+    assert run(monkeypatch, *OPTIONS) == 0
+    assert "unlike" not in capsys.readouterr().err
+    assert TOPIC not in {record.topic for record in deployment.seen}
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    assert capsys.readouterr().err.startswith("1 of 12 streams")
+
+
+def test_a_hint_reads_no_drift_events(monkeypatch, capsys):
+    deployment = fleet(monkeypatch)
+    deployment.work(12 * 300, everything=True)
+    deployment.seen.clear()
+    assert run(monkeypatch, *OPTIONS) == 0
+    assert capsys.readouterr().err.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert deployment.given.topic("drift_events") not in {record.topic for record in deployment.seen}
+
+
+def test_a_hint_does_not_wait_for_a_broker(monkeypatch, capsys):
+    deployment = fleet(monkeypatch)
+    deployment.work(12 * 300, everything=True)
+    given = []
+
+    def wait(*_):
+        *_, over = given[-1]
+        assert over.wait(60)
+        raise RestoreCancelledError
+
+    def opened(*arguments):
+        given.append(arguments)
+        return deployment
+
+    monkeypatch.setattr(log_reader, "LogReader", opened)
+    monkeypatch.setattr(recent, "read", wait)
+    monkeypatch.setattr(inspect, "HINT_SECONDS", 0.01)
+    assert run(monkeypatch, *OPTIONS) == 0
+    shown = capsys.readouterr()
+    assert "p0:dev3" in shown.out
+    assert "unlike" not in shown.err
+
+
 @pytest.mark.parametrize("most", [3_000, 600])
 def test_no_more_is_read_than_wanted(monkeypatch, most):
     deployment = fleet(monkeypatch, records=400)
     deployment.work(12 * 400, everything=True)
-    monkeypatch.setattr(peers, "MOST_VALUES", most * len(FEATURES))
+    monkeypatch.setattr(recent, "MOST_VALUES", most * len(FEATURES))
     read = []
     states = read_states(deployment.source, deployment)
     found = compare_streams(deployment.given, deployment, states, read.append)
-    assert sum(read) == most + 1
+    assert sum(read[: -(-most // 5_000)]) == found.records == most
+    assert found.cut
     assert named(found) == [("p0:dev3", "vibration", "high")]
 
 
@@ -214,3 +273,54 @@ def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
     assert capsys.readouterr().err == "none of 12 streams is unlike its peers\n"
     assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 500)) == 0
     assert capsys.readouterr().err.startswith("1 of 12 streams")
+
+
+def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkeypatch, capsys):
+    deployment = fleet(monkeypatch)
+    deployment.work(12 * 300, everything=True)
+    monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    assert capsys.readouterr().err.endswith(
+        "only the last 1,200 records were read, fewer than 400 of each stream; older ones are left out\n"
+    )
+
+
+def test_partitions_with_more_streams_are_read_further_back(monkeypatch):
+    deployment = fleet(monkeypatch, partitions=5)
+    deployment.work(3 * 300, everything=True)
+    monkeypatch.setattr(recent, "MOST_RECORDS", 1_200)
+    plan = recent.plan(deployment.given, deployment, read_states(deployment.source, deployment))
+    # Of twelve devices three are in each of the first two partitions.
+    assert {at[1]: stop - start for at, (start, stop) in plan.ranges.items()} == {
+        0: 300,
+        1: 300,
+        2: 200,
+        3: 200,
+        4: 200,
+    }
+
+
+def test_late_labels_on_the_routes_are_no_records(monkeypatch):
+    given = {"prepare__missing": "mean", "stream": "field:country", "input__id_path": "id"}
+    deployment = fleet(monkeypatch, partitions=2, routes=3, **given)
+    deployment.turn(everything=True)
+    deployment.turn(everything=True)
+    before = compared(deployment)
+    routes = deployment.given.topic("routes")
+    for partition in range(3):
+        for record in deployment.logs[routes, partition][-200:]:
+            label = Record("labels", 0, record.offset, record.timestamp, None, b'{"id": "0-1"}', ())
+            message = route_message(label, "labels", 0, record.key, partition, -1)
+            added = deployment.append((routes, partition), message, timestamp=record.timestamp)
+            deployment.offsets[routes, partition] = added.offset + 1
+    assert named(before) == [("dev3", "vibration", "high")]
+    labels = deployment.given.labels.model_copy(update={"topic": "labels"})
+    deployment.given = deployment.given.model_copy(update={"labels": labels})
+    assert compared(deployment).unlike == before.unlike
+
+
+def test_times_that_are_out_of_order_hide_no_drift():
+    read = recent.Recent({"x": 0})
+    for times in (["2026-01-02", "2026-01-04"], ["2026-01-03", "2026-01-01"]):
+        read.add((TOPIC, 0), np.zeros((2, 1)), ["x"], [0, 0], times)
+    assert read.newest == {0: "2026-01-04"}

@@ -1,0 +1,164 @@
+"""The records that the streams of a deployment have processed last, read from the ends of their logs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, names_of
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
+from resonance.pipeline.peers import comparison
+from resonance.pipeline.peers.comparison import FloatArray, IntArray
+from resonance.pipeline.records import Record, RoutedRecord, TopicPartition
+from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.task.decode.dense import Layout
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.stream_names import StreamNames
+
+FEWEST_RECORDS: Final = 20_000
+"""Offsets at the end of the logs that are read at least, over all partitions."""
+
+MOST_RECORDS: Final = 1_500_000
+"""Those that are read at most."""
+
+MOST_VALUES: Final = 20_000_000
+"""Features of all these records: of wide ones fewer are read."""
+
+UNEVEN: Final = 2
+"""Records that are read for each one wanted: some streams have more than others."""
+
+
+class RecentPlan(NamedTuple):
+    """What is to be read of the streams' last records."""
+
+    names: list[str]
+    """Of all streams."""
+    mappings: Mapping[TopicPartition, InputMapping]
+    """How the records of each partition are decoded."""
+    ranges: Mapping[TopicPartition, OffsetRange]
+    columns: Mapping[str, int]
+    """Features of all partitions but categories, with their places in the table."""
+    is_cut: bool
+    """Whether even streams have fewer records there than are compared, though older ones are stored."""
+
+    @property
+    def records(self) -> int:
+        """Offsets of all ranges."""
+        return sum(stop - start for start, stop in self.ranges.values())
+
+    @property
+    def values(self) -> int:
+        """Features of all these records."""
+        return self.records * len(self.columns)
+
+
+@dataclass(slots=True)
+class Recent:
+    """Records of the streams, column by column."""
+
+    columns: Mapping[str, int]
+    rows: list[tuple[FloatArray, list[int]]] = field(default_factory=list)
+    """Parts, each with the columns that it has."""
+    streams: list[IntArray] = field(default_factory=list)
+    newest: dict[int, str] = field(default_factory=dict)
+    """The latest time among the records of each stream."""
+    places: dict[int, TopicPartition] = field(default_factory=dict)
+    """Where the records of each stream were read."""
+
+    def add(
+        self, at: TopicPartition, rows: FloatArray, features: Sequence[str], streams: list[int], times: list[str]
+    ) -> None:
+        """Add records of one partition, in order; the stream of those that belong to none is -1."""
+        found = np.array(streams, np.int64)
+        self.rows.append((rows[found >= 0], [self.columns[name] for name in features]))
+        self.streams.append(found[found >= 0])
+        for stream, time in zip(streams, times, strict=True):
+            if time > self.newest.get(stream, ""):
+                self.newest[stream] = time
+        self.places.update(dict.fromkeys(streams, at))
+
+    def table(self) -> tuple[FloatArray, IntArray]:
+        """Return one row for each record, NaN where it has not a feature that others have, and its stream."""
+        streams = np.concatenate([np.zeros(0, np.int64), *self.streams])
+        table = np.full((len(streams), len(self.columns)), np.nan)
+        start = 0
+        for rows, columns in self.rows:
+            table[start : start + len(rows), columns] = rows
+            start += len(rows)
+        return table, streams
+
+
+def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition]) -> RecentPlan:
+    """Return what is read of the partitions that the streams are learned in."""
+    names = names_of(states)
+    # What a stream learns stands on the routes where records are re-keyed, and else on the input.
+    routes, labels = settings.topic("routes"), settings.labels.topic
+    mappings: dict[TopicPartition, InputMapping] = {}
+    own, committed = {}, {}
+    for state in states:
+        if state.checkpoint is None or (state.at[0] == routes) != settings.is_rekeyed or state.at[0] == labels:
+            continue
+        mapping = empty_task(settings, state.checkpoint).mapping
+        streams = len(names_of([state]))
+        if streams and isinstance(mapping.layout, Layout):
+            mappings[state.at], own[state.at], committed[state.at] = mapping, streams, state.committed
+    columns = {name: 0 for mapping in mappings.values() for name in _numbers(mapping)[1]}
+    columns = {name: place for place, name in enumerate(columns)}
+    total = sum(own.values())
+    wanted = max(total * comparison.RECENT * UNEVEN, FEWEST_RECORDS)
+    wanted = min(wanted, MOST_RECORDS, MOST_VALUES // max(len(columns), 1))
+    ranges, older = {}, False
+    for at, (first, end) in reader.bounds(list(mappings)).items():
+        stop = min(end, committed[at])
+        start = max(first, stop - max(wanted * own[at] // total, 1))
+        ranges[at] = start, max(start, stop)
+        older = older or start > first
+    return RecentPlan(names, mappings, ranges, columns, older and wanted < total * comparison.RECENT)
+
+
+def read(settings: Settings, reader: LogReader, plan: RecentPlan, read: Callable[[int], None]) -> Recent:
+    """Return the records of a plan; `read` is called with numbers of records."""
+    recent = Recent(plan.columns)
+    numbers = {name: number for number, name in enumerate(plan.names)}
+    known: dict[TopicPartition, dict[bytes | None, int]] = {at: {} for at in plan.mappings}
+    for at, records in reader.read(plan.ranges) if plan.ranges else ():
+        _take(recent, plan.mappings[at], settings, numbers, known[at], at, records)
+        read(len(records))
+    return recent
+
+
+def _numbers(mapping: InputMapping) -> tuple[list[int], list[str]]:
+    """Return places and names of the features that are no categories."""
+    layout = mapping.layout
+    if not isinstance(layout, Layout):
+        return [], []
+    kept = [place for place in range(layout.dimension) if not layout.is_category(place)]
+    return kept, [layout.features[place] for place in kept]
+
+
+def _take(
+    recent: Recent,
+    mapping: InputMapping,
+    settings: Settings,
+    numbers: Mapping[str, int],
+    known: dict[bytes | None, int],
+    at: TopicPartition,
+    records: Sequence[Record],
+) -> None:
+    """Decode records of one partition; `known` has the numbers of the streams of keys there."""
+    names = StreamNames.of(settings, *at)
+    found: Sequence[Record | RoutedRecord] = records
+    if not names.prefix:
+        routed = [route.record for record in records if (route := read_route(record)) is not None]
+        # Labels take the way of their records.
+        found = [record for record in routed if record.topic != settings.labels.topic]
+    batch = mapping.decode(found)
+    if not len(batch):
+        return
+    keys = batch.streams if names.by_key else [None] * len(batch)
+    for key in set(keys) - known.keys():
+        # A stream without a snapshot is not listed either.
+        known[key] = numbers.get(names.name_of(key), -1)
+    kept, features = _numbers(mapping)
+    recent.add(at, batch.rows[:, kept], features, [known[key] for key in keys], batch.times)
