@@ -47,5 +47,8 @@ def hint(unlike: int, compared: int) -> None:
 def counted(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
     if not unlike:
-        return f"none of {compared:,} streams is unlike its peers"
+        return (
+            f"none of {compared:,} streams is unlike its peers over its last {comparison.RECENT} records; what one "
+            "kind of work alone shows can hide among the others"
+        )
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
