@@ -40,7 +40,7 @@ ROUNDING = 1e-12
 
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 
-Wide = Annotated[bool, typer.Option("--wide", help="Six features, nodes, and how each cluster began.")]
+Wide = Annotated[bool, typer.Option("--wide", help="Six features that differ most, nodes, and how each cluster began.")]
 Stored = Annotated[bool, typer.Option("--stored", help="As of the newest snapshot, without learning what came since.")]
 At = Annotated[
     str | None, typer.Option("--at", metavar="TIME|-1h|OFFSET", help="As of a time, or of an offset, in the past.")
@@ -277,7 +277,7 @@ def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str
 
 
 def _wide(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
-    """Return columns and rows with nodes, age, beginning, and centre and spread of the first features."""
+    """Return columns and rows with nodes, age, beginning, and centre and spread of the features that differ most."""
     names, portraits = _portraits(clusters)
     rows: list[list[object]] = []
     for cluster, cells in zip(clusters, portraits, strict=True):
@@ -296,7 +296,7 @@ def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[
         return ["most salient features (salience x weight)"], [[text] for text in portraits]
     features = list(clusters[0].centre)
     if all(features == list(cluster.centre) for cluster in clusters):
-        names = features[:SHOWN]
+        names = sentences.telling_features([cluster.snapshot for cluster in clusters], SHOWN)
         return names, [[place(each.centre[name], each.spread[name]) for name in names] for each in clusters]
     portraits = []
     for cluster in clusters:

@@ -11,7 +11,7 @@ from resonance.pipeline.errors import ConfigurationError, missing_extra
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
-from resonance.pipeline.watch.sentences import number, portrait
+from resonance.pipeline.watch.sentences import number, portrait, telling_features
 from resonance.schemas import ClusterSnapshot
 
 PALETTE: Final = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#C9A227", "#9D755D", "#777777")
@@ -320,20 +320,10 @@ def _shades(life: StreamLife, names: Sequence[str]) -> dict[str, list[float]]:
 def _telling_features(life: StreamLife) -> list[str]:
     """Return the features that differ most between the present clusters, in the order of the input."""
     present = _present(life)
-    names = list(dict.fromkeys(name for each in present for name in each["centre"]))
     if any("salient" in each for each in present):
         # Each cluster has its own.
         return []
-    if len(names) <= MOST_FEATURES:
-        return names
-
-    def apart(name: str) -> float:
-        means = [each["centre"].get(name, 0.0) for each in present]
-        spreads = [each["spread"].get(name, 0.0) for each in present]
-        return float(np.ptp(means) / (np.mean(spreads) + 1e-12 * np.max(np.abs(means)) + 1e-300))
-
-    chosen = set(sorted(names, key=apart, reverse=True)[:MOST_FEATURES])
-    return [name for name in names if name in chosen]
+    return telling_features(present, MOST_FEATURES)
 
 
 def _short(text: str, most: int = 20) -> str:

@@ -103,6 +103,19 @@ def salient_features(cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot] 
     return features
 
 
+def telling_features(clusters: Sequence[ClusterSnapshot], most: int) -> list[str]:
+    """Return the features that differ most between clusters, beside their spread, at most so many, in their order."""
+    names = list(dict.fromkeys(name for each in clusters for name in each["centre"]))
+
+    def apart(name: str) -> float:
+        means = [each["centre"].get(name, 0.0) for each in clusters]
+        spread = sum(each["spread"].get(name, 0.0) for each in clusters) / len(clusters)
+        return (max(means) - min(means)) / (spread + 1e-12 * max(map(abs, means)) + 1e-300)
+
+    chosen = set(sorted(names, key=apart, reverse=True)[:most])
+    return [name for name in names if name in chosen]
+
+
 def _life(cluster: ClusterSnapshot | None) -> str:
     return "" if cluster is None else f" after {counted(cluster['size'], 'record')}"
 
