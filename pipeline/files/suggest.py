@@ -100,11 +100,17 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
         for path, column in seen.columns.items()
         if path in others and is_constant_text(column, seen.records)
     }
+    stream = _stream_of(seen, columns.key)
+    # The key is the same in all records of a model.
+    same = columns.key if stream == "key" else None
     categories = {
         path: [str(value) for value in sorted(column.words or column.few)]
         for path, column in seen.columns.items()
-        if (path in others and _has_few_texts(column, seen.records))
-        or (path in left_out and is_code(column, seen.records))
+        if path != same
+        and (
+            (path in others and _has_few_texts(column, seen.records))
+            or (path in left_out and is_code(column, seen.records))
+        )
     }
     gaps = {path: missing for path in named if (missing := seen.records - seen.columns[path].present)}
     unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
@@ -113,7 +119,6 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     reason = f"a text in every record, and {compared} comes twice" if ids and not named_ids else ""
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
-    stream = _stream_of(seen, columns.key)
     id_path, timestamps = next(iter(ids), None), columns.time if time is None else None
     return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes)
 

@@ -46,6 +46,12 @@ def test_what_is_suggested_is_a_settings_file():
     assert 'stream = "topic"  # one model for all records; "partition": one for each partition, "key": one for' in text
 
 
+def test_the_key_of_each_model_is_no_category_of_it():
+    seen = FileSurvey([{"host": f"h{n % 4}", "shift": "day" if n % 9 else "night", "x": n / 7} for n in range(2_000)])
+    assert suggest(seen, Columns(key="host")).categories == {"shift": ["day", "night"]}
+    assert set(suggest(seen).categories) == {"host", "shift"}
+
+
 @pytest.mark.parametrize(("keys", "stream"), [(4, "key"), (5, "topic"), (600, "topic")])
 def test_a_model_for_each_key_is_suggested_where_keys_come_again(keys, stream):
     seen = FileSurvey([{"host": n % keys, "x": n / 7} for n in range(2_000)])
