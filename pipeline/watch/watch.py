@@ -332,7 +332,7 @@ def _assignment(payload: Mapping[str, Any]) -> str:
     likely = [f"{label} {number(share)}" for label, share in payload.get("labels", {}).items() if share > LIKELY]
     labels = f", labelled {', '.join(likely)}" if likely else ""
     if payload["cluster"] is None:
-        return f"{where} is in no cluster yet{novel}{labels}"
+        return f"{where} is in no cluster of {payload['stream']} yet{novel}{labels}"
     deeper = "".join(f" > {name}" for name in payload["clusters"] if name != payload["cluster"])
     return f"{where} is in {payload['cluster']}{deeper} ({number(payload['score'])}{novel}){labels}"
 

@@ -309,7 +309,7 @@ def test_answers_of_every_kind_are_sentences():
     none = {"cluster": None, "clusters": [], "score": None, "id": None}
     assert line("assignments", assignment(1, status="warming_up")) == "orders[0]@1 r1 is kept for the warm-up of p0"
     assert line("assignments", assignment(1, novel=True, **none)) == (
-        "orders[0]@1 is in no cluster yet, like nothing known"
+        "orders[0]@1 is in no cluster of p0 yet, like nothing known"
     )
     deep = assignment(1, clusters=["p0/1/7", "p0/1/4.2"])
     assert line("assignments", deep) == "orders[0]@1 r1 is in p0/1/7 > p0/1/4.2 (0.912)"
