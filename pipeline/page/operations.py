@@ -95,6 +95,7 @@ class Operations:
         """Return the group's members and the lag of each partition, or why the broker does not say."""
         found: dict[str, Any] = {"name": self._group, "members": [], "partitions": []}
         self._admin = self._admin or AdminClient({"log_level": 0, **self._client})
+        group = None
         try:
             group = group_state(self._admin, self._group, ANSWER_SECONDS)
         except (KafkaException, TimeoutError) as error:
@@ -105,7 +106,6 @@ class Operations:
                 )
                 return found
             found["problem"] = self._problem("does not describe it", error)
-            group = None
         else:
             if group is None and self._client.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
                 # A broker says nothing of groups that a user may not see.
