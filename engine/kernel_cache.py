@@ -47,7 +47,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes that do; without effect where there are no such locks, or no room for one."""
+    """Lock a folder against other processes; without effect where there are no such locks, or no room for one."""
     with ExitStack() as stack:
         if fcntl is not None:
             with suppress(OSError):
