@@ -32,10 +32,10 @@ FOLLOWED: Final[Mapping[str, str]] = {
 }
 """Kinds of topics that are read whole, and what their outputs are."""
 
-SAMPLED: Final[Mapping[str, int]] = {"assignments": 2_000, "dead_letters": 200}
+SAMPLED: Final[Mapping[str, int]] = {"assignments": 1_000, "dead_letters": 200}
 """Kinds of topics of which the newest records are read, and how many a second, in all partitions."""
 
-SAVED: Final = 20.0
+SAVED: Final = 40.0
 """Seconds of this budget that can be saved up: what comes in bursts is then read whole, and a page begins with more."""
 
 AT_ONCE: Final = 200
