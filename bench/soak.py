@@ -2,7 +2,8 @@
 
 One worker on a real Kafka on the same machine, four partitions of JSON records with 16 features, exactly once, default
 settings. The highest rate is found first, with the producer running: the last of rising ones at which the group is
-never more than a second behind.
+never more than a second behind. The models of many keys are filled first: one grows until it has as many landmarks as
+it keeps, and what shall not grow is what comes after.
 """
 
 import statistics
@@ -28,6 +29,10 @@ BOUND = 1.0
 """Seconds that the group may be behind."""
 KEPT = {"retention_bytes": str(200_000_000), "segment_bytes": str(50_000_000)}
 """Of each partition: an hour would fill a disk."""
+FULL = 1_500
+"""Records after which a model of the default engine no longer grows."""
+PORTION = 1_000_000
+"""Records that are loaded at once, well within what is kept."""
 
 
 class Group:
@@ -68,6 +73,15 @@ class Soak:
     ) -> None:
         self.worker = worker
         self._bench, self._source, self._group, self._progress = bench, source, group, progress
+
+    def fill(self, records: int, keys: int) -> None:
+        """Have the worker process records of all keys in turn, as fast as it can."""
+        bar = self._progress.add_task(f"{records:,} records first", total=records)
+        for start in range(0, records, PORTION):
+            self._bench.load(self._source, min(PORTION, records - start), keys)
+            self.wait()
+            self._progress.update(bar, completed=start + PORTION)
+        self._progress.remove_task(bar)
 
     def wait(self) -> None:
         """Wait until everything is answered."""
@@ -122,8 +136,9 @@ def near_the_highest_rate(soak: Soak, minutes: float) -> list[Row]:
     ]
 
 
-def many_keys(soak: Soak, minutes: float, keys: int, rate: float) -> list[Row]:
-    """Return the worker's memory at the end beside that after a third of the time."""
+def many_keys(soak: Soak, minutes: float, keys: int, rate: float, first: int) -> list[Row]:
+    """Return the worker's memory at the end beside that after a third of the time, behind the `first` of each key."""
+    soak.fill(first * keys, keys)
     lags, memory = soak.hold(rate, 60 * minutes, keys, f"{keys:,} keys")
     tenth = max(len(memory) // 10, 1)
     third = len(memory) // 3
@@ -141,7 +156,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="near the highest rate; 0 leaves it out")
     parser.add_argument("--keys-minutes", type=float, default=60.0, help="with many keys; 0 leaves it out")
     parser.add_argument("--keys", type=int, default=10_000, help="keys: a multiple of four")
-    parser.add_argument("--rate", type=float, default=5_000.0, help="records a second of all keys together")
+    parser.add_argument("--first", type=int, default=FULL, help="records of each key before the time begins")
+    parser.add_argument("--rate", type=float, default=2_500.0, help="records a second of all keys together")
     given = parser.parse_args()
     console, rows = Console(stderr=True), list[Row]()
     runs = [("partition", given.minutes), ("key", given.keys_minutes)]
@@ -164,7 +180,7 @@ def main() -> None:
                 if stream == "partition":
                     rows += near_the_highest_rate(soak, minutes)
                 else:
-                    rows += many_keys(soak, minutes, given.keys, given.rate)
+                    rows += many_keys(soak, minutes, given.keys, given.rate, given.first)
                 group.close()
     show("A worker over a long time", rows, given.json)
 
