@@ -67,7 +67,7 @@ class Fields(BaseSettings):
     several partitions; see docs/rekeying.md."""
     hierarchy: Literal["local", "keyed"] = "local"
     """Where the models below the root of ``hcaea`` learn: ``local``, beside it; ``keyed``, on all workers
-    (docs/keyed.md)."""
+    (docs/rekeying.md)."""
     start: Start = "earliest"
     """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) of
     Kafka's timestamps."""
