@@ -107,8 +107,7 @@ class InputSection(Section):
     topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
     format: Literal["json", "float32", "avro", "protobuf", "json_schema"] = "json"
-    """What a value is (docs/data.md): a JSON object; an array of float32, whose id is the key; or a value with the id of
-    its schema."""
+    """What a value is (docs/data.md): a JSON object, an array of float32, or a value with the id of its schema."""
     features: FeaturePaths = "features"
     """Paths to numbers, or to one array or object of numbers."""
     id_path: OptionalPath = None
@@ -173,7 +172,7 @@ class LabelsSection(Section):
     """Labels that come later than their records, on a topic of their own."""
 
     topic: OptionalTopic = None
-    """Topic of the labels; needs re-keyed streams, `input.id_path`, and listed `input.features` or `input.dimension`."""
+    """Their topic; needs re-keyed streams, `input.id_path`, and listed `input.features` or `input.dimension`."""
     buffer_records: Count = Field(default=10_000, ge=1, le=1_000_000)
     """Newest records of a stream that can be labelled, kept in memory and snapshots."""
     wait_records: Count = Field(default=1_000, ge=0, le=10_000)
@@ -189,8 +188,8 @@ class PrepareSection(Section):
     warmup_records: OptionalCount = Field(default=None, ge=1, le=1_000_000)
     """Records of a stream that give its scale; else 200, or 500 if projected."""
     project: Project = "auto"
-    """Principal axes of the warm-up that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on, unless
-    the engine learns labels or is defined on [0, 1]."""
+    """Principal axes of the warm-up that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on,
+    unless the engine learns labels or is defined on [0, 1]."""
     robust: Robust = "auto"
     """Down-weights binary features, categories and rare features (one value in nine tenths of the records), compresses
     skewed ones, and spreads whole numbers over their steps. ``auto``: with ``modal`` and a warm-up."""
