@@ -192,7 +192,7 @@ class PrepareSection(Section):
     unless the engine learns labels or is defined on [0, 1]."""
     robust: Robust = "auto"
     """Down-weights binary features, categories and rare features (one value in nine tenths of the records), compresses
-    skewed ones, and spreads whole numbers over their steps. ``auto``: with ``modal`` and a warm-up."""
+    skewed ones, and spreads values of an even grid over their steps. ``auto``: with ``modal`` and a warm-up."""
     rescale: Robust = "auto"
     """Re-fits the range of a feature that most records have left (docs/tuning.md). ``auto``: with ``modal`` and a
     warm-up, if records are not projected."""
@@ -353,8 +353,8 @@ class TopicsSection(Section):
     names: OptionalTopic = None
     """Names that people gave clusters, compacted."""
     routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
-    """Partitions of the routes, which bound how many workers learn; else those of the input. Another number needs new
-    models."""
+    """Partitions of the routes, which bound how many workers learn; else as existing, or as the input. Another number
+    needs new models."""
     create: bool = True
     """Create missing topics; else one stops the start."""
     replication_factor: Count = Field(default=-1, ge=-1, le=32767)
