@@ -1,12 +1,8 @@
-"""The figures of the papers as far as their data are at hand: ``python -m bench.papers --page docs/papers.md``.
-
-Everything behind `HEADING` in the page is generated.
-"""
+"""The figures of the papers as far as their data are at hand: ``python -m bench.papers``."""
 
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +13,6 @@ from bench.quality import tree_accuracy
 from bench.report import arguments
 from bench.streams import DATA, load
 
-HEADING = "## The tables\n"
 SPLITS = 10
 
 TREE = {
@@ -101,7 +96,6 @@ def tables() -> str:
     sets = [f"{name.upper()} ({clusters})" for name, clusters in evq.SETS.items()]
     return "\n".join(
         [
-            HEADING,
             "### HCAEA: accuracy",
             "",
             f"Mean of {len(TREE)} sets; nine tenths learned with labels, one tenth predicted, {SPLITS} times.",
@@ -125,16 +119,10 @@ def tables() -> str:
 
 def main() -> None:
     """Run it."""
-    parser = arguments("The tables of the papers, ours beside theirs.")
-    parser.add_argument("--page", type=Path, help="the page whose tables are replaced")
-    given = parser.parse_args()
+    arguments("The tables of the papers, ours beside theirs.").parse_args()
     if not (DATA / "s1.npz").exists():
         raise SystemExit(f"the data sets are not in {DATA}: nothing to run on")
-    text = tables()
-    if given.page:
-        given.page.write_text(given.page.read_text().partition(HEADING)[0] + text)
-    else:
-        Console().print(Markdown(text))
+    Console().print(Markdown(tables()))
 
 
 if __name__ == "__main__":

@@ -61,33 +61,30 @@ class Fields(BaseSettings):
     )
 
     name: str = Field(default="resonance", pattern=TOPIC_PATTERN, min_length=1, max_length=200)
-    """Name of the deployment; group, transactional ids and topics derive from it."""
+    """Name of the deployment, and so of its group and topics."""
     stream: str | None = None
-    """Which records share one model: ``partition``, ``key``, ``topic`` or ``field:<path>``. Required when the input has
-    several partitions; see docs/rekeying.md."""
+    """Which records share one model (docs/rekeying.md): ``partition``, ``key``, ``topic`` or ``field:<path>``. Required
+    with several partitions."""
     hierarchy: Literal["local", "keyed"] = "local"
-    """Where the models below the root of ``hcaea`` learn: ``local``, beside it; ``keyed``, on all workers
-    (docs/keyed.md)."""
+    """Where the models below the root of ``hcaea`` learn: beside it (``local``), or on all workers (``keyed``)."""
     start: Start = "earliest"
-    """Where a new group begins to read: ``earliest``, ``latest``, or a time (RFC 3339, or milliseconds since 1970) of
-    Kafka's timestamps."""
+    """Where a new group begins: ``earliest``, ``latest``, or a time of Kafka's timestamps."""
     shadow_of: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
-    """Name of the deployment beside which this one tries other settings on the same input: it raises no alerts, and its
-    topics derive from `name` alone (docs/shadow.md)."""
+    """Name of the deployment of which this one is a shadow (docs/shadow.md)."""
     emit_from: OptionalMoment = None
-    """Records before this time (their own) are learned without output, until the partition's first output."""
+    """Records before this time, their own, are learned without output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
     """The process itself."""
     input: InputSection
-    """The input topics, and the paths of the parts of a record; paths are dotted."""
+    """The input topics, and dotted paths of the parts of a record."""
     schema_registry: SchemaRegistrySection = Field(default_factory=SchemaRegistrySection)
-    """The Schema Registry with the schemas of the input, named as by confluent-kafka's client."""
+    """The Schema Registry, as confluent-kafka's client names it."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
-    """Labels that come later than their records, on a topic of their own."""
+    """[Labels](labels.md) on a topic of their own."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
-    """How features are prepared before every engine: deterministic, and part of a stream's state."""
+    """How features are prepared before every engine."""
     engine: EngineSection = Field(default_factory=EngineSection)
     """The algorithm and its own parameters."""
     drift: DriftSection = Field(default_factory=DriftSection)
@@ -95,13 +92,13 @@ class Fields(BaseSettings):
     delivery: DeliverySection = Field(default_factory=DeliverySection)
     """How outputs and offsets are written."""
     snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
-    """How often snapshots of streams are written: one at a time, the longest waiting first."""
+    """How often snapshots of streams are written."""
     limits: LimitsSection = Field(default_factory=LimitsSection)
     """Limits of one partition; records beyond them become dead letters."""
     dlq: DlqSection = Field(default_factory=DlqSection)
-    """When a partition pauses because most of its records are dead letters; `resonance dlq resume` resumes it."""
+    """When a partition [pauses](metrics.md#paused-partitions) because of its dead letters."""
     alerts: AlertsSection = Field(default_factory=AlertsSection)
-    """When [something needs a look](alerts.md): a switch for each rule, and its thresholds."""
+    """A switch for each [rule](alerts.md), and its thresholds."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
     """Names of the topics, by default ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)

@@ -49,7 +49,7 @@ class BrokerSection(Section):
     """The Kafka cluster."""
 
     bootstrap: str = Field(default="localhost:9092", min_length=1)
-    """Brokers to connect to first: host:port, separated by commas."""
+    """First brokers, ``host:port``, separated by commas."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Protocol of the brokers' listener."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
@@ -59,7 +59,7 @@ class BrokerSection(Section):
     sasl_password: OptionalSecret = None
     """Password for the log-in; belongs in the environment."""
     sasl_oauthbearer_token_endpoint_url: OptionalText = None
-    """With ``OAUTHBEARER`` in place of user and password: where an OpenID provider issues tokens."""
+    """With ``OAUTHBEARER``: where an OpenID provider issues tokens."""
     sasl_oauthbearer_client_id: OptionalText = None
     """Client id at that provider."""
     sasl_oauthbearer_client_secret: OptionalSecret = None
@@ -67,9 +67,9 @@ class BrokerSection(Section):
     sasl_oauthbearer_scope: OptionalText = None
     """Scope of the tokens."""
     https_ca_location: OptionalText = None
-    """File with the authorities that are trusted for the provider's address; else the system's."""
+    """File with the trusted authorities of the provider; else the system's."""
     ssl_ca_location: OptionalText = None
-    """File with the certificates of trusted authorities; else the system's."""
+    """File with the trusted authorities; else the system's."""
     ssl_certificate_location: OptionalText = None
     """File with the client's certificate."""
     ssl_key_location: OptionalText = None
@@ -77,24 +77,24 @@ class BrokerSection(Section):
     ssl_key_password: OptionalSecret = None
     """Password of the private key."""
     session_timeout: Seconds = Field(default=45.0, ge=1.0, le=1800.0)
-    """Seconds without a heartbeat until a worker's partitions go to others."""
+    """Seconds without a heartbeat until others get the partitions."""
     answer_timeout: Seconds = Field(default=10.0, gt=0.0, le=300.0)
-    """Seconds that a start waits for the broker's first answer."""
+    """Seconds that a start waits for a broker."""
 
 
 class WorkerSection(Section):
     """The process itself."""
 
     id: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
-    """Name of the worker, unique in the deployment; else host name and HTTP port."""
+    """Name, unique in the deployment; else host name and port."""
     web_host: str = "127.0.0.1"
-    """Address of the pages of health and metrics."""
+    """Address of health and metrics."""
     web_port: Count = Field(default=6066, ge=1, le=65535)
-    """Their port; each worker on a host needs its own."""
+    """Their port, one for each worker of a host."""
     web_token: OptionalSecret = None
-    """Token that every request but probes must send (``Authorization: Bearer ...``); belongs in the environment."""
+    """Token that all but probes must send; belongs in the environment."""
     web_open: bool = False
-    """Allows pages beyond this machine without `web_token`."""
+    """Opens them beyond this machine without a token."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious messages to log."""
     log_format: Literal["text", "json"] = "text"
@@ -107,21 +107,19 @@ class InputSection(Section):
     topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
     format: Literal["json", "float32", "avro", "protobuf", "json_schema"] = "json"
-    """What a value is: a JSON object (``json``); an array of little-endian float32 (``float32``), whose id is the key
-    and whose time is Kafka's timestamp; or a value with the id of its schema in `schema_registry`. See docs/data.md."""
+    """What a value is (docs/data.md): a JSON object, an array of float32, or a value with the id of its schema."""
     features: FeaturePaths = "features"
-    """Paths to numbers; or one path to an array of numbers or an object name -> number."""
+    """Paths to numbers, or to one array or object of numbers."""
     id_path: OptionalPath = None
     """Path to the record's id, text or a number."""
     time_path: OptionalPath = None
-    """Path to the record's time, RFC 3339 text or milliseconds since 1970; else Kafka's timestamp."""
+    """Path to its time, RFC 3339 or milliseconds since 1970; else Kafka's timestamp."""
     dimension: OptionalCount = Field(default=None, ge=1)
-    """Length of an array of features; else that of a partition's first usable record."""
+    """Length of an array of features; else that of the first record."""
     sparse: OptionalPath = None
-    """Instead of `features`: path to ``{"indices": [...], "values": [...]}``, or to an object name -> number whose
-    names grow; see docs/data.md."""
+    """Instead of `features`: path to sparse ones (docs/data.md)."""
     label_path: OptionalPath = None
-    """Path to the record's label or list of labels; see docs/labels.md."""
+    """Path to the record's label or labels (docs/labels.md)."""
 
     @model_serializer(mode="wrap")
     def _only_what_counts(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -136,13 +134,13 @@ class SchemaRegistrySection(Section):
     """The Schema Registry with the schemas of the input, named as by confluent-kafka's client."""
 
     url: OptionalText = None
-    """Its address, such as https://registry.example:8081; several, which share their schemas, separated by commas."""
+    """Its addresses, such as https://registry.example:8081, separated by commas."""
     basic_auth_user: OptionalText = None
-    """User name for the log-in, or an API key."""
+    """User name or API key."""
     basic_auth_password: OptionalSecret = None
     """Password for the log-in; belongs in the environment."""
     ssl_ca_location: OptionalText = None
-    """File with the certificates of trusted authorities; else those of the package certifi."""
+    """File with the trusted authorities; else certifi's."""
     ssl_certificate_location: OptionalText = None
     """File with the client's certificate."""
     ssl_key_location: OptionalText = None
@@ -152,11 +150,11 @@ class SchemaRegistrySection(Section):
     timeout: Seconds = Field(default=4.0, gt=0.0, le=30.0)
     """Seconds that a request waits for an answer."""
     max_retries: Count = Field(default=3, ge=0, le=20)
-    """Repeats of a request that had no answer, or one of 408, 429, 500, 502, 503 and 504."""
+    """Repeats of a request without an answer, or with 408, 429, 500, 502, 503 or 504."""
     retries_wait_ms: Count = Field(default=1_000, ge=1, le=30_000)
-    """Milliseconds before the first repeat, at most; twice as many before each further one."""
+    """Most milliseconds before the first repeat; they double with each."""
     retries_max_wait_ms: Count = Field(default=20_000, ge=1, le=60_000)
-    """Milliseconds before any repeat, at most."""
+    """Most milliseconds before any repeat."""
 
     @property
     def urls(self) -> list[str]:
@@ -174,41 +172,38 @@ class LabelsSection(Section):
     """Labels that come later than their records, on a topic of their own."""
 
     topic: OptionalTopic = None
-    """Topic with messages ``{"id": ..., "labels": [...], "stream": ...}``; needs re-keyed streams, `input.id_path`, and
-    listed `input.features` or `input.dimension`."""
+    """Their topic; needs re-keyed streams, `input.id_path`, and listed `input.features` or `input.dimension`."""
     buffer_records: Count = Field(default=10_000, ge=1, le=1_000_000)
-    """Newest records of each stream that can be labelled; memory and snapshots hold their features."""
+    """Newest records of a stream that can be labelled, kept in memory and snapshots."""
     wait_records: Count = Field(default=1_000, ge=0, le=10_000)
-    """Records and labels of its stream for which a label waits for its record; 0: none."""
+    """Records and labels of the stream for which a label waits for its record."""
 
 
 class PrepareSection(Section):
     """How features are prepared before every engine: deterministic, and part of a stream's state."""
 
     scale: Literal["warmup", "given", "none"] = "warmup"
-    """What becomes [0, 1]. ``warmup``: the 1st to 99th percentile of the first records; ``given``: `ranges`; ``none``,
-    the default with `input.sparse`, which cannot have ``warmup``."""
+    """What becomes [0, 1]. ``warmup``: the 1st to 99th percentile of the first records; ``given``: `ranges`; ``none``:
+    the default of sparse records, which have no warm-up."""
     warmup_records: OptionalCount = Field(default=None, ge=1, le=1_000_000)
-    """Records of a stream that are held back to learn the scale; else 200, or 500 if records are projected."""
+    """Records of a stream that give its scale; else 200, or 500 if projected."""
     project: Project = "auto"
-    """Principal axes of the warm-up that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on with
-    the scale ``warmup``, unless the engine learns labels or is defined on [0, 1]."""
+    """Principal axes of the warm-up that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on,
+    unless the engine learns labels or is defined on [0, 1]."""
     robust: Robust = "auto"
-    """Down-weights binary features, categories and rare features (one value in nine tenths of the records, if not
-    projected), compresses skewed ones, and spreads values of an even grid (five or more) over their steps. ``auto``:
-    with ``scale = "warmup"`` and ``modal``."""
+    """Down-weights binary features, categories and rare features (one value in nine tenths of the records), compresses
+    skewed ones, and spreads values of an even grid over their steps. ``auto``: with ``modal`` and a warm-up."""
     rescale: Robust = "auto"
-    """Re-fits the range of a feature that most records have left; see docs/tuning.md. ``auto``: with
-    ``scale = "warmup"`` and ``modal``, if records are not projected."""
+    """Re-fits the range of a feature that most records have left (docs/tuning.md). ``auto``: with ``modal`` and a
+    warm-up, if records are not projected."""
     missing: Missing = "reject"
-    """For a missing or null feature: ``reject`` the record, the ``mean`` of the warm-up, or a number."""
+    """For a missing feature: ``reject`` the record, the ``mean`` of the warm-up, or a number."""
     log1p: Names = ()
     """Features that become log(1 + x); sparse: ``*`` is all."""
     categories: Categories = Field(default_factory=dict)
     """Categorical features, each with its values; others are like none of them."""
     ranges: Ranges = Field(default_factory=dict)
-    """With ``scale = "given"``: feature -> [value that becomes 0, value that becomes 1]; sparse: ranges begin at 0,
-    ``*`` is every feature without its own."""
+    """With ``scale = "given"``: feature -> [becomes 0, becomes 1]; sparse: from 0, ``*`` is every other feature."""
 
 
 class EngineSection(BaseModel):
@@ -231,17 +226,17 @@ class DriftSection(Section):
     """The watch for changes of the data (docs/drift.md)."""
 
     detect: bool = True
-    """Watches every stream of dense records. Changing a setting of this section restarts the watch, not the model."""
+    """Watches streams of dense records. A changed setting here restarts the watch."""
     rarity: Rarity = "auto"
-    """Independent records of a stream between two false alarms, at least. ``auto``: a hundredth of `alerts.rarity`."""
+    """Least records of a stream between two false events. ``auto``: a hundredth of `alerts.rarity`."""
     step: Seconds = Field(default=0.5, ge=0.1, le=3.0)
     """Smallest reported shift of a mean, in spreads of its cluster."""
     hold: Count = Field(default=500, ge=64, le=1_000_000)
-    """Records of the stream that a change lasts at least; at most eight times as many."""
+    """Records of the stream that a change lasts: so many, up to eight times as many."""
     ordinary: Count = Field(default=5, ge=1, le=1_000_000)
-    """Returns to earlier places after which all between is ordinary, such as a daily rhythm."""
+    """Returns to earlier places after which a rhythm is ordinary."""
     cells: Count = Field(default=32, ge=0, le=64)
-    """Clusters watched separately, the largest first; 0: only the whole stream."""
+    """Largest clusters that are watched on their own."""
 
 
 class DeliverySection(Section):
@@ -252,16 +247,16 @@ class DeliverySection(Section):
     commit_interval: Seconds = Field(default=0.1, gt=0.0, le=60.0)
     """Seconds between commits."""
     transaction_timeout: Seconds = Field(default=60.0, ge=1.0, le=900.0)
-    """Seconds after which the broker aborts a worker's open transaction."""
+    """Seconds until the broker aborts an open transaction."""
 
 
 class SnapshotsSection(Section):
-    """How often snapshots of streams are written: one at a time, the longest waiting first."""
+    """How often snapshots of streams are written."""
 
     records: Count = Field(default=10_000, ge=1)
-    """Least records of the partition between two snapshots of a changed stream; at most 500 before the first."""
+    """Least records between two snapshots of a stream; at most 500 before the first."""
     ratio: Seconds = Field(default=4.0, ge=0.0)
-    """Least input bytes of the partition for each byte of snapshots."""
+    """Least bytes of input for each byte of snapshots."""
     archive_interval: Seconds = Field(default=3600.0, ge=0.0)
     """Seconds between two archives of a partition; 0: none."""
 
@@ -272,28 +267,27 @@ class LimitsSection(Section):
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
     streams_in_memory: Count = Field(default=10_000, ge=0)
-    """Streams of a partition whose models stay in memory; 0: all. Idle ones go to a temporary file (TMPDIR). No output
-    depends on it."""
+    """Models of a partition that stay in memory; 0: all. Others go to a temporary file (TMPDIR)."""
     stream_ttl: Seconds = Field(default=0.0, ge=0.0, le=100 * 365 * 86_400.0)
-    """Seconds without a record, by the times of the partition's records, after which a stream ends; 0: never. Needs
-    ``stream = "key"``, ``hierarchy = "local"`` and ``delivery.mode = "exactly_once"``."""
+    """Seconds of the records' own times without a record until a stream ends; 0: never. Needs ``stream = "key"``,
+    ``hierarchy = "local"`` and exactly once."""
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
     key_bytes: Count = Field(default=256, ge=1)
-    """Bytes of the key, or of the member, that names the stream."""
+    """Bytes of the key or member that names the stream."""
     dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
-    """Bytes of a dead letter, below its topic's max.message.bytes: a longer value is cut."""
+    """Bytes of a dead letter: a longer value is cut."""
     dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
-    """Dead letters of one kind in a row until the worker is not ready."""
+    """Dead letters of one kind until the worker is not ready."""
 
 
 class DlqSection(Section):
-    """When a partition pauses because most of its records are dead letters; `resonance dlq resume` resumes it."""
+    """When a partition pauses because of its dead letters."""
 
     max_share: Seconds = Field(default=0.5, gt=0.0, le=1.0)
-    """Share of dead letters among the last `window` records above which a partition pauses; 1: never."""
+    """Share of dead letters above which a partition pauses; 1: never."""
     window: Count = Field(default=10_000, ge=1, le=10_000_000)
-    """These records; those yet to come count as good."""
+    """Last records that are looked at."""
 
 
 class AlertsSection(Section):
@@ -330,7 +324,7 @@ class AlertsSection(Section):
     silent: bool = True
     """A stream has no records for long; not where streams are partitions."""
     silent_gaps: Seconds = Field(default=20.0, ge=2.0, le=1e6)
-    """Usual gaps between two records of the stream until it opens."""
+    """Usual gaps of the stream until it opens."""
     silent_seconds: Seconds = Field(default=60.0, ge=1.0, le=1e9)
     """Seconds until it opens, at least."""
 
@@ -355,14 +349,14 @@ class TopicsSection(Section):
     archive: OptionalTopic = None
     """Earlier states of the streams."""
     routes: OptionalTopic = None
-    """What passes from the first stage to the second, with re-keyed streams or ``hierarchy = "keyed"``."""
+    """Records between two stages."""
     names: OptionalTopic = None
     """Names that people gave clusters, compacted."""
     routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
-    """Partitions of the routes, which bound how many workers learn; else as existing, or as the input. Changing it
+    """Partitions of the routes, which bound how many workers learn; else as existing, or as the input. Another number
     needs new models."""
     create: bool = True
-    """Create missing topics at start; else one that is missing stops it."""
+    """Create missing topics; else one stops the start."""
     replication_factor: Count = Field(default=-1, ge=-1, le=32767)
     """Copies of created topics; -1: the broker's default."""
 
@@ -386,11 +380,11 @@ class OutputSection(Section):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
     """Compression of output batches."""
     envelope: Literal["events", "cloudevents", "plain"] = "events"
-    """CloudEvents headers on all but assignments, which name their record themselves (``events``), on every output
-    (``cloudevents``), or on none (``plain``). It can change at any time; dead letters have none."""
+    """CloudEvents headers: on all but assignments (``events``), on every output (``cloudevents``), or on none
+    (``plain``)."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
-    """Which are written. ``changes``: those with another cluster or status than the stream's previous one."""
+    """Which are written. ``changes``: those with another cluster or status than the one before."""
     clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
-    """Seconds, by the records' own times, until an ended cluster leaves the clusters topic."""
+    """Seconds of the records' own times until an ended cluster leaves its topic."""
     include: Paths = ()
     """Members of the input that assignments copy."""
