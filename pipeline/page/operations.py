@@ -1,6 +1,6 @@
 """How the deployment itself does: its group on the broker, and what its workers' own pages report.
 
-Both are read only while an operations page is open, and at most every few seconds.
+They are read only while somebody looks, and at most every few seconds.
 """
 
 import asyncio
@@ -9,6 +9,8 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any, Final
 
 import aiohttp
@@ -75,7 +77,6 @@ class Operations:
         self._topics = tuple(topics)
         self._workers = tuple(workers)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._admin: AdminClient | None = None
         self._lock = asyncio.Lock()
         self._report: dict[str, Any] = {}
         self._made = float("-inf")
@@ -91,10 +92,24 @@ class Operations:
                 self._made = time.monotonic()
             return dict(self._report)
 
+    async def waiting(self) -> int | None:
+        """Return how many records have no answer yet; None where the broker does not say."""
+        async with self._lock:
+            return await asyncio.to_thread(self._waiting)
+
+    def _waiting(self) -> int | None:
+        with suppress(KafkaException, TimeoutError):
+            if partitions := self._lags():
+                return sum(int(each["lag"]) for each in partitions)
+        return None
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient({"log_level": 0, **self._client})
+
     def _of_group(self) -> dict[str, Any]:
         """Return the group's members and the lag of each partition, or why the broker does not say."""
         found: dict[str, Any] = {"name": self._group, "members": [], "partitions": []}
-        self._admin = self._admin or AdminClient({"log_level": 0, **self._client})
         group = None
         try:
             group = group_state(self._admin, self._group, ANSWER_SECONDS)
@@ -131,7 +146,6 @@ class Operations:
         return str(denied) if denied else f"group {self._group}: the broker {what} ({reason_of(error)})"
 
     def _lags(self) -> list[dict[str, Any]]:
-        assert self._admin is not None  # noqa: S101 - made above
         known = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
         read = [TopicPartition(topic, at) for topic in self._topics if topic in known for at in known[topic].partitions]
         found = group_offsets(self._client, self._group, read, ANSWER_SECONDS) if read else []

@@ -44,6 +44,9 @@ MISSED: Final = 500
 """Most entries that a tab gets when it comes back."""
 
 TICK_SECONDS: Final = 1.0
+ASK_SECONDS: Final = 5.0
+"""Seconds between two questions to the broker for how many records wait, while a tab is open."""
+
 CLOSE_SECONDS: Final = 1.0
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -67,7 +70,9 @@ class PageServer:
         self._token = token
         self._tabs: set[Tab] = set()
         self._runner: web.AppRunner | None = None
-        self._ticker: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: int | None = None
+        """Records without an answer, where the broker says so."""
         self._host = ""
 
     async def start(self, host: str, port: int) -> None:
@@ -96,12 +101,12 @@ class PageServer:
                 f"the page cannot be served on {host}:{port} ({reason}); another one may be open there: give this one "
                 "its own --port, and --host an address of this machine"
             ) from error
-        self._ticker = asyncio.create_task(self._tick())
+        self._tasks = [asyncio.create_task(self._tick()), asyncio.create_task(self._ask())]
 
     async def stop(self) -> None:
         """Close the port."""
-        if self._ticker is not None:
-            self._ticker.cancel()
+        for task in self._tasks:
+            task.cancel()
         for tab in self._tabs:
             tab.put_nowait(None)
         if self._runner is not None:
@@ -241,6 +246,7 @@ class PageServer:
         return {
             "deployment": self._follower.view.name,
             "loaded": round(self._follower.loaded, 2),
+            "waiting": self._waiting,
             "troubles": self._follower.sentences(),
         }
 
@@ -284,6 +290,11 @@ class PageServer:
                 view.tick()
             if self._tabs:
                 self._send(self._headline())
+
+    async def _ask(self) -> None:
+        while True:
+            self._waiting = await self._operations.waiting() if self._tabs else None
+            await asyncio.sleep(ASK_SECONDS if self._tabs else TICK_SECONDS)
 
     def _send(self, message: bytes) -> None:
         for tab in list(self._tabs):

@@ -1,10 +1,14 @@
-"""What the operations page says of a group that cannot be described."""
+"""What the operations page says of a group that cannot be described, and how many records wait."""
 
 import asyncio
 
+import pytest
+from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page import operations
 from resonance.pipeline.page.operations import Operations
+
+from tests.brokers import create_topic, produce, topic_name
 
 
 def test_a_broker_that_knows_no_groups_is_said_to_be_one():
@@ -18,3 +22,16 @@ def test_a_broker_that_does_not_answer_is_said_not_to(monkeypatch):
     monkeypatch.setattr(operations, "ANSWER_SECONDS", 0.2)
     found = asyncio.run(Operations({"bootstrap.servers": "127.0.0.1:1"}, "shop", ["orders"], []).report())
     assert found["group"]["problem"].startswith("group shop: the broker does not give its offsets (")
+    assert asyncio.run(Operations({"bootstrap.servers": "127.0.0.1:1"}, "shop", ["orders"], []).waiting()) is None
+
+
+@pytest.mark.broker
+def test_records_behind_the_committed_offsets_wait(broker):
+    topic, group, client = create_topic(broker, partitions=2), topic_name("group"), {"bootstrap.servers": broker}
+    produce(broker, topic, [(at % 2, b"k", b"{}") for at in range(10)])
+    shown = Operations(client, group, [topic], [])
+    assert asyncio.run(shown.waiting()) is None
+    member = Consumer({**client, "group.id": group})
+    member.commit(offsets=[TopicPartition(topic, 0, 5), TopicPartition(topic, 1, 2)], asynchronous=False)
+    member.close()
+    assert asyncio.run(Operations(client, group, [topic, "not-there"], []).waiting()) == 3

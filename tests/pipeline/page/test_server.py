@@ -22,6 +22,13 @@ TOKEN = "a secret"  # noqa: S105
 SETTINGS = {"name": "shop", "broker.bootstrap": "127.0.0.1:1", "input.topics": ["orders"]}
 
 
+class Group(Operations):
+    """A group in which seven records wait."""
+
+    async def waiting(self):
+        return 7
+
+
 class Shop:
     """A page of a deployment with some streams, without a broker."""
 
@@ -30,7 +37,7 @@ class Shop:
         for number in range(60):
             self.follower.view.apply_cluster(*outputs.cluster(f"stream-{number}/1/0"))
         self.follower.loaded = 1.0
-        self.server = PageServer(self.follower, Operations({}, "shop", [], []), token)
+        self.server = PageServer(self.follower, Group({}, "shop", [], []), token)
         self.port = free_port()
 
     def happen(self, kind, value):
@@ -137,6 +144,20 @@ def test_a_tab_gets_what_happens_and_what_it_missed():
                 assert (await message(answer))[0] == "tick"
             async with shop.get(session, "/api/live?after=1") as answer:
                 assert [(await message(answer))[1] for _ in range(2)] == ["2", "3"]
+
+    asyncio.run(go())
+
+
+def test_a_tab_gets_how_many_records_wait(monkeypatch):
+    monkeypatch.setattr(pages, "TICK_SECONDS", 0.05)
+
+    async def go():
+        async with opened() as (shop, session):
+            async with shop.get(session, "/api/overview") as answer:
+                assert (await answer.json())["waiting"] is None
+            async with shop.get(session, "/api/live") as answer:
+                waiting = [(await message(answer))[2]["waiting"] for _ in range(5)]
+            assert (waiting[0], waiting[-1]) == (None, 7)
 
     asyncio.run(go())
 

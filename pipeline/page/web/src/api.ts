@@ -2,7 +2,7 @@
 
 export interface Headline {
   deployment: string; loaded: number; troubles: string[];
-  rate: number; novelty: number | null; streams: number; left_out: number; clusters: number;
+  waiting: number | null; rate: number; novelty: number | null; streams: number; left_out: number; clusters: number;
   drifts: number; alerts: number; dead_letters: number; newest: number;
 }
 export interface StreamRow {

@@ -63,7 +63,7 @@ export class OverviewPage implements Page {
     const tile = (name: string, value: string, href = "", warn = false) =>
       h("div", { class: warn ? "tile warn" : "tile" }, h("dt", {}, name), h("dd", {}, href ? link(href, value) : value));
     this.tiles.replaceChildren(
-      tile("records/s", number(found.rate)), tile("streams", number(found.streams)), tile("clusters", number(found.clusters)),
+      tile("records/s", number(found.rate)), tile("waiting", number(found.waiting), "/operations"), tile("streams", number(found.streams)), tile("clusters", number(found.clusters)),
       tile("novel", percent(found.novelty)), tile("open drifts", number(found.drifts), "/events?kind=drift", found.drifts > 0),
       tile("open alerts", number(found.alerts), "/events?kind=alerts", found.alerts > 0),
       tile("dead letters", number(found.dead_letters), "/operations", found.dead_letters > 0),
