@@ -5,12 +5,13 @@ tuned loop of confluent-kafka that knows no models, and Faust as its documentati
 same machine. Medians of alternating runs; each is watched from outside, from its first answers to the last.
 """
 
+import itertools
 import socket
 import statistics
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -39,6 +40,8 @@ REFERENCES = {
     "stock": "stock faust",
     "stock-idle": "stock faust, no model",
 }
+CYCLE = 49_999
+"""Records of a load that never ends, over and over; prime, so that each key has all of them in time."""
 MODES = ("exactly_once", "at_least_once")
 SETTLE_SECONDS, LATENCY_SECONDS = 8.0, 20.0
 
@@ -68,12 +71,12 @@ class Bench:
         finally:
             self.admin.delete_topics([name])[name].result(30)
 
-    def load(self, topic: str, count: int, keys: int = PARTITIONS) -> None:
+    def load(self, topic: str, count: int, keys: int = PARTITIONS, values: Iterable[bytes] | None = None) -> None:
         """Fill the input, with so many keys in turn: a multiple of the partitions."""
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "linger.ms": 20, "batch.size": 1_000_000, "compression.type": "lz4"}
         )
-        for i, value in enumerate(records(count)):
+        for i, value in enumerate(records(count) if values is None else itertools.islice(values, count)):
             while True:
                 try:
                     producer.produce(topic, value, key=b"k%d" % (i % keys), partition=i % self.partitions)
@@ -135,8 +138,8 @@ class Bench:
                 return pace(process, answers.count, watched)
 
     def steady_load(self, source: str, rate: float, keys: int = PARTITIONS) -> AbstractContextManager[None]:
-        """Produce records at a steady rate meanwhile, with so many keys in turn; each key has all of them in time."""
-        return steady_load(self.bootstrap, source, records(49_999), rate, PARTITIONS, keys)
+        """Produce records at a steady rate meanwhile, with so many keys in turn."""
+        return steady_load(self.bootstrap, source, records(CYCLE), rate, PARTITIONS, keys)
 
     def latency(self, mode: str, rate: float, stream: str = "partition") -> list[float]:
         """Feed a worker at a steady rate and return the milliseconds that its assignments took."""

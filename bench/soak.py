@@ -6,6 +6,7 @@ never more than a second behind. The models of many keys are filled first: one g
 it keeps, and what shall not grow is what comes after.
 """
 
+import itertools
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.memory import PAGE
-from bench.pipeline import FEATURES, PARTITIONS, Bench
+from bench.pipeline import CYCLE, FEATURES, PARTITIONS, Bench, records
 from bench.report import Row, arguments, show
 from tests.brokers import running_broker
 
@@ -74,11 +75,12 @@ class Soak:
         self.worker = worker
         self._bench, self._source, self._group, self._progress = bench, source, group, progress
 
-    def fill(self, records: int, keys: int) -> None:
+    def fill(self, count: int, keys: int) -> None:
         """Have the worker process records of all keys in turn, as fast as it can."""
-        bar = self._progress.add_task(f"{records:,} records first", total=records)
-        for start in range(0, records, PORTION):
-            self._bench.load(self._source, min(PORTION, records - start), keys)
+        bar = self._progress.add_task(f"{count:,} records first", total=count)
+        values = itertools.cycle(list(records(CYCLE)))
+        for start in range(0, count, PORTION):
+            self._bench.load(self._source, min(PORTION, count - start), keys, values)
             self.wait()
             self._progress.update(bar, completed=start + PORTION)
         self._progress.remove_task(bar)
