@@ -61,7 +61,10 @@ NEAR: Final = 0.02
 """Within a kind, a usual range reaches at least this share of what the feature does as a rule over all kinds."""
 
 WORTH: Final = 2.0
-"""How many times as far a stream is within a kind that is named in place of a wider one: it is more to read."""
+"""How many times as far a stream is within a kind that is named in place of a wider one: it is more to read..."""
+
+CLEAR: Final = 10.0
+"""...unless it is so far over the wider one, too."""
 
 FARTHEST: Final = 1000.0
 """As far as this is all that is farther, as where all peers agree."""
@@ -222,14 +225,20 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> Compared:
                 if part >= 0 and not np.isnan(profiles[part].mean[each.stream, 0]):
                     continue
                 known = found.get((each.stream, feature))
-                worth = 1.0 if known is None or len(known.where) == len(kind.where) else WORTH
-                if known is None or each.far > worth * known.far:
+                if known is None or _is_worth_more(each.far, known, kind):
                     found[each.stream, feature] = _scaled(each, exponent)._replace(where=kind.where)
     most: dict[int, float] = {}
     for each in found.values():
         most[each.stream] = max(most.get(each.stream, 0.0), each.far)
     unlike = sorted(found.values(), key=lambda each: (-most[each.stream], each.stream, -each.far, each.feature))
     return Compared(unlike, int(compared.sum()), [kind.where for kind in kinds if kind.where and not kind.parts])
+
+
+def _is_worth_more(far: float, known: Deviation, kind: Kind) -> bool:
+    """Return whether what is so far within a kind is to stand in place of what is known of a feature."""
+    if len(kind.where) > len(known.where):
+        return known.far < CLEAR and far > WORTH * known.far
+    return far > known.far
 
 
 def _in_one_part(

@@ -56,13 +56,13 @@ DIGITS: Final = 15
 """That a threshold has at most, if it need not be exact."""
 
 ROUNDING: Final = 1e-12
-"""Beside the largest value of a feature, what is smaller is not varying."""
+"""Beside the largest value of a stream, what is smaller is none."""
 
 ALIKE: Final = 0.9
-"""Splits explain about as much from this share of the best one on."""
+"""Splits of a feature explain about as much from this share of its best one on."""
 
 DECIMALS: Final = 6
-"""Of the widths of valleys: where they are equal, rounding must not choose."""
+"""Of what splits explain: where they explain as much, rounding must not choose."""
 
 
 class Condition(NamedTuple):
@@ -169,14 +169,18 @@ def splits_of(rows: FloatArray, stream: IntArray) -> list[tuple[int, float]]:
     of_others = np.where(own, 0.0, shares)
     # What a split explains of its own feature alone, such as one within a kind, is no kind of work.
     sums = np.where(own, np.minimum(shares, of_others.max(axis=0)), shares).sum(axis=1)
-    kept = np.flatnonzero(of_others.max(axis=1) >= EXPLAINED).tolist()
-    best = max((sums[place] for place in kept), default=0.0)
-    # Among those that explain about as much a wide valley is safe: the levels of no stream are in it.
-    ranked = sorted(
-        (sums[place] < ALIKE * best, -round(splits[place][2], DECIMALS), -sums[place], splits[place][:2])
-        for place in kept
-    )
-    return [split for *_, split in ranked]
+    # Among those of a feature that explain about as much a wide valley is safe: the levels of no stream are in it.
+    best = np.zeros(rows.shape[1])
+    np.maximum.at(best, features, sums)
+    narrow = sums < ALIKE * best[features]
+    order = sorted(range(len(splits)), key=lambda place: (bool(narrow[place]), -splits[place][2], splits[place][:2]))
+    first = {splits[place][0]: place for place in reversed(order)}
+    enough = of_others.max(axis=1) >= EXPLAINED
+
+    def rank(place: int) -> tuple[bool, float, int]:
+        return first[splits[place][0]] != place, -round(float(sums[place]), DECIMALS), place
+
+    return [splits[place][:2] for place in sorted(np.flatnonzero(enough).tolist(), key=rank)]
 
 
 def valleys_of(values: FloatArray) -> list[tuple[float, float]]:
@@ -228,15 +232,14 @@ def explained(rows: FloatArray, stream: IntArray, splits: list[tuple[int, float]
     begins = np.flatnonzero(np.diff(stream, prepend=-1))
     known = ~np.isnan(rows)
     values = np.where(known, rows, 0.0)
-    _, exponent = np.frexp(np.abs(values).max(axis=0, initial=0.0))
-    values = np.ldexp(values, -exponent)
-    ends = np.diff(begins, append=len(rows))
-    # Around each stream's mean, and in its own largest value: the squares of small ones beside others are not 0.
+    lengths = np.diff(begins, append=len(rows))
+    # No sum overflows, and none of the squares is 0 beside huge values of other streams.
+    _, exponent = np.frexp(np.maximum.reduceat(np.abs(values), begins))
+    values = np.ldexp(values, np.repeat(-exponent, lengths, axis=0))
     count = np.maximum(np.add.reduceat(known, begins, dtype=np.float64), 1.0)
-    values -= np.repeat(np.add.reduceat(values, begins) / count, ends, axis=0)
+    values -= np.repeat(np.add.reduceat(values, begins) / count, lengths, axis=0)
     values[~known] = 0.0
-    largest = np.maximum.reduceat(np.abs(values), begins)
-    values /= np.repeat(np.where(largest > ROUNDING, largest, np.inf), ends, axis=0)
+    values[np.abs(values) < ROUNDING] = 0.0
     total = np.add.reduceat(values * values, begins)
     found = np.zeros((len(splits), rows.shape[1]))
     for own, (feature, value) in zip(found, splits, strict=True):
