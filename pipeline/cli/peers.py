@@ -60,7 +60,7 @@ def counted(unlike: int, compared: int) -> str:
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
 
 
-def in_words(where: "Sequence[peers.Condition]") -> str:
+def in_words(where: "Sequence[peers.FeatureBound]") -> str:
     """Return the conditions of a kind of work, those of one feature together."""
     sides: dict[str, list[str]] = {}
     for each in where:

@@ -16,7 +16,7 @@ import math
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from resonance.pipeline.peers.kinds import Condition, Kind, kinds_of
+from resonance.pipeline.peers.kinds import Bound, Kind, kinds_of
 from resonance.pipeline.peers.profiles import (
     FEWEST,
     LONGER,
@@ -91,18 +91,18 @@ class Deviation(NamedTuple):
     high: float
     far: float
     """Distance from the median, where the usual range, or the least that counts as one, ends at 1."""
-    where: tuple[Condition, ...] = ()
+    where: tuple[Bound, ...] = ()
     """The kind of work that it is so in; none of all records."""
 
 
-class Compared(NamedTuple):
+class PeerComparison(NamedTuple):
     """The streams beside each other."""
 
     unlike: list[Deviation]
     """The farthest stream first, and of each stream the farthest feature."""
     streams: int
     """Streams that could be compared."""
-    kinds: list[tuple[Condition, ...]]
+    kinds: list[tuple[Bound, ...]]
     """Kinds of work that they were compared within."""
 
 
@@ -189,7 +189,7 @@ def _scaled(each: Deviation, exponent: int) -> Deviation:
     return each._replace(value=value, median=median, low=low, high=high)
 
 
-def compare(rows: FloatArray, stream: IntArray, streams: int) -> Compared:
+def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
     """Return in what streams are unlike their peers, over all their recent records or within a kind of work.
 
     Parameters
@@ -231,7 +231,7 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> Compared:
     for each in found.values():
         most[each.stream] = max(most.get(each.stream, 0.0), each.far)
     unlike = sorted(found.values(), key=lambda each: (-most[each.stream], each.stream, -each.far, each.feature))
-    return Compared(unlike, int(compared.sum()), [kind.where for kind in kinds if kind.where and not kind.parts])
+    return PeerComparison(unlike, int(compared.sum()), [kind.where for kind in kinds if kind.where and not kind.parts])
 
 
 def _is_worth_more(far: float, known: Deviation, kind: Kind) -> bool:
@@ -244,7 +244,7 @@ def _is_worth_more(far: float, known: Deviation, kind: Kind) -> bool:
 def _in_one_part(
     kinds: list[Kind], halves: list[Halves], columns: FloatArray, stream: IntArray, streams: int
 ) -> list[IntArray]:
-    """Return for each kind and stream in which part of that kind alone the stream has enough records; -1 if in both."""
+    """Return for each kind and stream in which part of that kind alone the stream has enough records; else -1."""
     numbers = {id(kind): number for number, kind in enumerate(kinds)}
     found = [np.full(streams, -1) for _ in kinds]
     for own, kind, recent in zip(found, kinds, halves, strict=True):

@@ -65,7 +65,7 @@ DECIMALS: Final = 6
 """Of what splits explain: where they explain as much, rounding must not choose."""
 
 
-class Condition(NamedTuple):
+class Bound(NamedTuple):
     """What the records of a kind have in common."""
 
     feature: int
@@ -77,7 +77,7 @@ class Condition(NamedTuple):
 class Kind:
     """Records, and the two kinds that they are split into, if they are."""
 
-    where: tuple[Condition, ...]
+    where: tuple[Bound, ...]
     places: IntArray
     """Records of the kind, in the order of each stream."""
     parts: "tuple[Kind, Kind] | None" = None
@@ -147,7 +147,7 @@ def _split(
         names: tuple[Side, Side] = ("up to", "above")
         # Of conditions on one side of a feature the last is the narrowest.
         below, above = (
-            Kind((*(each for each in kind.where if each[:2] != (feature, name)), Condition(feature, name, value)), side)
+            Kind((*(each for each in kind.where if each[:2] != (feature, name)), Bound(feature, name, value)), side)
             for name, side in zip(names, sides, strict=True)
         )
         kind.parts = below, above

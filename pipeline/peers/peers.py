@@ -18,7 +18,7 @@ HINT_VALUES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FeatureBound:
     """What the records of a kind of work have in common."""
 
     feature: str
@@ -41,7 +41,7 @@ class UnlikeFeature:
     since: str | None
     """Time at which the newest drift of the feature in that direction began, or one of the features together; None
     where no such event is stored."""
-    where: list[Condition]
+    where: list[FeatureBound]
     """The kind of work that it is so in, by all its conditions; none of all recent records."""
 
 
@@ -59,7 +59,7 @@ class ComparedStreams:
     """Records that were read, at the ends of the logs."""
     cut: bool = False
     """Whether more would be compared, if so many were read."""
-    kinds: list[list[Condition]] = field(default_factory=list)
+    kinds: list[list[FeatureBound]] = field(default_factory=list)
     """The kinds of work that they were compared within, too; none where there is one kind alone."""
 
     @property
@@ -96,8 +96,8 @@ def compare_streams(
     began = beginnings.read_beginnings(settings, reader, newest, places, read)
     features, unlike = list(plan.columns), []
 
-    def named(where: Sequence[kinds.Condition]) -> list[Condition]:
-        return [Condition(features[each.feature], each.side, each.value) for each in where]
+    def named(where: Sequence[kinds.Bound]) -> list[FeatureBound]:
+        return [FeatureBound(features[each.feature], each.side, each.value) for each in where]
 
     for each in found.unlike:
         stream, feature = names[each.stream], features[each.feature]
@@ -127,6 +127,6 @@ def hint(
 
 def _compare(
     settings: Settings, reader: LogReader, plan: recent.RecentPlan, read: Callable[[int], None]
-) -> tuple[comparison.Compared, recent.Recent]:
+) -> tuple[comparison.PeerComparison, recent.Recent]:
     records = recent.read(settings, reader, plan, read)
     return comparison.compare(*records.table(), len(plan.names)), records

@@ -7,11 +7,12 @@ import orjson
 import pytest
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.cli import inspect
+from resonance.pipeline.cli.peers import in_words
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.peers import peers, recent
-from resonance.pipeline.peers.peers import compare_streams
+from resonance.pipeline.peers.peers import FeatureBound, compare_streams
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.repartition.envelope import route_message
 
@@ -29,22 +30,22 @@ STEADY = {"engine__landmarks": None, "engine__memory": None, "engine__expire_rec
 PLAIN = {"engine__min_cluster_records": None, "engine__lambda": None, "prepare__warmup_records": None}
 
 
-def values(device, records, broken=3, begin=500):
-    """Records of a device with two states; of the broken one the vibration grows twelvefold."""
+def values(device, records, broken=3, begin=500, factor=12):
+    """Records of a device with two states; of the broken one the vibration grows."""
     rng = np.random.default_rng(device)
     busy = rng.integers(2, size=records)
     noise = rng.normal(size=(2, records))
     rows = np.column_stack([20 + 5 * busy + 0.3 * noise[0], 1 + busy + 0.1 * noise[1], np.full(records, 3)])
     if device == broken:
-        rows[begin:, 1] *= 12
+        rows[begin:, 1] *= factor
     return rows
 
 
-def fleet(monkeypatch, devices=12, records=300, begin=40, partitions=1, shown=(), **changed):
+def fleet(monkeypatch, devices=12, records=300, begin=40, partitions=1, shown=(), factor=12, **changed):
     """A deployment that holds the records of all devices, which come in turns; `shown` are further members of one."""
     given = {"input__features": FEATURES, "prepare__warmup_records": 60, **changed}
     deployment = MemoryDeployment(monkeypatch, partitions, 0, **given)
-    rows = [values(device, records, begin=begin) for device in range(devices)]
+    rows = [values(device, records, begin=begin, factor=factor) for device in range(devices)]
     for number in range(records):
         for device in range(devices):
             own = dict(zip(FEATURES, rows[device][number].tolist(), strict=True))
@@ -95,6 +96,26 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
 
     assert run(monkeypatch, *OPTIONS) == 0
     assert capsys.readouterr().err.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+
+
+def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys):
+    # Twice as much as the others at rest is what they have at work.
+    deployment = fleet(monkeypatch, factor=2)
+    deployment.work(12 * 300, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    shown = capsys.readouterr()
+    head, line = shown.out.splitlines()
+    assert head.split()[-1] == "while"
+    assert re.fullmatch(r"p0:dev3 +vibration +high .* +temp is (above|up to) 22", line.strip())
+    assert shown.err.endswith(KINDS)
+    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
+    content = orjson.loads(capsys.readouterr().out)
+    assert content["kinds"] == [[{"feature": "temp", "side": side, "value": 22.0}] for side in ("up to", "above")]
+    (only,) = content["unlike"]
+    assert only["where"] in content["kinds"]
+    assert in_words(
+        [FeatureBound("x", "above", 1.0), FeatureBound("y", "up to", 2.0), FeatureBound("x", "up to", 3.0)]
+    ) == ("x is above 1 and up to 3 and y is up to 2")
 
 
 def test_what_was_processed_since_the_snapshot_counts_and_what_was_not_does_not(monkeypatch):
