@@ -40,10 +40,13 @@ WINDOW: Final = 16
 VALLEYS: Final = 8
 """Widest valleys of a feature that are tried."""
 
-SAMPLE: Final = 100_000
+SPLITS: Final = 40
+"""Widest valleys of all features that are tried: more take long, as with many features that count something."""
+
+SAMPLE: Final = 50_000
 """Records of all streams that splits are sought among..."""
 
-SAMPLE_VALUES: Final = 4_000_000
+SAMPLE_VALUES: Final = 2_000_000
 """...and features of all these records."""
 
 OF_STREAM: Final = 100
@@ -161,6 +164,7 @@ def _split(
 def splits_of(rows: FloatArray, stream: IntArray) -> list[tuple[int, float]]:
     """Return splits of records, given stream by stream, as features and values; those first that explain most."""
     splits = [(feature, *valley) for feature in range(rows.shape[1]) for valley in valleys_of(rows[:, feature])]
+    splits = sorted(sorted(splits, key=lambda split: (-split[2], split))[:SPLITS])
     if not splits:
         return []
     features = np.array([feature for feature, *_ in splits])
