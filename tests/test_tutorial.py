@@ -90,7 +90,7 @@ def test_the_machines_that_are_unlike_the_others_are_those_that_are_named(folder
     machines = sorted({record["machine"] for record in records})
     rows = np.array([[float(record[feature]) for feature in features] for record in records])
     streams = np.array([machines.index(record["machine"]) for record in records])
-    unlike, count = compare(rows, streams, len(machines))
+    unlike, count, _ = compare(rows, streams, len(machines))
     assert count == 12
     assert {machines[each.stream] for each in unlike} == {"m03", "m07"}
     assert {features[each.feature] for each in unlike if machines[each.stream] == "m03"} == {"pressure"}

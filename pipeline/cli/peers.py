@@ -1,10 +1,15 @@
 """What ``resonance inspect`` prints of streams that are unlike their peers."""
 
+from collections.abc import Sequence
+
 from resonance.pipeline.cli.output import cell, print_table, say
-from resonance.pipeline.peers import comparison, peers
+from resonance.pipeline.peers import comparison, peers, profiles
 
 FEATURES = 3
 """Features of a stream that the table has; --wide and --json have them all."""
+
+COLUMNS = ("stream", "feature", "is", "value", "peers", "usual range", "far", "since", "while")
+"""The last one where something is so in one kind of work alone."""
 
 FAR = "far: how many times as far from the peers' median as is usual; from 3 to 5.4 on a stream is listed"
 
@@ -24,18 +29,22 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         for each in kept:
             since = each.since[:16].replace("T", " ") if each.since else None
             usual = f"{cell(each.low)} to {cell(each.high)}"
-            rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since])
+            work = in_words(each.where)
+            rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since, work])
     if rows:
-        print_table(("stream", "feature", "is", "value", "peers", "usual range", "far", "since"), rows)
+        columns = len(COLUMNS) if any(row[-1] for row in rows) else -1
+        print_table(COLUMNS[:columns], [row[:columns] for row in rows])
     if left_out:
         say(f"{left_out:,} more features of these streams: --wide shows them")
     say(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
+    if found.kinds:
+        say(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
     if found.cut:
-        fewer = f"fewer than {comparison.RECENT} of each stream"
+        fewer = f"fewer than {profiles.RECENT} of each stream"
         say(f"only the last {found.records:,} records were read, {fewer}; older ones are left out")
     if few := found.streams - found.compared:
         streams = f"{few:,} stream{'s have' if few != 1 else ' has'}"
-        say(f"{streams} fewer than {comparison.FEWEST} of the records that were compared, and were left out")
+        say(f"{streams} fewer than {profiles.FEWEST} of the records that were compared, and were left out")
 
 
 def hint(unlike: int, compared: int) -> None:
@@ -47,8 +56,13 @@ def hint(unlike: int, compared: int) -> None:
 def counted(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
     if not unlike:
-        return (
-            f"none of {compared:,} streams is unlike its peers over its last {comparison.RECENT} records; what one "
-            "kind of work alone shows can hide among the others"
-        )
+        return f"none of {compared:,} streams is unlike its peers over its last {profiles.RECENT} records"
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
+
+
+def in_words(where: "Sequence[peers.FeatureBound]") -> str:
+    """Return the conditions of a kind of work, those of one feature together."""
+    sides: dict[str, list[str]] = {}
+    for each in where:
+        sides.setdefault(each.feature, []).append(f"{each.side} {cell(each.value)}")
+    return " and ".join(f"{feature} is {' and '.join(own)}" for feature, own in sides.items())

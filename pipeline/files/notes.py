@@ -77,7 +77,9 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
     for note, sharing in groups.items():
         most = max((seen.columns[path] for path in sharing), key=lambda column: column.strange)
         several = len(sharing) > 1
-        count = f"{'up to ' * several}{most.strange:,} of {seen.records:,} records, such as {_short(most.stranger)}"
+        # Records may lack one number or several: with each of these columns there are more, as `dead_letters` has it.
+        strange = min(sum(seen.columns[path].strange for path in sharing), seen.records)
+        count = f"{'up to ' * several}{strange:,} of {seen.records:,} records, such as {_short(most.stranger)}"
         what = f"{_listed(sharing)} {'are no numbers' if several else 'is no number'} in {count}"
         text = f"{what}{note.text}" if note.text not in sharing else f"{what}: these would be dead letters"
         unused = sum(seen.columns[path].strange for path in sharing if path in numbers)

@@ -7,23 +7,31 @@ as their usual range reaches. So a state that peers take now and then is usual, 
 of.
 
 Standard deviations are compared likewise, as logarithms: a feature varies more, or less, than with the peers.
+
+All this is done over all recent records, and over those of each kind of work, such as idle and running. A stream that
+is in one kind alone is compared in that one: that it does not alternate is usual.
 """
 
 import math
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from resonance.pipeline.peers.kinds import Bound, Kind, kinds_of
+from resonance.pipeline.peers.profiles import (
+    FEWEST,
+    LONGER,
+    RECENT,
+    FloatArray,
+    Halves,
+    IntArray,
+    Profiles,
+    halves_of,
+    last_of,
+    profiles_of,
+    step_of,
+)
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Change = Literal["high", "low", "varies more", "varies less"]
-
-RECENT: Final = 400
-"""Last records of a stream that are compared."""
-
-FEWEST: Final = 40
-"""Records with a feature below which a stream is not compared in it."""
 
 FEWEST_STREAMS: Final = 5
 """Streams below which none has peers."""
@@ -33,9 +41,6 @@ LIMIT: Final = 3.0
 
 FEW: Final = 4.0
 """Of few peers the extremes say little: with so many streams the limit is twice as high."""
-
-TAIL: Final = 0.05
-"""Share of the values that are left out at each end of a range."""
 
 APART: Final = 0.05
 """Share of the peers whose ranges may reach beyond the usual one at each end; of ten streams and more it is one."""
@@ -51,6 +56,15 @@ ROUNDING: Final = 1e-9
 
 FACTOR: Final = 1.5
 """Usual standard deviations reach at least from the median divided by it to the median multiplied by it."""
+
+NEAR: Final = 0.02
+"""Within a kind, a usual range reaches at least this share of what the feature does as a rule over all kinds."""
+
+WORTH: Final = 2.0
+"""How many times as far a stream is within a kind that is named in place of a wider one: it is more to read..."""
+
+CLEAR: Final = 10.0
+"""...unless it is so far over the wider one, too."""
 
 FARTHEST: Final = 1000.0
 """As far as this is all that is farther, as where all peers agree."""
@@ -77,80 +91,35 @@ class Deviation(NamedTuple):
     high: float
     far: float
     """Distance from the median, where the usual range, or the least that counts as one, ends at 1."""
+    where: tuple[Bound, ...] = ()
+    """The kind of work that it is so in; none of all records."""
 
 
-class Profiles(NamedTuple):
-    """Recent records of streams in one feature, shape (streams, 2): the older half and the newer one; NaN of few."""
+class PeerComparison(NamedTuple):
+    """The streams beside each other."""
 
-    low: FloatArray
-    """Where the middle 90 % of the values begin, and in `high` end."""
-    high: FloatArray
-    mean: FloatArray
-    """Of values of which those beyond are its ends."""
-    inner: FloatArray
-    """Standard deviation of these."""
-    outer: FloatArray
-    """Standard deviation of the values as they are."""
+    unlike: list[Deviation]
+    """The farthest stream first, and of each stream the farthest feature."""
+    streams: int
+    """Streams that could be compared."""
+    kinds: list[tuple[Bound, ...]]
+    """Kinds of work that they were compared within."""
 
 
-def halves_of(stream: IntArray, streams: int) -> tuple[IntArray, IntArray]:
-    """Return the places of the recent records, stream by stream, and the half that each of them is in.
+def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int, near: float = 0.0) -> list[Deviation]:
+    """Return which streams are unlike their peers in a feature whose values stand apart by a step.
 
-    `stream` has the stream of each record, in their order. Halves are numbered ``2 * stream`` for the older one, and
-    one more for the newer one.
+    By less than `near` they are not unlike.
     """
-    order = np.argsort(stream, kind="stable")
-    counts = np.bincount(stream, minlength=streams)
-    to_end = np.repeat(np.cumsum(counts), counts) - np.arange(len(order)) - 1
-    places, to_end = order[to_end < RECENT], to_end[to_end < RECENT]
-    own = stream[places]
-    return places, 2 * own + (to_end < np.minimum(counts, RECENT)[own] // 2)
-
-
-def profiles_of(values: FloatArray, half: IntArray, streams: int) -> Profiles:
-    """Return the profiles in one feature of values, NaN where a record lacks it, that are in these halves."""
-    known = ~np.isnan(values)
-    values, half = values[known], half[known]
-    order = np.lexsort((values, half))
-    values, half = values[order], half[order]
-    counts = np.bincount(half, minlength=2 * streams)
-    enough = 2 * counts >= FEWEST
-    # Of one half alone it is not known whether it lasts.
-    enough = np.repeat(enough.reshape(streams, 2).all(axis=1), 2)
-    ends, left_out = np.cumsum(counts), (TAIL * counts).astype(np.int64)
-    low, high = np.full(2 * streams, np.nan), np.full(2 * streams, np.nan)
-    low[enough] = values[(ends - counts + left_out)[enough]]
-    high[enough] = values[(ends - 1 - left_out)[enough]]
-    mean, inner = _moments(np.clip(values, low[half], high[half]), half, counts)
-    _, outer = _moments(values, half, counts)
-    shape = (streams, 2)
-    return Profiles(*(np.where(enough, each, np.nan).reshape(shape) for each in (low, high, mean, inner, outer)))
-
-
-def _moments(values: FloatArray, half: IntArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of the values of each half."""
-    counts = np.maximum(counts, 1)
-    mean = np.bincount(half, values, len(counts)) / counts
-    apart = values - mean[half]
-    # Beside huge values of other streams the squares of these would be 0.
-    largest = np.zeros(len(counts))
-    np.fmax.at(largest, half, np.abs(apart))
-    _, exponent = np.frexp(largest)
-    squares = np.bincount(half, np.ldexp(apart, -exponent[half]) ** 2, len(counts))
-    return mean, np.ldexp(np.sqrt(squares / counts), exponent)
-
-
-def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int) -> list[Deviation]:
-    """Return which streams are unlike their peers in a feature whose values stand apart by a step."""
     there = np.flatnonzero(~np.isnan(profiles.mean[:, 0]))
     if len(there) < FEWEST_STREAMS:
         return []
     low, high, mean, inner, outer = (each[there] for each in profiles)
     median = float(np.median(mean[:, 1]))
-    digit = DIGITS * abs(median) or rounding
+    digit = max(DIGITS * abs(median) or rounding, near)
     found = _beyond(mean, median, low, high, np.maximum(SPREADS * inner.max(axis=1), digit))
     # Values in steps vary by a part of one at least, and where most do not vary by a digit is no difference.
-    width = step / 12.0**0.5
+    width = max(step, near) / 12.0**0.5
     if np.median(inner[:, 1]) == 0.0:
         width = max(width, digit)
     inner, outer = (np.hypot(each, width) for each in (inner, outer))
@@ -205,12 +174,6 @@ def _reach(begins: FloatArray) -> FloatArray:
     return found
 
 
-def step_of(values: FloatArray) -> float:
-    """Return by how much neighbouring values differ, as a rule; 0 where there is one value or none."""
-    gaps = np.diff(np.unique(values[~np.isnan(values)]))
-    return float(np.median(gaps)) if len(gaps) else 0.0
-
-
 def _below_one(values: FloatArray) -> tuple[FloatArray, int]:
     """Return values divided by a power of two, exactly, so that no sum of them overflows, and its exponent."""
     _, exponent = math.frexp(float(np.max(np.abs(values), initial=0.0, where=~np.isnan(values))))
@@ -226,8 +189,8 @@ def _scaled(each: Deviation, exponent: int) -> Deviation:
     return each._replace(value=value, median=median, low=low, high=high)
 
 
-def compare(rows: FloatArray, stream: IntArray, streams: int) -> tuple[list[Deviation], int]:
-    """Return in what streams are unlike their peers, the farthest first, and how many streams could be compared.
+def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
+    """Return in what streams are unlike their peers, over all their recent records or within a kind of work.
 
     Parameters
     ----------
@@ -238,18 +201,71 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> tuple[list[Devi
     streams : int
         Streams there are.
     """
-    places, half = halves_of(stream, streams)
-    found: list[Deviation] = []
+    last, _, _ = last_of(stream, streams, RECENT * LONGER)
+    stream = stream[last]
+    columns = np.empty((rows.shape[1], len(last)))
+    for feature, column in enumerate(columns):
+        column[:] = rows[last, feature]
+    # Wider kinds first.
+    kinds = sorted(kinds_of(columns, stream, streams, FEWEST, FEWEST_STREAMS).walk(), key=lambda kind: len(kind.where))
+    halves = [halves_of(stream, streams, kind.places) for kind in kinds]
+    alone = _in_one_part(kinds, halves, columns, stream, streams)
+    found: dict[tuple[int, int], Deviation] = {}
     compared = np.zeros(streams, np.bool_)
-    for feature in range(rows.shape[1]):
-        values, exponent = _below_one(rows[places, feature])
-        profiles = profiles_of(values, half, streams)
-        compared |= ~np.isnan(profiles.mean[:, 0])
+    for feature, column in enumerate(columns):
+        values, exponent = _below_one(column)
+        profiles = [profiles_of(values[each.places], each, streams) for each in halves]
+        compared |= ~np.isnan(profiles[0].mean[:, 0])
+        step = step_of(values[halves[0].places])
         rounding = math.ldexp(ROUNDING, min(-exponent, LARGEST_EXPONENT))
-        unlike = deviations_of(profiles, step_of(values), rounding, feature)
-        found += [_scaled(each, exponent) for each in unlike]
+        near = NEAR * _half_width(profiles) if len(kinds) > 1 else 0.0
+        for number, kind in enumerate(kinds):
+            for each in deviations_of(profiles[number], step, rounding, feature, near if kind.where else 0.0):
+                part = alone[number][each.stream]
+                if part >= 0 and not np.isnan(profiles[part].mean[each.stream, 0]):
+                    continue
+                known = found.get((each.stream, feature))
+                if known is None or _is_worth_more(each.far, known, kind):
+                    found[each.stream, feature] = _scaled(each, exponent)._replace(where=kind.where)
     most: dict[int, float] = {}
-    for each in found:
+    for each in found.values():
         most[each.stream] = max(most.get(each.stream, 0.0), each.far)
-    found.sort(key=lambda each: (-most[each.stream], each.stream, -each.far, each.feature))
-    return found, int(compared.sum())
+    unlike = sorted(found.values(), key=lambda each: (-most[each.stream], each.stream, -each.far, each.feature))
+    return PeerComparison(unlike, int(compared.sum()), [kind.where for kind in kinds if kind.where and not kind.parts])
+
+
+def _is_worth_more(far: float, known: Deviation, kind: Kind) -> bool:
+    """Return whether what is so far within a kind is to stand in place of what is known of a feature."""
+    if len(kind.where) > len(known.where):
+        return known.far < CLEAR and far > WORTH * known.far
+    return far > known.far
+
+
+def _in_one_part(
+    kinds: list[Kind], halves: list[Halves], columns: FloatArray, stream: IntArray, streams: int
+) -> list[IntArray]:
+    """Return for each kind and stream in which part of that kind alone the stream has enough records; else -1."""
+    numbers = {id(kind): number for number, kind in enumerate(kinds)}
+    found = [np.full(streams, -1) for _ in kinds]
+    for own, kind, recent in zip(found, kinds, halves, strict=True):
+        if kind.parts is None:
+            continue
+        condition = kind.parts[0].where[-1]
+        values, at = columns[condition.feature][recent.places], stream[recent.places]
+        below, above = (
+            np.bincount(at[side], minlength=streams) >= FEWEST
+            for side in (values <= condition.value, values > condition.value)
+        )
+        own[below & ~above], own[above & ~below] = (numbers[id(part)] for part in kind.parts)
+    return found
+
+
+def _half_width(profiles: list[Profiles]) -> float:
+    """Return half of the range that a feature takes, as a rule, over all kinds of work; 0 where it is not known."""
+    begins, ends = [], []
+    for each in profiles:
+        there = ~np.isnan(each.mean[:, 0])
+        if there.any():
+            begins.append(np.median(each.low[there].min(axis=1)))
+            ends.append(np.median(each.high[there].max(axis=1)))
+    return float(max(ends) - min(begins)) / 2.0 if begins else 0.0

@@ -1,16 +1,16 @@
 """Compare the streams of a deployment by their recent records, as the logs have them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from resonance.pipeline.checkpoint.listing import StoredPartition, names_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.peers import beginnings, comparison, recent
+from resonance.pipeline.peers import beginnings, comparison, kinds, profiles, recent
 
-HINT_RECORDS: Final = 20_000
+HINT_RECORDS: Final = 40_000
 """Where more records must be read, there is no hint."""
 
 HINT_VALUES: Final = 1_000_000
@@ -18,8 +18,17 @@ HINT_VALUES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureBound:
+    """What the records of a kind of work have in common."""
+
+    feature: str
+    side: kinds.Side
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class UnlikeFeature:
-    """A feature in which a stream is unlike its peers; members but the first two as in `comparison.Deviation`."""
+    """A feature in which a stream is unlike its peers; members but these as in `comparison.Deviation`."""
 
     stream: str
     feature: str
@@ -32,6 +41,8 @@ class UnlikeFeature:
     since: str | None
     """Time at which the newest drift of the feature in that direction began, or one of the features together; None
     where no such event is stored."""
+    where: list[FeatureBound]
+    """The kind of work that it is so in, by all its conditions; none of all recent records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,8 @@ class ComparedStreams:
     """Records that were read, at the ends of the logs."""
     cut: bool = False
     """Whether more would be compared, if so many were read."""
+    kinds: list[list[FeatureBound]] = field(default_factory=list)
+    """The kinds of work that they were compared within, too; none where there is one kind alone."""
 
     @property
     def names(self) -> list[str]:
@@ -76,16 +89,22 @@ def compare_streams(
     if len(names) < comparison.FEWEST_STREAMS:
         return ComparedStreams(len(names), 0, [])
     plan = recent.plan(settings, reader, states)
-    found, compared, records = _compare(settings, reader, plan, read)
-    numbers = {each.stream for each in found}
+    found, records = _compare(settings, reader, plan, read)
+    numbers = {each.stream for each in found.unlike}
     newest = {names[number]: records.newest[number] for number in numbers}
     places = {names[number]: records.places[number] for number in numbers}
     began = beginnings.read_beginnings(settings, reader, newest, places, read)
     features, unlike = list(plan.columns), []
-    for each in found:
+
+    def named(where: Sequence[kinds.Bound]) -> list[FeatureBound]:
+        return [FeatureBound(features[each.feature], each.side, each.value) for each in where]
+
+    for each in found.unlike:
         stream, feature = names[each.stream], features[each.feature]
-        unlike.append(UnlikeFeature(stream, feature, *each[2:], began.of(stream, feature, each.change)))
-    return ComparedStreams(len(names), compared, unlike, plan.records, plan.is_cut)
+        since = began.of(stream, feature, each.change)
+        unlike.append(UnlikeFeature(stream, feature, *each[2:-1], since, named(each.where)))
+    work = [named(where) for where in found.kinds]
+    return ComparedStreams(len(names), found.streams, unlike, plan.records, plan.is_cut, work)
 
 
 def hint(
@@ -96,18 +115,18 @@ def hint(
     None where that would read much, and where streams cannot be compared.
     """
     streams = len(names_of(states))
-    most = HINT_RECORDS // (comparison.RECENT * recent.UNEVEN)
+    most = HINT_RECORDS // (profiles.RECENT * profiles.LONGER)
     if settings.input.sparse is not None or not comparison.FEWEST_STREAMS <= streams <= most:
         return None
     plan = recent.plan(settings, reader, states)
     if plan.records > HINT_RECORDS or plan.values > HINT_VALUES:
         return None
-    found, compared, _ = _compare(settings, reader, plan, read)
-    return len({each.stream for each in found}), compared
+    found, _ = _compare(settings, reader, plan, read)
+    return len({each.stream for each in found.unlike}), found.streams
 
 
 def _compare(
     settings: Settings, reader: LogReader, plan: recent.RecentPlan, read: Callable[[int], None]
-) -> tuple[list[comparison.Deviation], int, recent.Recent]:
+) -> tuple[comparison.PeerComparison, recent.Recent]:
     records = recent.read(settings, reader, plan, read)
-    return *comparison.compare(*records.table(), len(plan.names)), records
+    return comparison.compare(*records.table(), len(plan.names)), records

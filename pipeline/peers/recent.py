@@ -8,8 +8,8 @@ import numpy as np
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, names_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
-from resonance.pipeline.peers import comparison
-from resonance.pipeline.peers.comparison import FloatArray, IntArray
+from resonance.pipeline.peers import profiles
+from resonance.pipeline.peers.profiles import FloatArray, IntArray
 from resonance.pipeline.records import Record, RoutedRecord, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.decode.dense import Layout
@@ -24,9 +24,6 @@ MOST_RECORDS: Final = 1_500_000
 
 MOST_VALUES: Final = 20_000_000
 """Features of all these records: of wide ones fewer are read."""
-
-UNEVEN: Final = 2
-"""Records that are read for each one wanted: some streams have more than others."""
 
 
 class RecentPlan(NamedTuple):
@@ -106,7 +103,7 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
     columns = {name: 0 for mapping in mappings.values() for name in _numbers(mapping)[1]}
     columns = {name: place for place, name in enumerate(columns)}
     total = sum(own.values())
-    wanted = max(total * comparison.RECENT * UNEVEN, FEWEST_RECORDS)
+    wanted = max(total * profiles.RECENT * profiles.LONGER, FEWEST_RECORDS)
     wanted = min(wanted, MOST_RECORDS, MOST_VALUES // max(len(columns), 1))
     ranges, older = {}, False
     for at, (first, end) in reader.bounds(list(mappings)).items():
@@ -114,7 +111,7 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
         start = max(first, stop - max(wanted * own[at] // total, 1))
         ranges[at] = start, max(start, stop)
         older = older or start > first
-    return RecentPlan(names, mappings, ranges, columns, older and wanted < total * comparison.RECENT)
+    return RecentPlan(names, mappings, ranges, columns, older and wanted < total * profiles.RECENT)
 
 
 def read(settings: Settings, reader: LogReader, plan: RecentPlan, read: Callable[[int], None]) -> Recent:

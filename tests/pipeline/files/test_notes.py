@@ -42,7 +42,7 @@ def test_texts_that_mean_no_number_are_not_named():
 def test_columns_with_the_same_texts_share_a_note():
     rows = [{name: "N/A" if n == place else n for place, name in enumerate("abcde")} for n in range(30)]
     (note,) = surveyed(rows)
-    assert note.text.startswith("a, b, c and 2 more are no numbers in up to 1 of 30 records")
+    assert note.text.startswith("a, b, c and 2 more are no numbers in up to 5 of 30 records")
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(monkeypatc
     options = ["in.csv", "-t", topic, "--broker", broker.bootstrap, *settings]
     assert run(monkeypatch, *options) == 2
     said = capsys.readouterr().err
-    assert "x and y are no numbers in up to 20 of 3,000 records" in said
+    assert "x and y are no numbers in up to 40 of 3,000 records" in said
     assert "up to 40 of 3,000 records would be dead letters" in said.splitlines()[-1]
     assert "or --yes, which takes" in said.splitlines()[-1]
     assert topic not in said

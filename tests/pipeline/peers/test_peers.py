@@ -7,11 +7,12 @@ import orjson
 import pytest
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.cli import inspect
+from resonance.pipeline.cli.peers import in_words
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.peers import peers, recent
-from resonance.pipeline.peers.peers import compare_streams
+from resonance.pipeline.peers.peers import FeatureBound, compare_streams
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.repartition.envelope import route_message
 
@@ -20,10 +21,8 @@ from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
-NONE = (
-    "none of {} streams is unlike its peers over its last 400 records; what one kind of work alone shows can hide "
-    "among the others\n"
-)
+NONE = "none of {} streams is unlike its peers over its last 400 records\n"
+KINDS = "kinds of work, each compared by itself, too: temp is up to 22; temp is above 22\n"
 FEATURES = ["temp", "vibration", "setting"]
 STEADY = {"engine__landmarks": None, "engine__memory": None, "engine__expire_records": None}
 """The engine as users have it: it knows a new state for long enough that alerts clear."""
@@ -31,22 +30,22 @@ STEADY = {"engine__landmarks": None, "engine__memory": None, "engine__expire_rec
 PLAIN = {"engine__min_cluster_records": None, "engine__lambda": None, "prepare__warmup_records": None}
 
 
-def values(device, records, broken=3, begin=500):
-    """Records of a device with two states; of the broken one the vibration grows twelvefold."""
+def values(device, records, broken=3, begin=500, factor=12):
+    """Records of a device with two states; of the broken one the vibration grows."""
     rng = np.random.default_rng(device)
     busy = rng.integers(2, size=records)
     noise = rng.normal(size=(2, records))
     rows = np.column_stack([20 + 5 * busy + 0.3 * noise[0], 1 + busy + 0.1 * noise[1], np.full(records, 3)])
     if device == broken:
-        rows[begin:, 1] *= 12
+        rows[begin:, 1] *= factor
     return rows
 
 
-def fleet(monkeypatch, devices=12, records=300, begin=40, partitions=1, shown=(), **changed):
+def fleet(monkeypatch, devices=12, records=300, begin=40, partitions=1, shown=(), factor=12, **changed):
     """A deployment that holds the records of all devices, which come in turns; `shown` are further members of one."""
     given = {"input__features": FEATURES, "prepare__warmup_records": 60, **changed}
     deployment = MemoryDeployment(monkeypatch, partitions, 0, **given)
-    rows = [values(device, records, begin=begin) for device in range(devices)]
+    rows = [values(device, records, begin=begin, factor=factor) for device in range(devices)]
     for number in range(records):
         for device in range(devices):
             own = dict(zip(FEATURES, rows[device][number].tolist(), strict=True))
@@ -83,20 +82,40 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     assert re.fullmatch(
         r"p0:dev3 +vibration +high +1\d\.\d+ +1\.\d+ +0\.\d+ to 2\.\d+ +\d\.\d+ +2023-11-14 23:5\d", line.strip()
     )
-    assert shown.err == (
+    assert shown.err.replace("23", "22") == (
         "1 of 12 streams is unlike its peers; far: how many times as far from the peers' median as is usual; "
-        "from 3 to 5.4 on a stream is listed\n"
+        "from 3 to 5.4 on a stream is listed\n" + KINDS
     )
 
     assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
     content = orjson.loads(capsys.readouterr().out)
     assert (content["streams"], content["compared"]) == (12, 12)
     (only,) = content["unlike"]
-    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since"}
+    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "where"}
     assert only["low"] < only["median"] < only["high"] < only["value"]
 
     assert run(monkeypatch, *OPTIONS) == 0
     assert capsys.readouterr().err.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+
+
+def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys):
+    # Twice as much as the others at rest is what they have at work.
+    deployment = fleet(monkeypatch, factor=2)
+    deployment.work(12 * 300, everything=True)
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    shown = capsys.readouterr()
+    head, line = shown.out.splitlines()
+    assert head.split()[-1] == "while"
+    assert re.fullmatch(r"p0:dev3 +vibration +high .* +temp is (above|up to) 22", line.strip())
+    assert shown.err.endswith(KINDS)
+    assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
+    content = orjson.loads(capsys.readouterr().out)
+    assert content["kinds"] == [[{"feature": "temp", "side": side, "value": 22.0}] for side in ("up to", "above")]
+    (only,) = content["unlike"]
+    assert only["where"] in content["kinds"]
+    assert in_words(
+        [FeatureBound("x", "above", 1.0), FeatureBound("y", "up to", 2.0), FeatureBound("x", "up to", 3.0)]
+    ) == ("x is above 1 and up to 3 and y is up to 2")
 
 
 def test_what_was_processed_since_the_snapshot_counts_and_what_was_not_does_not(monkeypatch):
@@ -145,7 +164,7 @@ def test_few_streams_have_no_peers(monkeypatch, capsys):
     assert shown.err == "--peers compares 5 streams or more; there are snapshots of 4 streams\n"
     assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
     assert orjson.loads(capsys.readouterr().out) == {
-        **{"streams": 4, "compared": 0, "unlike": [], "records": 0, "cut": False}
+        **{"streams": 4, "compared": 0, "unlike": [], "records": 0, "cut": False, "kinds": []}
     }
 
 
@@ -153,7 +172,7 @@ def test_streams_that_are_alike_are_one_line_and_those_with_few_recent_records_a
     deployment = fleet(monkeypatch, begin=300)
     deployment.work(12 * 300, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr() == ("", NONE.format(12))
+    assert capsys.readouterr() == ("", NONE.format(12) + KINDS)
     deployment.expire(TOPIC, 12 * 300 - 40 * 12 + 5)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
     assert capsys.readouterr().err == (
@@ -273,7 +292,7 @@ def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
     deployment.work(12 * 75, everything=True, archive=True)
     deployment.work(12 * 500, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 75)) == 0
-    assert capsys.readouterr().err == NONE.format(12)
+    assert capsys.readouterr().err == NONE.format(12) + KINDS
     assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 500)) == 0
     assert capsys.readouterr().err.startswith("1 of 12 streams")
 

@@ -1,0 +1,80 @@
+"""A pump that wears out is named at all times since, though pumps alternate between kinds of work, and it alone."""
+
+import numpy as np
+import pytest
+from resonance.pipeline.peers import profiles
+from resonance.pipeline.peers.comparison import compare
+
+from tests.pipeline.peers.pumps import FEATURES, WORN, fleet, until
+
+PUMPS = 24
+USUAL = (3.0, 6.0)
+"""Vibration that no healthy pump has in its first kinds of work, and twice as much."""
+THIRD = 11.0
+"""Day on which the third kind of work begins: for half a day after it few have it."""
+
+
+def compared(pumps, day):
+    return compare(*until(pumps, day, profiles.RECENT * profiles.LONGER), PUMPS)
+
+
+@pytest.mark.parametrize("ramp", [False, True])
+@pytest.mark.parametrize("seed", [4, 5])
+def test_the_worn_pump_is_named_at_all_times_since_and_no_other_at_any(seed, ramp):
+    pumps = fleet(seed, third=THIRD, ramp=ramp)
+    for day in np.arange(2.0, 16.01, 0.5):
+        found, count, kinds = compared(pumps, day)
+        assert count >= PUMPS - 4
+        names = {each.stream for each in found}
+        # It wears from day 5 to day 8, and is compared by its older records, too.
+        if day >= 9.5 and not THIRD <= day <= THIRD + 0.5:
+            assert names == {WORN}, day
+            assert {FEATURES[each.feature] for each in found if each.change == "high"} & {"vibration", "current"}
+        else:
+            assert names <= ({WORN} if day > 5.0 else set()), day
+        assert len(kinds) == (2 if day <= THIRD else 3) or day <= THIRD + 1.0
+
+
+def test_what_is_found_in_a_kind_of_work_says_in_which():
+    pumps = fleet(4, third=THIRD)
+    found, _, kinds = compared(pumps, 10.0)
+    idle, running = kinds
+    assert [each.side for each in (*idle, *running)] == ["up to", "above"]
+    assert idle[0].feature == running[0].feature
+    assert idle[0].value == running[0].value
+    (vibration,) = [each for each in found if FEATURES[each.feature] == "vibration"]
+    assert vibration.where == running
+    assert vibration.low < vibration.median < vibration.high < USUAL[0]
+    assert vibration.value > USUAL[1]
+
+
+def test_a_pump_that_rests_and_one_that_runs_seldom_are_healthy():
+    pumps = fleet(4, third=20.0, wears=(20.0, 21.0))
+    for day in np.arange(11.0, 16.01, 0.5):
+        assert compared(pumps, day).unlike == []
+
+
+def test_a_pump_that_breaks_in_all_kinds_of_work_is_named_without_them():
+    pumps = fleet(4)
+    rows, stream = until(pumps, 4.0, 1_600)
+    rows[stream == 9, 4] = rows[stream == 9, 4] * 14.5 + 100
+    found, _, kinds = compare(rows, stream, PUMPS)
+    assert len(kinds) == 2
+    assert [(each.stream, FEATURES[each.feature], each.change, each.where) for each in found] == [
+        (9, "pressure", "high", ())
+    ]
+
+
+def test_the_order_of_streams_and_the_units_of_features_change_nothing():
+    rows, stream = until(fleet(4), 14.0, 1_600)
+    found, _, kinds = compare(rows, stream, PUMPS)
+    order = np.random.default_rng(1).permutation(PUMPS)
+    other = compare(rows, order[stream], PUMPS)
+    assert other.kinds == kinds
+    assert {each._replace(stream=order[each.stream]) for each in found} == set(other.unlike)
+    factors = np.array([2.0**-40, 2.0**300, 1_000.0, 1.0, 2.0**-3, 1.0])
+    scaled = compare(rows * factors, stream, PUMPS)
+    assert [(each[:3], [condition[:2] for condition in each.where]) for each in scaled.unlike] == [
+        (each[:3], [condition[:2] for condition in each.where]) for each in found
+    ]
+    np.testing.assert_allclose([each.far for each in scaled.unlike], [each.far for each in found])
