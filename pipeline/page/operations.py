@@ -1,6 +1,6 @@
 """How the deployment itself does: its group on the broker, and what its workers' own pages report.
 
-They are read only while somebody looks, and at most every few seconds.
+They are read only while a page shows them, and at most every few seconds.
 """
 
 import asyncio
