@@ -47,7 +47,8 @@ from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.fetch_errors import explained
-from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions, check_versions
+from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions
+from resonance.pipeline.worker.transport.versions import check_versions
 
 _log = logging.getLogger(__name__)
 
