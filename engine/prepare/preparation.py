@@ -6,14 +6,15 @@ from typing import Final, Literal, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
-from resonance.engine.base import MAGNITUDE, Cluster, Engine, FloatArray, IntArray
+from resonance.engine.base import Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.prepare import transform
 from resonance.engine.prepare.columns import Columns
+from resonance.engine.prepare.faults import problem
 from resonance.engine.prepare.parameters import PreparationParameters, Scale
 from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
-from resonance.engine.prepare.protocol import Described, RangeChange, Rescaling
+from resonance.engine.prepare.protocol import Described, Rescaling
 from resonance.engine.prepare.range_watch import LOOK, RangeWatch
+from resonance.engine.prepare.rescaling import rescale
 from resonance.engine.prepare.robust import sinh_and_slope
 from resonance.engine.prepare.steps import spread_steps
 from resonance.engine.prepare.transform import transform_and_project
@@ -299,25 +300,7 @@ class Preparation:
         """
         if self._watch is None or self.room:
             return None
-        columns = self._columns
-        # Two values at most, each spread over its step, are as good as none: a range of them would be all noise.
-        low, width = self._watch.look(columns.low, columns.width, 2.0 * columns.step)
-        c = np.flatnonzero((low != columns.low) | (width != columns.width))
-        if not len(c):
-            return None
-        factor, shift = np.ones(self.dimension), np.zeros(self.dimension)
-        at = columns.first[c]
-        factor[at], shift[at] = columns.width[c] / width[c], (columns.low[c] - low[c]) / width[c]
-        before = self._ranges(at)
-        columns.low, columns.width = low, width
-        names = [self.columns[column] for column in at]
-        return Rescaling(factor, shift, list(map(RangeChange, names, before, self._ranges(at))))
-
-    def _ranges(self, columns: IntArray) -> list[tuple[float, float]]:
-        """Return the input values that some columns map to 0 and to 1."""
-        none = np.zeros(self.dimension)
-        (low, _), (high, _) = self.to_input_units(none, none), self.to_input_units(none + 1.0, none)
-        return list(zip(low[columns].tolist(), high[columns].tolist(), strict=True))
+        return rescale(self._columns, self._watch, self.columns)
 
     def check(self, X: ArrayLike) -> dict[int, str]:
         """Return what is wrong with which record: empty when `apply`, or `hold`, takes them all.
@@ -334,7 +317,10 @@ class Preparation:
         """
         rows = self._rows(X)
         _, faults, *_ = self._run(rows)
-        return {int(i): self._problem(rows[i], faults[i]) for i in np.flatnonzero(faults[:, 1])}
+        return {
+            int(i): problem(rows[i], faults[i], self.features, self._columns.width)
+            for i in np.flatnonzero(faults[:, 1])
+        }
 
     def to_input_units(self, centre: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Map a prepared centre and the spread around it back to the units of the input.
@@ -475,25 +461,8 @@ class Preparation:
         prepared, faults, outside, faulty = self._run(rows)
         if faulty:
             i = int(np.flatnonzero(faults[:, 1])[0])
-            raise RecordError(i, self._problem(rows[i], faults[i]))
+            raise RecordError(i, problem(rows[i], faults[i], self.features, self._columns.width))
         return prepared, outside
-
-    def _problem(self, row: FloatArray, fault: IntArray) -> str:
-        c, code = int(fault[0]), int(fault[1])
-        if code == transform.AXIS_TOO_FAR:
-            return f"beyond {MAGNITUDE:g} along principal axis {c + 1}"
-        name, value = self.features[c], float(row[c])
-        if code == transform.MISSING:
-            return f"{name} is missing"
-        return (
-            f"{name} is {value!r}: "
-            + {
-                transform.NOT_FINITE: "not a finite number",
-                transform.NO_LOGARITHM: "log1p needs a value above -1",
-                transform.TOO_LARGE: f"beyond {MAGNITUDE:g}",
-                transform.TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(self._columns.width[c])!r}",
-            }[code]
-        )
 
 
 def _is_plain(X: ArrayLike) -> TypeGuard[FloatArray]:

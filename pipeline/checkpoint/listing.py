@@ -15,8 +15,8 @@ from resonance.pipeline.errors import ConfigurationError, several_nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.task.decode.stream_names import StreamNames
+from resonance.pipeline.task.snapshot_schedule import FIRST_RECORDS
 from resonance.pipeline.task.stream_task import TaskContext
-from resonance.pipeline.task.streams import FIRST_RECORDS
 from resonance.pipeline.tasks import Task, make_task
 
 

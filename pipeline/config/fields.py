@@ -12,7 +12,7 @@ from resonance.engine import alerts as alert_kernels
 from resonance.engine.base import Engine
 from resonance.engine.drift import DriftWatch
 from resonance.engine.errors import ParameterError
-from resonance.engine.parameters import Parameter, check_parameters
+from resonance.engine.parameters import check_parameters
 from resonance.engine.prepare import MAX_AXES, REVISION, WARMUP_RECORDS, Preparation
 from resonance.engine.sparse import SparseEngine
 from resonance.engine.sparse_scale import REVISION as SPARSE_REVISION
@@ -37,7 +37,7 @@ from resonance.pipeline.config.sections import (
     WorkerSection,
 )
 from resonance.pipeline.config.sources import PREFIX
-from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start
+from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start, parameter_value
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
 
@@ -136,7 +136,7 @@ class Fields(BaseSettings):
         declared = self.engine_class.parameters
         preset = self.engine_class.presets[self.engine.preset] if self.engine.preset else {}
         by_name = {parameter.name: parameter for parameter in declared}
-        given = {name: _from_text(value, by_name.get(name)) for name, value in self.engine.given.items()}
+        given = {name: parameter_value(value, by_name.get(name)) for name, value in self.engine.given.items()}
         # With given ranges the engine sees 0 to 1, so an engine that needs the range does not take it from the stream.
         is_given = self.prepare.scale == "given" and self.project == 0
         scales = is_given and {"low", "high", "ranges"} <= by_name.keys()
@@ -383,20 +383,3 @@ class Fields(BaseSettings):
         parameters = {name: "none" if value is None else value for name, value in self.engine_parameters.items()}
         values["engine"] = {"name": self.engine.name, "preset": self.engine.preset, **parameters}
         return values
-
-
-def _from_text(value: Any, parameter: Parameter | None) -> Any:
-    """Return the value of a parameter; text, from the environment or the command line, is read as its kind."""
-    if parameter is None or not isinstance(value, str):
-        return value
-    if parameter.optional and value.strip().lower() == "none":
-        return None
-    if parameter.kind is bool:
-        return {"true": True, "false": False}.get(value.strip().lower(), value)
-    if parameter.kind in (int, float):
-        for kind in (int, float):
-            try:
-                return kind(value)
-            except ValueError:
-                continue
-    return value

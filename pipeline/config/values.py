@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
+from resonance.engine.parameters import Parameter
 from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.timestamps import canonical
 
@@ -181,6 +182,23 @@ def _rarity(value: Any) -> Any:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{value!r} is no integer")
+    return value
+
+
+def parameter_value(value: Any, parameter: Parameter | None) -> Any:
+    """Return the value of an engine's parameter; text of the environment or the command line is read as its kind."""
+    if parameter is None or not isinstance(value, str):
+        return value
+    if parameter.optional and value.strip().lower() == "none":
+        return None
+    if parameter.kind is bool:
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
+    if parameter.kind in (int, float):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
     return value
 
 

@@ -17,7 +17,7 @@ from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.shadow.answers import RecordedAnswers, together
 from resonance.pipeline.shadow.deployments import FoundDeployment
-from resonance.pipeline.verify.digests import OutputRef, assignment_ref, event_ref
+from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref, event_ref
 
 SETTLE_SECONDS: Final = 10.0
 """Longest wait for transactions that are open when the outputs are read."""

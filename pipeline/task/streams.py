@@ -1,4 +1,4 @@
-"""The streams of one partition: their models by key, and when each needs its next snapshot."""
+"""The streams of one partition: their models by key, how they end, and their snapshots."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,40 +19,23 @@ from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
 from resonance.pipeline.task.encode.assignments import emitted, present
-from resonance.pipeline.task.expiry import Expiry, Life, Moment
+from resonance.pipeline.task.expiry import Expiry, Life
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_store import ModelStore, StoredModel
+from resonance.pipeline.task.snapshot_schedule import Dirty, SnapshotSchedule
 from resonance.schemas import ClusterSnapshot
 
 FORMAT = 1
 """Format of snapshot headers."""
 
-FIRST_RECORDS = 500
-"""Records of the partition after which a stream gets its first snapshot, so that it can be inspected."""
-
-USUAL_BYTES = 20_000
-"""Expected bytes of a snapshot, before the partition has written one."""
-
-
-class _Dirty(NamedTuple):
-    """A stream whose model has learned since its snapshot."""
-
-    offset: int
-    """The lowest that its last snapshot does not contain."""
-    seen: int
-    """Records that the partition had seen when it became dirty."""
-    name: str
-    before: Moment
-    """What the ends of streams depend on at that offset."""
-
 
 class _Ended(NamedTuple):
     """A stream that has ended, as long as a snapshot of it is kept."""
 
-    end: _Dirty
+    end: Dirty
     """The record before which it ended."""
-    dirty: _Dirty
+    dirty: Dirty
     """The lowest offset that its snapshot does not contain: that of the end, at most."""
     follows: bool
     """Whether its snapshot is of an earlier life."""
@@ -77,25 +60,17 @@ class Streams(ModelStore):
         self._topic = topic
         self._where = f"{topic}[{partition}]"
         self._called = StreamNames.of(settings, topic, partition)
-        self._dirty: dict[str, _Dirty] = {}
-        # A heap of these; an entry that is no longer that of its stream is passed over.
-        self._lowest: list[_Dirty] = []
         # Streams that have ended and whose snapshots are not deleted, in the order of their ends, and a heap of what
         # these snapshots do not contain.
         self._ended: dict[str, _Ended] = {}
-        self._lowest_ended: list[_Dirty] = []
+        self._lowest_ended: list[Dirty] = []
         # Models with which streams ended and of which no snapshot is written, and the names of these streams.
         self._finals, self._unwritten = DiskMap(), dict[str, None]()
         # Lives that have ended, by stream, as long as a recovery may read them again.
         self._lives: dict[str, list[Life]] = {}
         self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at)
         """When streams end that have no records."""
-        # The dirty streams without any snapshot.
-        self._new: dict[str, None] = {}
-        self._seen = 0
-        # Input bytes that are still missing to pay for the snapshots written so far.
-        self._owed = 0.0
-        self._usual_bytes = USUAL_BYTES
+        self._schedule = SnapshotSchedule(settings.snapshots, self.expiry.moment)
         self._headers: dict[int, dict[str, Any]] = {}
 
     @property
@@ -152,13 +127,12 @@ class Streams(ModelStore):
     def learned(self, model: StreamModel, batch: RecordBatch) -> None:
         """Note that a model learned records."""
         model.next = batch.offsets[-1] + 1
-        self._note_dirty(model, batch.offsets[0])
-        self._seen += len(batch)
-        self._owed -= sum(batch.sizes)
+        self.touched(model, batch.offsets[0])
+        self._schedule.learned(len(batch), sum(batch.sizes))
 
     def touched(self, model: StreamModel, offset: int) -> None:
         """Note that a model's state changed with a record that need not be its own."""
-        self._note_dirty(model, offset)
+        self._schedule.note(model.name, offset, is_new=not model.snapshot_bytes)
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
@@ -168,27 +142,12 @@ class Streams(ModelStore):
             model.next = offset
             if model.began is not None:
                 model.began = min(model.began, offset)
-            self._note_dirty(model, offset)
+            self.touched(model, offset)
             self.evict()
         self._furthest = offset
-        before = self.expiry.moment(offset)
-        self._dirty = {name: dirty._replace(offset=offset, before=before) for name, dirty in self._dirty.items()}
-        self._lowest = sorted(self._dirty.values())
+        self._schedule.go_on_at(offset)
         # No snapshot has them.
         self._ended, self._lowest_ended, self._unwritten, self._lives = {}, [], {}, {}
-
-    def _note_dirty(self, model: StreamModel, offset: int) -> None:
-        name = model.name
-        known = self._dirty.get(name)
-        if known is None:
-            dirty = self._dirty[name] = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
-            heappush(self._lowest, dirty)
-            if not model.snapshot_bytes:
-                self._new[name] = None
-        elif offset < known.offset:
-            # A record of another stream may have changed it before its own in the same batch.
-            dirty = self._dirty[name] = known._replace(offset=offset, before=self.expiry.moment(offset))
-            heappush(self._lowest, dirty)
 
     @property
     def recovery_offset(self) -> int | None:
@@ -197,19 +156,12 @@ class Streams(ModelStore):
         return None if found is None else found.offset
 
     @property
-    def _recovery(self) -> _Dirty | None:
+    def _recovery(self) -> Dirty | None:
         """The stream, living or not, whose snapshot lacks the lowest offset."""
         ended = self._lowest_ended
         while ended and ((each := self._ended.get(ended[0].name)) is None or each.dirty is not ended[0]):
             heappop(ended)
-        return min(filter(None, (self._lowest_dirty, ended[0] if ended else None)), default=None)
-
-    @property
-    def _lowest_dirty(self) -> _Dirty | None:
-        # The first dirty stream may not be the lowest: streams restored at different offsets become dirty in any order.
-        while self._lowest and self._dirty.get(self._lowest[0].name) is not self._lowest[0]:
-            heappop(self._lowest)
-        return self._lowest[0] if self._lowest else None
+        return min(filter(None, (self._schedule.lowest, ended[0] if ended else None)), default=None)
 
     def expiry_state(self) -> dict[str, Any] | None:
         """Return the state of `expiry` for a recovery; None where no stream ends or has ended."""
@@ -222,10 +174,11 @@ class Streams(ModelStore):
         """End a stream before the record at an offset; its model is in memory."""
         model, name = self._in_memory[key], self.name_of(key)
         # A recovery that begins below this record must find the stream as it was: its snapshot is deleted later.
-        here = dirty = _Dirty(offset, self._seen, name, self.expiry.moment(offset))
-        before = self._ended.pop(name, None)
-        if name in self._dirty:
-            dirty = self._dirty[name]
+        here = self._schedule.mark(name, offset)
+        before, dirty = self._ended.pop(name, None), self._schedule.remove(name)
+        if dirty is None:
+            dirty = here
+        else:
             self._finals.put(name.encode(), StoredModel.of(model).value())
             self._unwritten[name] = None
         if before is not None:
@@ -234,7 +187,6 @@ class Streams(ModelStore):
         heappush(self._lowest_ended, dirty)
         self._lives[name] = [*self._lives_of(name), Life(model.began or 0, offset, model.version)]
         self._drop(key)
-        self._note_clean(name)
         self.expiry.ended(model.version)
 
     def _lives_of(self, name: str) -> list[Life]:
@@ -247,12 +199,12 @@ class Streams(ModelStore):
     @property
     def has_expired(self) -> bool:
         """Whether the snapshot of a stream that has ended can be deleted."""
-        lowest = self._lowest_dirty
+        lowest = self._schedule.lowest
         return any(lowest is None or each.end.offset < lowest.offset for each in islice(self._ended.values(), 1))
 
     def _ends(self) -> Iterator[tuple[str, StreamSnapshot | None]]:
         """Yield None for each stream that ended before all that a recovery reads again, and what others ended with."""
-        found = self._lowest_dirty
+        found = self._schedule.lowest
         lowest = sys.maxsize if found is None else found.offset
         gone = takewhile(lambda name: self._ended[name].end.offset < lowest, list(self._ended))
         for name in gone:
@@ -277,32 +229,10 @@ class Streams(ModelStore):
             )
 
     def pending(self, *, everything: bool = False) -> list[str]:
-        """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first.
-
-        A stream's turn comes by the records of its partition, not by its own. Otherwise a silent stream would hold back
-        the offset where a recovery begins, until the broker deletes the records there. After each snapshot,
-        `snapshots.ratio` times its size in input must come before the next one is written. This spreads the work
-        evenly, and all streams are written once for `ratio` times their total size in input. A stream without a
-        snapshot gets its first one earlier, from the input that the others leave over.
-        """
+        """Return the streams whose next snapshot is due, or `everything` that lacks one, the longest dirty first."""
         if everything:
-            return sorted(self._dirty, key=lambda name: self._dirty[name].offset)
-        limits = self._settings.snapshots
-        chosen: dict[str, None] = {}
-        left = -self._owed
-        for waiting, records in ((self._dirty, limits.records), (self._new, min(limits.records, FIRST_RECORDS))):
-            for name in waiting:
-                if self._seen - self._dirty[name].seen < records:
-                    break
-                if name in chosen:
-                    continue
-                if left < 0:
-                    return list(chosen)
-                chosen[name] = None
-                left -= limits.ratio * (self._snapshot_bytes(self.key_of(name)) or self._usual_bytes)
-        # Nothing else is due, and input left over must not pay for a burst later.
-        self._owed = max(self._owed, 0.0)
-        return list(chosen)
+            return self._schedule.everything()
+        return self._schedule.due(lambda name: self._snapshot_bytes(self.key_of(name)))
 
     def changes(self, streams: Iterable[str]) -> Iterator[tuple[str, StreamSnapshot | None]]:
         """Yield the snapshots of some streams, clean from then on, and None for each stream that ended meanwhile.
@@ -332,15 +262,9 @@ class Streams(ModelStore):
             snapshot = replace(snapshot, header=self._header_with(int(snapshot.header["version"]), lives))
         else:
             self._lives.pop(stream, None)
-        self._usual_bytes = len(snapshot.body)
         self._set_snapshot_bytes(key, len(snapshot.body))
-        self._owed += self._settings.snapshots.ratio * len(snapshot.body)
-        self._note_clean(stream)
+        self._schedule.written(stream, len(snapshot.body))
         return snapshot
-
-    def _note_clean(self, stream: str) -> None:
-        self._dirty.pop(stream, None)
-        self._new.pop(stream, None)
 
     def states(self) -> Iterator[StreamSnapshot]:
         """Yield the snapshot of every stream without marking any of them clean."""
@@ -420,7 +344,7 @@ class Streams(ModelStore):
             self.expiry.had_lives(self._lives[name])
         if new_version:
             # The changelog still holds only the old snapshot of this stream.
-            self._note_dirty(model, model.next)
+            self.touched(model, model.next)
 
     def _from_state(self, engine: str, name: str, state: bytes) -> StreamModel:
         model = StreamModel.from_state(engine, name, state)

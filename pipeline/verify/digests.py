@@ -19,8 +19,8 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import orjson
 from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref
 from resonance.schemas import without_envelope
 
 _HEAD: Final = b'{"id":'
@@ -39,21 +39,6 @@ class Digest(NamedTuple):
     def is_like(self, other: "Digest") -> bool:
         """Whether both are the same output, with the same envelope where both have one."""
         return self.content == other.content and (self.envelope in (0, other.envelope) or other.envelope == 0)
-
-
-class OutputRef(NamedTuple):
-    """The source record of an output, and what identifies the output among those of that record."""
-
-    topic: str
-    offset: int
-    version: int = 0
-    """Version of the model that emitted the output; 0 where it does not matter."""
-    identity: tuple[Any, ...] = ()
-    """Distinguishes and orders the outputs of one record."""
-    partition: int = -1
-    subject: tuple[str, ...] = ()
-    """What the version is of: a record can have outputs about several streams, and about the end of one and what the
-    stream's next life begins with."""
 
 
 class Recorded(ABC):
@@ -305,89 +290,6 @@ class Unordered(Others):
 
     @property
     def _disorder(self) -> int | None:
-        return None
-
-
-def assignment_ref(message: Message | Record) -> OutputRef | None:
-    """Return the source record of an assignment, None for other records."""
-    content = _object(message.value)
-    try:
-        source = content["source"]
-        return _checked(OutputRef(source["topic"], source["offset"], content["version"], (), source["partition"]))
-    except (KeyError, TypeError):
-        return None
-
-
-def event_ref(message: Message | Record) -> OutputRef | None:
-    """Return the source record of an event, None for other records."""
-    content = _object(message.value)
-    try:
-        source, version = content["cause"]["source"], content["version"]
-        # The sequence number comes first, because it orders the events of one record.
-        places = int(content.get("subtree", -1)), int(content.get("part", 1))
-        stream, is_end = str(content["stream"]), content["kind"] == "stream_ended"
-        identity = (int(content["seq"]), stream, version, *places)
-        subject = (stream, "end") if is_end else (stream,)
-        return _checked(OutputRef(source["topic"], source["offset"], version, identity, source["partition"], subject))
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def alert_ref(message: Message | Record) -> OutputRef | None:
-    """Return the source record of an alert, None for other records.
-
-    An alert clears with the version under which it opened. So, unlike an `opened` one, a `cleared` message is not given
-    up where its record has one of a later version: new models clear what was open with their first record.
-    """
-    ref = event_ref(message)
-    if ref is None or _object(message.value)["kind"] != "cleared":
-        return ref
-    return ref._replace(subject=(*ref.subject, "cleared", str(ref.version)))
-
-
-def is_of_command(message: Message | Record) -> bool:
-    """Whether a command, not a record, cleared the alert of a message."""
-    return "reason" in _object(message.value)
-
-
-def _checked(ref: OutputRef) -> OutputRef | None:
-    """Return the reference, or None where a foreign record has something else in place of numbers."""
-    return ref if all(isinstance(n, int) for n in (ref.offset, ref.version, ref.partition)) else None
-
-
-def dead_letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]:
-    """Return the function that finds the source record of a dead letter of a deployment."""
-    parts = ("topic", "partition", "offset", "version", "decided_by", "class")
-    topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
-
-    def ref(message: Message | Record) -> OutputRef | None:
-        # A dead letter that was replayed and failed again has these headers twice; the last topic begins its own.
-        names = [header for header, _ in message.headers]
-        try:
-            headers = dict(message.headers[len(names) - 1 - names[::-1].index(topic) :])
-            number, of_version = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
-            own = OutputRef((headers[topic] or b"").decode(), int(headers[offset] or b""), of_version, partition=number)
-            if (place := headers.get(decided_by)) is None:
-                return own
-            # A later record decides about a label that waited. Labels that waited too long come last.
-            decider, decided_in, decided_at = place.decode().rsplit("-", 2)
-            identity = (headers.get(kind) == b"too_late", own.topic, number, own.offset)
-            return OutputRef(decider, int(decided_at), of_version, identity, int(decided_in))
-        except (KeyError, ValueError):
-            return None
-
-    return ref
-
-
-def dead_letter_history(name: str) -> frozenset[str]:
-    """Return the headers that name the lineage of a dead letter, which earlier releases did not write."""
-    return frozenset((f"{name}.error.topic_id", f"{name}.error.version"))
-
-
-def _object(value: bytes | None) -> Any:
-    try:
-        return orjson.loads(value or b"null")
-    except orjson.JSONDecodeError:
         return None
 
 

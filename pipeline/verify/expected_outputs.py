@@ -16,12 +16,9 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition, routes_offset_header
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
-from resonance.pipeline.verify.digests import (
-    Assignments,
-    Others,
+from resonance.pipeline.verify.digests import Assignments, Others, Recorded, Unordered
+from resonance.pipeline.verify.output_refs import (
     OutputRef,
-    Recorded,
-    Unordered,
     alert_ref,
     assignment_ref,
     dead_letter_history,

@@ -16,15 +16,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
-from resonance.pipeline.verify.digests import (
-    Others,
-    OutputRef,
-    Unordered,
-    alert_ref,
-    assignment_ref,
-    dead_letter_ref,
-    event_ref,
-)
+from resonance.pipeline.verify.digests import Others, Unordered
 from resonance.pipeline.verify.expected_outputs import (
     ELSEWHERE,
     Compared,
@@ -33,6 +25,7 @@ from resonance.pipeline.verify.expected_outputs import (
     compared_alerts,
     compared_events,
 )
+from resonance.pipeline.verify.output_refs import OutputRef, alert_ref, assignment_ref, dead_letter_ref, event_ref
 
 
 class RepeatedAssignments(RoutedAssignments):

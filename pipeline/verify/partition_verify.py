@@ -17,7 +17,6 @@ from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.run import PartitionResult, cut
 from resonance.pipeline.verify.differences import OutputDifference, compare
-from resonance.pipeline.verify.digests import OutputRef, assignment_ref
 from resonance.pipeline.verify.expected_outputs import (
     Compared,
     RecordRange,
@@ -27,6 +26,7 @@ from resonance.pipeline.verify.expected_outputs import (
     compared_of_routes,
 )
 from resonance.pipeline.verify.expected_outputs_keyed import compared_of_roots, compared_of_subtrees
+from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref
 from resonance.schemas import without_envelope
 
 SETTLE_SECONDS: Final = 10.0

@@ -2,10 +2,12 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import Self
 
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
+from resonance.pipeline.checkpoint.restore import RestoredPartition
 from resonance.pipeline.records import Counts
 from resonance.pipeline.tasks import Task
 from resonance.pipeline.worker.http.metrics import Durations
@@ -38,6 +40,21 @@ class AssignedPartition:
     """Monotonic time of the last record, or of the assignment before the first one."""
     last_snapshot: float = field(default_factory=time.monotonic)
     """Monotonic time of the last snapshot, or of the assignment before the first one."""
+
+    @classmethod
+    def of(cls, part: RestoredPartition[Task], archive: ArchiveWriter | None, transactional_id: str) -> Self:
+        """Return a partition that was restored; the id is empty where the worker commits without transactions."""
+        reproducible = is_reproducible(part.writer.began, part.task.models.first_version)
+        return cls(
+            part.task,
+            part.writer,
+            part.start,
+            part.committed,
+            pinned=part.pinned,
+            archive=archive,
+            note=OffsetNote(part.writer.identity.topic_id, reproducible, transactional_id),
+            learned_again=part.task.counts,
+        )
 
 
 @dataclass(slots=True)

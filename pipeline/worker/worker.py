@@ -16,7 +16,6 @@ from resonance.engine.cache import kernel_folder
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError
@@ -47,7 +46,8 @@ from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.fetch_errors import explained
-from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions, check_versions
+from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions
+from resonance.pipeline.worker.transport.versions import check_versions
 
 _log = logging.getLogger(__name__)
 
@@ -303,22 +303,9 @@ class Worker:
         if not member or rebalance != self._rebalances or cancelled.is_set() or self._stop_requested.is_set():
             # A changed membership brings a rebalance and so another restore; a stopping worker has closed already.
             raise RestoreCancelledError
+        transactional_id = self._settings.transactional_id if self._delivery.atomic else ""
         partitions = {
-            TP(*at): AssignedPartition(
-                part.task,
-                part.writer,
-                part.start,
-                part.committed,
-                pinned=part.pinned,
-                archive=archives.get(at),
-                note=OffsetNote(
-                    part.writer.identity.topic_id,
-                    is_reproducible(part.writer.began, part.task.models.first_version),
-                    self._settings.transactional_id if self._delivery.atomic else "",
-                ),
-                learned_again=part.task.counts,
-            )
-            for at, part in restored.items()
+            TP(*at): AssignedPartition.of(part, archives.get(at), transactional_id) for at, part in restored.items()
         }
         self._positions = membership, {tp: partition.position for tp, partition in partitions.items()}
         await asyncio.wrap_future(self._processor.open(membership, partitions))

@@ -17,7 +17,7 @@ import pytest
 from resonance.pipeline.crash_points import FAULT_POINTS
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
-from resonance.pipeline.verify.digests import assignment_ref
+from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.pipeline.verify.verify import verify
 
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states

@@ -16,7 +16,7 @@ from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.worker import command_queue, processor, watchdog, worker
-from resonance.pipeline.worker.delivery import choice, exactly_once, gone_workers
+from resonance.pipeline.worker.delivery import choice, exactly_once, gone_workers, transaction_errors
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 
 from tests.pipeline.streams import TOPIC
@@ -292,6 +292,7 @@ class World:
             (command_queue, {"queue": own.queue, "Future": own.Future}),
             (exactly_once, {"time": own.time, "threading": own.threading, "Watchdog": watched, "Future": own.Future}),
             (exactly_once, {"check_group_metadata": lambda: None}),
+            (transaction_errors, {"time": own.time}),
             (watchdog, {"time": own.time, "threading": own.threading, "os": own.os}),
             (producer, {"time": own.time, "Producer": type("Producer", (clients.Producer,), bound)}),
             (log_reader, {"time": own.time, "Consumer": type("Consumer", (clients.Consumer,), bound)}),

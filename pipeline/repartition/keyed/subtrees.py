@@ -71,7 +71,7 @@ class Subtrees(Streams):
         """Remove a subtree whose root node was removed, and mark its snapshot for deletion."""
         name = model.name
         self._drop(name.encode())
-        self._note_clean(name)
+        self._schedule.remove(name)
         self._gone[name] = None
 
     def forget(self, name: str) -> None:

@@ -4,15 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 from resonance.engine import alerts as kernels
-from resonance.engine.alerts import stream_rules
 from resonance.engine.arithmetic import log
-from resonance.engine.base import IntArray
 from resonance.engine.drift import DriftChange
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.task.alerts.answer_rules import AnswerRules
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
 from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
@@ -33,16 +31,6 @@ if TYPE_CHECKING:
 
 MEASURED: Final = 3
 """Rules that can be wrong by chance, which share the budget `alerts.rarity`: unlike, silent, and the drift events."""
-
-ROOM: Final = 64
-"""Transitions that one call of the kernel returns at most."""
-
-_RULES: Final[tuple[AlertRule, ...]] = ("unlike", "unconfirmed", "one_cluster", "new_cluster")
-"""Rules on the answers, as the kernel numbers them."""
-
-_EVIDENCE: Final = (("records", "unlike", "usual"), ("answers", "records"), ("answers", "records"),
-                    ("records", "share", "threshold"))  # fmt: skip
-"""Names of the numbers that the kernel returns with each of these rules."""
 
 
 class _Found(NamedTuple):
@@ -79,16 +67,7 @@ class PartitionAlerts:
         self._streams, self._encoder, self._health = streams, encoder, health
         self._one_cluster = settings.alerts_one_cluster
         evidence = float(log(MEASURED * rules.rarity))
-        share = rules.one_cluster_share
-        self._limits = np.array(
-            [
-                evidence if rules.unlike else 0.0,
-                rules.unconfirmed_records if rules.unconfirmed else 0,
-                rules.one_cluster_records if self._one_cluster else 0,
-                round(share / (1.0 - share)),
-                rules.new_cluster_share if rules.new_cluster else 0.0,
-            ]
-        )
+        self._answers = AnswerRules(rules, evidence, one_cluster=self._one_cluster)
         self._own = OpenAlerts()
         self._dead_letters = (
             DeadLetterShare(rules.dead_letters_window, rules.dead_letters_share) if rules.dead_letters else None
@@ -104,8 +83,6 @@ class PartitionAlerts:
         # Streams, and the partition under None, with alerts that opened while outputs were suppressed, or have ended;
         # and whether that was found at this start: no output of an earlier run has emitted it.
         self._owing: dict[str | None, bool] = {}
-        self._out: IntArray = np.empty((ROOM, 4), np.int64)
-        self._numbers = np.empty((ROOM, 3))
 
     # A batch
 
@@ -174,7 +151,7 @@ class PartitionAlerts:
         alerts = model.alerts
         if alerts is None or not self._raises:
             return
-        found: list[tuple[int, Transition | DriftChange]] = [*self._of_answers(alerts, result, texts), *drift]
+        found: list[tuple[int, Transition | DriftChange]] = [*self._answers.transitions(alerts, result, texts), *drift]
         self._found += [_Found(positions[at], model, change, texts) for at, change in found]
 
     def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
@@ -182,52 +159,6 @@ class PartitionAlerts:
             return []
         rules = {"share": self._rules.share, "drift_open": self._rules.drift_open}
         return list(transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
-
-    def _of_answers(
-        self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts
-    ) -> list[tuple[int, Transition]]:
-        """Run the rules on the answers; return the transitions, each with its row."""
-        places = result.learned
-        found: list[tuple[int, Transition]] = []
-        # Late labels cause events, too, and have no answers.
-        start, rows = 0, len(places)
-        for at, event in result.events if self._rules.new_cluster else ():
-            if event.path:
-                continue
-            # The record that caused an event was answered before.
-            stop = start
-            while stop < rows and places[stop] <= at:
-                stop += 1
-            self._run(alerts, result, start, stop, texts, found)
-            start = stop
-            if event.kind == "emerged":
-                stream_rules.emerged(alerts.integers, alerts.floats, event.cluster)
-            elif event.kind != "split" and stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
-                found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
-        self._run(alerts, result, start, rows, texts, found)
-        return found
-
-    def _run(
-        self,
-        alerts: StreamAlerts,
-        result: "LearnResult",
-        start: int,
-        stop: int,
-        texts: StreamTexts,
-        found: list[tuple[int, Transition]],
-    ) -> None:
-        step: Any = result.step
-        while start < stop:
-            count, start = stream_rules.follow(
-                step.cluster, step.novel, start, stop, alerts.integers, alerts.floats, self._limits, self._out,
-                self._numbers,
-            )  # fmt: skip
-            for (row, rule, opened, cluster), numbers in zip(
-                self._out[:count].tolist(), self._numbers[:count].tolist(), strict=True
-            ):
-                name = texts.cluster_id((), cluster) if cluster >= 0 else None
-                evidence = dict(zip(_EVIDENCE[rule], numbers, strict=False))
-                found.append((result.learned[row], Transition(_RULES[rule], bool(opened), evidence, name)))
 
     def end(
         self,
@@ -365,7 +296,7 @@ class PartitionAlerts:
         if self._silent is None:
             # Gaps from before the rule was switched off would be one long silence.
             alerts.gaps = lambda: None
-        stream_rules.switch_off(alerts.integers, alerts.floats, self._limits)
+        self._answers.switch_off(alerts)
         drifts = model.drift is not None and model.drift.open_since is not None
         # Where the watch began anew nothing ends the drift of the one before.
         self._take_over(

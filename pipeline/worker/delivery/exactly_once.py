@@ -21,21 +21,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from faust.types import TP
 from resonance.pipeline.crash_points import armed, reach
-from resonance.pipeline.errors import (
-    BrokerError,
-    ConfigurationError,
-    DeliveryError,
-    DeniedError,
-    FencedError,
-    ResonanceError,
-)
-from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
-from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.errors import missing_right, reason_of, right_refused
+from resonance.pipeline.errors import BrokerError, DeliveryError, ResonanceError
+from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
 from resonance.pipeline.records import Message
 from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
+from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
@@ -76,8 +68,6 @@ PASSING = frozenset(
 )
 """Errors that pass once brokers and coordinators are where they should be."""
 
-FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-
 _log = logging.getLogger(__name__)
 
 
@@ -113,7 +103,7 @@ class ExactlyOnce:
         self._find_open = find_open
         self._group = group
         self._id = transactional_id
-        self._client = settings
+        self._errors = TransactionErrors(settings, group, transactional_id, timeout)
         self._timeout = timeout
         self._start_timeout = start_timeout
         own = {"transactional.id": transactional_id, "transaction.timeout.ms": round(timeout * 1000)}
@@ -126,7 +116,6 @@ class ExactlyOnce:
         self._member_id = ""
         self._began = 0.0
         self._hung = False
-        self._topics: set[tuple[str, str]] = set()
         # What the open transaction has sent, until it is too much to keep.
         self._sent: list[Batch] = []
         self._bytes = 0
@@ -157,12 +146,12 @@ class ExactlyOnce:
                     self._outlet.producer.init_transactions(min(left, LOOK_SECONDS))
             except KafkaException as error:
                 problem = error.args[0]
-                if denied := self._denied(problem):
+                if denied := self._errors.denied(self._outlet, problem):
                     raise denied from error
                 if problem.retriable() and time.monotonic() < end:
                     time.sleep(RETRY_SECONDS)
                     continue
-                if denied := self._denied(problem, at_once=True):
+                if denied := self._errors.denied(self._outlet, problem, at_once=True):
                     raise denied from error
                 raise BrokerError(
                     f"the broker does not begin transactions for {self._id} ({problem.str()}); check the rights of the "
@@ -198,7 +187,7 @@ class ExactlyOnce:
         Raises `DeliveryError` or `FencedError` where the transaction cannot be completed.
         """
         self._begin()
-        self._topics.add((batch.topic, "Write"))
+        self._errors.topics.add((batch.topic, "Write"))
         self._put(self._keep(batch))
         reach("after-produce")
 
@@ -233,7 +222,7 @@ class ExactlyOnce:
         Raises `DeliveryError` or `FencedError` where it was not committed, or where that is unknown.
         """
         self._begin()
-        self._topics |= {(tp.topic, "Read") for tp in offsets}
+        self._errors.topics |= {(tp.topic, "Read") for tp in offsets}
         positions = [
             TopicPartition(tp.topic, tp.partition, offset, notes.get(tp, "")) for tp, offset in offsets.items()
         ]
@@ -400,7 +389,7 @@ class ExactlyOnce:
             except KafkaException as error:
                 self._outlet.doubtful = True
                 problem = error.args[0]
-                if denied := self._denied(problem):
+                if denied := self._errors.denied(self._outlet, problem):
                     raise denied from error
                 passing = (problem.retriable() or problem.code() in PASSING) and time.monotonic() < end
                 if passing and (not problem.txn_requires_abort() or start_over()):
@@ -410,54 +399,8 @@ class ExactlyOnce:
                 raise self._failed(what, problem) from error
             return
 
-    def _denied(self, problem: KafkaError, *, at_once: bool = False) -> DeniedError | None:
-        """Return why the cluster refuses this worker's writes; None where the problem is another one."""
-        code = problem.code()
-        right = None
-        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            right = for_group(self._group)
-        elif code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            right = for_transactions(self._group)
-        elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            right = self._refused_topic()
-        return right_refused(self._client, problem, right) or self._outlet.denied(at_once=at_once)
-
-    def _refused_topic(self) -> Acl | None:
-        """Return the right that is missing on a topic, because the answer to a transaction does not name the topic."""
-        with suppress(BrokerError, ConfigurationError):
-            cluster = ClusterAdmin(self._client, LOOK_SECONDS)
-            for name, operation in sorted(self._topics):
-                try:
-                    topic = cluster.find([name]).get(name)
-                except DeniedError:
-                    return for_topic(name, [operation])
-                if topic is not None and topic.operations is not None and operation not in topic.operations:
-                    return for_topic(name, [operation])
-        return None
-
     def _failed(self, what: str, problem: KafkaError) -> ResonanceError:
-        problem = self._outlet.fatal_error() or problem
-        denied = self._denied(problem, at_once=True)
-        # A call after the refused one reports only a wrong state.
-        if denied is None and problem.code() == KafkaError._STATE and (right := self._refused_topic()):
-            denied = DeniedError(missing_right(self._client, right))
-        if denied:
-            return denied
-        if time.monotonic() - self._began >= self._timeout:
-            # The broker fences a transaction that timed out with the same codes as one whose id was taken over.
-            return DeliveryError(
-                f"transactional id {self._id}: the transaction was open for longer than delivery.transaction_timeout = "
-                f"{self._timeout:g} s and the broker aborted it ({problem.str()}); start again"
-            )
-        if problem.code() in FENCED:
-            return FencedError(
-                f"transactional id {self._id}: another worker has begun with it; give each worker its own worker.id "
-                "(or web port), and start again where this one was silent for broker.session_timeout"
-            )
-        return DeliveryError(
-            f"transactional id {self._id}, {what} of the transaction: {problem.str()}; nothing of it counts, and a "
-            "restart goes on at the last commit"
-        )
+        return self._errors.failed(self._outlet, what, problem, self._began)
 
 
 def _close(outlet: Outlet) -> None:

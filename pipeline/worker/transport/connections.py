@@ -1,7 +1,7 @@
 """What the cluster refuses to aiokafka, which does not report most of it.
 
 aiokafka retries a refused connection for ever, with a line in its own log; `WATCH` notes why, so that a worker whose
-password is no longer accepted ends and reports it. This depends on internals of aiokafka (`transport.PINNED`).
+password is no longer accepted ends and reports it. This depends on internals of aiokafka (`versions.PINNED`).
 """
 
 import ssl

@@ -2,8 +2,8 @@
 
 Faust keeps group membership, rebalances, flow control and hooks. This module replaces how records come from its
 consumer to its channels, because the stock way costs 75 microseconds a record, and corrects what would lose or repeat
-records. It depends on internals of three packages, so `check_versions` allows only the versions it was written for;
-each place that depends on them says so.
+records. It depends on internals of three packages, so `versions` allows only those it was written for; each place that
+depends on them says so.
 """
 
 import asyncio
@@ -13,23 +13,17 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from aiokafka import errors as aiokafka_errors
-from aiokafka.protocol.group import LeaveGroupRequest
-from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.worker.transport import group_member
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.worker.transport.connections import WATCH, watch_connections
 from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, explained
 from resonance.pipeline.worker.transport.unpack import WholeBatches, keep_bytes
-
-PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
-"""Versions whose internals this module was written for; pyproject.toml pins the same."""
 
 FETCH_WAIT_MS = 500
 """How long a broker may hold an idle fetch."""
@@ -45,22 +39,6 @@ START_AGAIN_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 _faust_log = logging.getLogger("faust.transport.chunks")
 """For Faust's messages about the classes of this module."""
-
-
-def check_versions(installed: Callable[[str], str] = version) -> None:
-    """Raise `ConfigurationError`, with each package that differs, on other versions than the pinned ones."""
-    differing = []
-    for package, wanted in PINNED.items():
-        try:
-            found = installed(package)
-        except PackageNotFoundError:
-            found = "none"
-        if found != wanted:
-            differing.append(f"{package} {wanted} (installed: {found})")
-    if differing:
-        raise ConfigurationError(
-            f"the transport works with exactly {', '.join(differing)}; install the versions of requirements/lock.txt"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,89 +178,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
         return {tp: end for tp, state in states.items() if state is not None and (end := self._end(state)) >= 0}
 
-    @property
-    def has_coordinator(self) -> bool:
-        """Whether the group's coordinator is known; it is lost while no broker answers."""
-        return self._consumer is not None and self._consumer._coordinator.coordinator_id is not None
-
-    @property
-    def missing_topics(self) -> list[str]:
-        """Topics of the group that no broker has described: none of their partitions is assigned."""
-        if self._consumer is None or self._consumer._coordinator.generation <= 0:
-            return []
-        # One look at a table that is replaced as a whole: this is also called outside aiokafka's thread.
-        known = self._consumer._client.cluster.topics(exclude_internal_topics=False)
-        return sorted(self._consumer.subscription() - known)
-
     async def on_thread_stop(self) -> None:
         """Stop aiokafka's consumer; while the broker is away its fetcher ends by a stray cancellation, dropped here."""
         with suppress(asyncio.CancelledError):
             await super().on_thread_stop()
-
-    async def commit_exactly(self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
-        """Commit as `membership` and leave any error to the caller; the stock method crashes the app.
-
-        aiokafka commits as what it is at that moment, also with a later try. Once the group has dropped this worker
-        that is no member, and a group without members takes such offsets from anyone.
-
-        Notes end with a zero byte, as confluent-kafka's do: its reader knows no other end, and would return what is in
-        memory behind them.
-        """
-        consumer = self._ensure_consumer()
-        coordinator = consumer._coordinator
-        send = type(coordinator)._do_commit_offsets
-
-        async def send_as_member(*what: Any) -> None:
-            # In one step with the request that names the member.
-            if (coordinator.generation, coordinator.member_id) != membership[:2]:
-                raise aiokafka_errors.UnknownMemberIdError(coordinator.group_id)
-            await send(coordinator, *what)
-
-        coordinator._do_commit_offsets = send_as_member
-        await consumer.commit(
-            {
-                driver.TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, f"{notes.get(tp, '')}\0")
-                for tp, at in offsets.items()
-            }
-        )
-
-    async def is_member(self, membership: Membership) -> bool:
-        """Return whether the coordinator still has `membership`, with no rebalance pending."""
-        coordinator = self._ensure_consumer()._coordinator
-        return (coordinator.generation, coordinator.member_id) == membership[
-            :2
-        ] and not coordinator._rejoin_needed_fut.done()
-
-    async def check_coordinator(self) -> None:
-        """Raise the error that aiokafka keeps until it is read, and ask for topics that are missing.
-
-        Until then its coordinator waits, and the worker stays without partitions for ever. aiokafka's own `getmany`
-        reads it; Faust bypasses that.
-        """
-        if (refusal := WATCH.refusal()) is not None:
-            raise refusal
-        coordinator = self._consumer._coordinator if self._consumer is not None else None
-        # It is cancelled once the group is left.
-        if coordinator is not None and not coordinator._coordination_task.cancelled():
-            coordinator.check_errors()
-            if missing := self.missing_topics:
-                # A broker that has just begun may not know them yet; aiokafka would not ask again for five minutes.
-                _log.info("no broker describes %s yet; asking again", ", ".join(missing))
-                coordinator._client.force_metadata_update()
-
-    async def leave_group(self) -> None:
-        """Leave at once, so that the other members need not wait for the session's timeout.
-
-        A join may wait for those members. Repeated behind the leave, it would make a new member; and on its connection
-        the broker takes no other request before its answer.
-        """
-        coordinator = self._consumer._coordinator if self._consumer is not None else None
-        if coordinator is not None and coordinator.generation > 0:
-            coordinator._coordination_task.cancel()
-            request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
-            # No heartbeat of a member that has left, and no second goodbye.
-            coordinator.reset_generation()
-            await coordinator._client.send(coordinator.coordinator_id, request)
 
     def on_crash(self, msg: str, *fmt: Any, **kwargs: Any) -> None:
         """Log the crash at debug level; the stock method prints a traceback on stderr."""
@@ -349,14 +248,19 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         return self._thread.ends() if self._thread is not None else {}
 
     @property
+    def _client(self) -> Any:
+        """The consumer of aiokafka, None before its start."""
+        return self._thread._consumer if self._thread is not None else None
+
+    @property
     def has_coordinator(self) -> bool:
-        """See `ConsumerThread.has_coordinator`."""
-        return self._thread is not None and self._thread.has_coordinator
+        """See `group_member.has_coordinator`."""
+        return group_member.has_coordinator(self._client)
 
     @property
     def missing_topics(self) -> list[str]:
-        """See `ConsumerThread.missing_topics`."""
-        return self._thread.missing_topics if self._thread is not None else []
+        """See `group_member.missing_topics`."""
+        return group_member.missing_topics(self._client)
 
     def done(self, chunk: Chunk) -> None:
         """Make room for further chunks; must be called in the event loop for each chunk that was handed over."""
@@ -369,12 +273,13 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         return chunk.seek == self._seek_number and chunk.generation_id == self.app.consumer_generation_id
 
     async def is_member(self, membership: Membership) -> bool:
-        """See `ConsumerThread.is_member`."""
-        return bool(await self._thread.call_thread(self._thread.is_member, membership))
+        """See `group_member.is_member`."""
+        thread = self._thread
+        return bool(await thread.call_thread(group_member.is_member, thread._ensure_consumer(), membership))
 
     async def leave_group(self) -> None:
-        """See `ConsumerThread.leave_group`."""
-        await self._thread.call_thread(self._thread.leave_group)
+        """See `group_member.leave_group`."""
+        await self._thread.call_thread(group_member.leave_group, self._client)
 
     def commit_positions(
         self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float
@@ -385,9 +290,8 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         rebalanced), and `TimeoutError` where that is unknown after `timeout` seconds.
         """
         thread = self._thread
-        asyncio.run_coroutine_threadsafe(thread.commit_exactly(membership, offsets, notes), thread.thread_loop).result(
-            timeout
-        )
+        committing = group_member.commit(thread._ensure_consumer(), membership, offsets, notes)
+        asyncio.run_coroutine_threadsafe(committing, thread.thread_loop).result(timeout)
 
     async def _drain_messages(self, fetcher: Any) -> None:
         # Replaces the stock loop, which makes four tasks for each record and never waits for its channels: when they
@@ -439,11 +343,11 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     async def _watch_coordinator(self) -> None:
         async for _ in self.itertimer(1.0, name="coordinator-watchdog"):
             try:
-                await self._thread.call_thread(self._thread.check_coordinator)
+                await self._thread.call_thread(group_member.check_coordinator, self._client)
             except (ssl.SSLError, *LASTING_ERRORS) as error:
                 self.options.failed(explained(error, self.options.client))
             except Exception as error:  # the coordinator continues once its error has been read
-                if self._thread._consumer._coordinator._coordination_task.done():
+                if self._client._coordinator._coordination_task.done():
                     self.options.failed(explained(error, self.options.client))
                 else:
                     _log.warning("group coordinator: %s; joining again", error or type(error).__name__)

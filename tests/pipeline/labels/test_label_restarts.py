@@ -18,7 +18,7 @@ from resonance.pipeline.replay import replaying
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.verify import verify
-from resonance.pipeline.verify.digests import dead_letter_ref
+from resonance.pipeline.verify.output_refs import dead_letter_ref
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.labels.feedback import LABELS, labelled, labels_of, rows

@@ -7,7 +7,7 @@ from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes as sizes
 from resonance.pipeline.timestamps import canonical
-from resonance.pipeline.verify.digests import assignment_ref
+from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.schemas import load_schema
 
 from tests.pipeline.memory_deployment import MemoryDeployment

@@ -1,7 +1,6 @@
 """What is committed through Faust's client: as which member, and notes as librdkafka reads them."""
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -10,8 +9,8 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.types import TP
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.worker.transport import group_member
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.transport import ConsumerThread
 
 SIZES = range(40, 140)
 NO_MEMBER = Membership(-1, "", frozenset())
@@ -23,8 +22,7 @@ async def commit_as(bootstrap, membership):
     await consumer.start()
     try:
         consumer.assign([TopicPartition("in", 0)])
-        thread = SimpleNamespace(_ensure_consumer=lambda: consumer)
-        await ConsumerThread.commit_exactly(thread, membership, {TP("in", 0): 7}, {})
+        await group_member.commit(consumer, membership, {TP("in", 0): 7}, {})
     finally:
         await consumer.stop()
 
@@ -44,8 +42,7 @@ async def commit(bootstrap, notes, others):
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id="group", enable_auto_commit=False)
     await consumer.start()
     consumer.assign([TopicPartition(*tp) for tp in (*notes, *others)])
-    thread = SimpleNamespace(_ensure_consumer=lambda: consumer)
-    await ConsumerThread.commit_exactly(thread, NO_MEMBER, dict.fromkeys(notes, 7), notes)
+    await group_member.commit(consumer, NO_MEMBER, dict.fromkeys(notes, 7), notes)
     await consumer.commit({TopicPartition(*tp): OffsetAndMetadata(7, note) for tp, note in others.items()})
     await consumer.stop()
 

@@ -3,15 +3,11 @@
 import asyncio
 import ssl
 import time
-import tomllib
-from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 from types import SimpleNamespace
 
 import faust
 import pytest
 from aiokafka import errors as kafka
-from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.subscription_state import SubscriptionState
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -31,26 +27,6 @@ def records(partition, offsets):
 
 def offsets(chunk):
     return [record.offset for record in chunk.value]
-
-
-def test_only_the_pinned_versions_are_used():
-    project = tomllib.loads((Path(__file__).resolve().parents[4] / "pyproject.toml").read_text())["project"]
-    lines = project["optional-dependencies"]["worker"]
-    for package, wanted in transport.PINNED.items():
-        assert any(line.split("[")[0].split("=")[0] == package and f"=={wanted}" in line for line in lines)
-    transport.check_versions()
-
-
-def test_other_versions_are_named():
-    def installed(package):
-        if package == "aiokafka":
-            raise PackageNotFoundError
-        return "0.15.3"
-
-    with pytest.raises(
-        ConfigurationError, match=r"aiokafka 0.14.0 \(installed: none\), mode-streaming 0.7.1 \(installed: 0.15.3"
-    ):
-        transport.check_versions(installed)
 
 
 def test_chunks_take_partitions_by_turns_and_keep_their_order():
@@ -336,75 +312,3 @@ def test_what_became_void_is_not_handed_over(consumer, change):
         assert made.handed == []
 
     asyncio.run(run())
-
-
-def test_a_member_that_waits_for_a_join_leaves_at_once_and_does_not_join_again(thread):
-    async def leave(generation):
-        sent, joining = [], asyncio.create_task(asyncio.sleep(60))
-        answered = SimpleNamespace(send=lambda *request: asyncio.sleep(0, sent.append(request)))
-        coordinator = SimpleNamespace(
-            generation=generation,
-            group_id="group",
-            member_id="me",
-            coordinator_id=7,
-            reset_generation=lambda: None,
-            _coordination_task=joining,
-            _client=answered,
-        )
-        thread._consumer = SimpleNamespace(_coordinator=coordinator)
-        await thread.leave_group()
-        await asyncio.sleep(0)
-        was_joining = not joining.cancelled()
-        joining.cancel()
-        return sent, was_joining
-
-    ((node, request),), was_joining = asyncio.run(leave(3))
-    # Not over the connection on which the broker answers the join first.
-    assert (node, vars(request), was_joining) == (7, {"_group": "group", "_member_id": "me"}, False)
-    assert asyncio.run(leave(-1)) == ([], True)
-
-
-def described(*topics):
-    """What aiokafka knows after an answer in which a broker describes these topics, of ``in`` and ``routes``."""
-    unknown = [(3, topic, False, []) for topic in ("in", "routes") if topic not in topics]
-    known = [(0, topic, False, [(0, 0, 1, [1], [1]), (0, 1, 1, [1], [1])]) for topic in topics]
-    return SimpleNamespace(API_VERSION=1, brokers=[(1, "b", 9092, None)], controller_id=1, topics=[*known, *unknown])
-
-
-def test_topics_that_a_broker_did_not_describe_are_requested_until_it_does(thread, monkeypatch):
-    monkeypatch.setattr(transport.WATCH, "refusal", lambda: None)
-    cluster, requests = ClusterMetadata(), []
-    client = SimpleNamespace(cluster=cluster, force_metadata_update=lambda: requests.append(1))
-    joining = SimpleNamespace(cancelled=lambda: False)
-    coordinator = SimpleNamespace(generation=3, check_errors=lambda: None, _client=client, _coordination_task=joining)
-    thread._consumer = SimpleNamespace(
-        _coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in", "routes"})
-    )
-    for topics, missing in (((), ["in", "routes"]), (("in",), ["routes"]), (("in", "routes"), [])):
-        cluster.update_metadata(described(*topics))
-        requests.clear()
-        asyncio.run(thread.check_coordinator())
-        assert (thread.missing_topics, bool(requests)) == (missing, bool(missing))
-    # Before its first join a member knows nothing yet.
-    cluster.update_metadata(described())
-    coordinator.generation = -1
-    assert thread.missing_topics == []
-
-
-def test_topics_that_go_while_another_thread_looks_for_missing_ones_are_no_error(thread):
-    class Replaced(ClusterMetadata):
-        looks = 0
-
-        @property
-        def _partitions(self):
-            self.looks += 1
-            return {"in": {0: None}} if self.looks == 1 else {}
-
-        @_partitions.setter
-        def _partitions(self, _):
-            pass
-
-    coordinator = SimpleNamespace(generation=3)
-    client = SimpleNamespace(cluster=Replaced())
-    thread._consumer = SimpleNamespace(_coordinator=coordinator, _client=client, subscription=lambda: frozenset({"in"}))
-    assert thread.missing_topics == []
