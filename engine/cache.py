@@ -187,6 +187,11 @@ def kernel_folder() -> KernelFolder:
     return KernelFolder(folder, "; ".join(reasons))
 
 
+def is_kept(module: str) -> bool:
+    """Return whether kernels of an engine module have been compiled before."""
+    return any((prepare_cache() / folder_name(module)).glob("*.nbi"))
+
+
 def prepare_cache() -> Path:
     """Return the path of `kernel_folder`."""
     return kernel_folder().path

@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numba
 from resonance.engine import ENGINES, PARTS, alerts
+from resonance.engine.cache import is_kept
 from resonance.engine.drift import DriftWatch
 from resonance.engine.prepare import Preparation
 from resonance.engine.sparse_scale import SparseScale
@@ -63,6 +64,35 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
     if not any(folder.rglob("*.nbi")):
         raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
     return Kernels(folder, (*ENGINES, *PARTS), numba.config.CPU_NAME or "host")
+
+
+def compile_with(engine: Callable[[], None], others: Mapping[str, Callable[[], None]]) -> None:
+    """Call functions that compile kernels, or load them: that of an engine, and others by a module of their kernels.
+
+    Where one of these modules has never been compiled, all others are in a process beside that of the engine. Both save
+    what they compile, and load what the other one has saved.
+    """
+    calls = list(others.values())
+    with contextlib.ExitStack() as stack:
+        if cores() > 1 and not all(map(is_kept, others)):
+            beside = multiprocessing.get_context("spawn").Process(target=_call_quietly, args=(calls,), daemon=True)
+            beside.start()
+            stack.callback(beside.terminate)
+            engine()
+            # Where it fails, this process compiles, and says why.
+            beside.join()
+        _call([engine, *calls])
+
+
+def _call(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
+def _call_quietly(functions: Sequence[Callable[[], None]]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(Exception):
+        _call(functions)
 
 
 def _families() -> list[list[str]]:

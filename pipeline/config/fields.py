@@ -1,8 +1,8 @@
 """The fields of the settings, and the values derived from them; `settings` reads and checks them."""
 
 import socket
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
@@ -40,6 +40,7 @@ from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start, parameter_value
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
+from resonance.pipeline.kernels import compile_with
 
 FIELD: Final = "field:"
 """Prefix of a `Settings.stream` that names a member of the record."""
@@ -120,13 +121,14 @@ class Fields(BaseSettings):
 
     def compile_engine(self) -> None:
         """Compile every kernel that the deployment learns with, or load it from the cache."""
-        if self.input.sparse is None:
-            Preparation.compile(project=self.may_project)
-        self.engine_class.compile()
+        others: dict[str, Callable[[], None]] = {}
         if self.drift_parameters is not None:
-            DriftWatch.compile()
+            others["resonance.engine.drift.batch"] = DriftWatch.compile
+        if self.input.sparse is None:
+            others["resonance.engine.prepare.transform"] = partial(Preparation.compile, project=self.may_project)
         if self.raises_alerts:
-            alert_kernels.compile()
+            others["resonance.engine.alerts.silence"] = alert_kernels.compile
+        compile_with(self.engine_class.compile, others)
         if self.is_keyed:
             engines.HCAEASubtree.compile()
 

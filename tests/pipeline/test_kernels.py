@@ -2,13 +2,16 @@
 
 import json
 import logging
+import os
 import threading
+from functools import partial
 
 import pytest
 from resonance.engine import ENGINES, PARTS
-from resonance.engine.cache import prepare_cache
+from resonance.engine.cache import is_kept, prepare_cache
 from resonance.engine.drift import DriftWatch
 from resonance.pipeline import kernels
+from resonance.pipeline.config.settings import Settings
 
 from tests.pipeline.commands import run as run_command
 
@@ -62,3 +65,31 @@ def test_a_long_compilation_is_reported_until_it_ends(caplog):
         logger.removeHandler(handler)
     assert caplog.messages[0].startswith("still compiling the kernels of caea, after ")
     assert "compiling" not in {thread.name for thread in threading.enumerate()}
+
+
+def note(file):
+    with file.open("a") as notes:
+        notes.write(f"{os.getpid()}\n")
+
+
+@pytest.mark.parametrize(("kept", "cores", "processes"), [(False, 2, 2), (False, 1, 1), (True, 2, 1)])
+def test_what_is_not_kept_is_compiled_beside_the_engine(monkeypatch, tmp_path, kept, cores, processes):
+    monkeypatch.setattr(kernels, "is_kept", lambda module: kept)
+    monkeypatch.setattr(kernels, "cores", lambda: cores)
+    kernels.compile_with(partial(note, tmp_path / "engine"), {"resonance.engine.x": partial(note, tmp_path / "other")})
+    assert set((tmp_path / "engine").read_text().split()) == {str(os.getpid())}
+    assert len(set((tmp_path / "other").read_text().split())) == processes
+
+
+def test_an_error_is_that_of_this_process(monkeypatch):
+    monkeypatch.setattr(kernels, "is_kept", lambda module: False)
+    monkeypatch.setattr(kernels, "cores", lambda: 2)
+    with pytest.raises(ValueError, match="invalid literal"):
+        kernels.compile_with(partial(int, 1), {"resonance.engine.x": partial(int, "x")})
+
+
+def test_the_modules_that_are_looked_for_have_kernels(monkeypatch):
+    asked = []
+    monkeypatch.setattr(kernels, "is_kept", lambda module: asked.append(module) or True)
+    Settings.of({"stream": "key", "input.topics": ["orders"]}).compile_engine()
+    assert [is_kept(module) for module in asked] == [True, True, True]
