@@ -9,13 +9,15 @@ of.
 Standard deviations are compared likewise, as logarithms: a feature varies more, or less, than with the peers.
 
 All this is done over all recent records, and over those of each kind of work, such as idle and running. A stream that
-is in one kind alone is compared in that one: that it does not alternate is usual.
+is in one kind alone is compared in that one: that it does not alternate is usual. One of which nothing varies at all
+varies less within it, too, by however little its peers do.
 """
 
 import math
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from resonance.pipeline.peers.kinds import Bound, Kind, kinds_of
 from resonance.pipeline.peers.profiles import (
     FEWEST,
@@ -210,6 +212,7 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
     kinds = sorted(kinds_of(columns, stream, streams, FEWEST, FEWEST_STREAMS).walk(), key=lambda kind: len(kind.where))
     halves = [halves_of(stream, streams, kind.places) for kind in kinds]
     alone = _in_one_part(kinds, halves, columns, stream, streams)
+    still = _stand_still(columns, stream, halves[0], streams)
     found: dict[tuple[int, int], Deviation] = {}
     compared = np.zeros(streams, np.bool_)
     for feature, column in enumerate(columns):
@@ -220,7 +223,12 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
         rounding = math.ldexp(ROUNDING, min(-exponent, LARGEST_EXPONENT))
         near = NEAR * _half_width(profiles) if len(kinds) > 1 else 0.0
         for number, kind in enumerate(kinds):
-            for each in deviations_of(profiles[number], step, rounding, feature, near if kind.where else 0.0):
+            deviations = deviations_of(profiles[number], step, rounding, feature, near if kind.where else 0.0)
+            if kind.where and still.any():
+                # Sensors that are dead are so by less than `near`, too.
+                exact = deviations_of(profiles[number], step, rounding, feature)
+                deviations += [each for each in exact if each.change == "varies less" and still[each.stream]]
+            for each in deviations:
                 part = alone[number][each.stream]
                 if part >= 0 and not np.isnan(profiles[part].mean[each.stream, 0]):
                     continue
@@ -257,6 +265,17 @@ def _in_one_part(
             for side in (values <= condition.value, values > condition.value)
         )
         own[below & ~above], own[above & ~below] = (numbers[id(part)] for part in kind.parts)
+    return found
+
+
+def _stand_still(columns: FloatArray, stream: IntArray, recent: Halves, streams: int) -> NDArray[np.bool_]:
+    """Return which streams have the same value of each feature in all their recent records."""
+    found = np.ones(streams, np.bool_)
+    at = stream[recent.places]
+    for column in columns:
+        values = column[recent.places]
+        differ = (values[1:] < values[:-1]) | (values[1:] > values[:-1])
+        found[at[1:][differ & (at[1:] == at[:-1])]] = False
     return found
 
 

@@ -54,6 +54,23 @@ def test_a_pump_that_rests_and_one_that_runs_seldom_are_healthy():
         assert compared(pumps, day).unlike == []
 
 
+@pytest.mark.parametrize("work", [0, 1])
+def test_a_pump_whose_last_record_is_repeated_is_named_whatever_it_did_then(work):
+    rows, stream = until(fleet(4), 4.0, 1_600)
+    rows = rows[:, :5]
+    own = stream == 9
+    last = rows[own & ~np.isnan(rows).any(axis=1) & ((rows[:, 0] > 700.0) == work)][-1]
+    rows[own] = np.where(np.isnan(rows[own]), np.nan, last)
+    unlike = compare(rows, stream, PUMPS).unlike
+    assert {(each.stream, each.change) for each in unlike} == {(9, "varies less")}
+    assert {FEATURES[each.feature] for each in unlike} >= {"rpm", "vibration", "temp"}
+    # Where all stand still while they rest it is no news.
+    resting = rows[:, 0] < 700.0
+    rows[resting] = np.where(np.isnan(rows[resting]), np.nan, [0.0, 0.1, 0.5, 30.0, 1.0])
+    rows[own] = [0.0, 0.1, 0.5, 30.0, 1.0]
+    assert compare(rows, stream, PUMPS).unlike == []
+
+
 def test_a_pump_that_breaks_in_all_kinds_of_work_is_named_without_them():
     pumps = fleet(4)
     rows, stream = until(pumps, 4.0, 1_600)
