@@ -48,7 +48,7 @@ PARAMETERS = (
     Parameter("frac", float, 100.0, "range over the least deviation of such a cluster", 0, 1e6, open_low=True),
     Parameter("check_every", int, 10, "records of a cluster between two checks for merge or split", 1, _MAX),
     Parameter("thr", float, 0.0, "overlap above which two clusters may merge", -100, 1, open_high=True),
-    Parameter("volp", float, 1.0, "union over sum of the volumes up to which they do", 1e-100, 1e6),
+    Parameter("volp", float, 1.0, "for each feature, union over sum of the volumes up to which they do", 1e-100, 1e6),
     Parameter("n_sub", int, 300, "records of a cluster that are kept for the split test", 4, 2000),
     Parameter("min_sub", int, 50, "records kept before a split is tried; at most n_sub", 4, 2000),
     Parameter("kmax", int, 4, "most modes that a split test finds", 2, 8),
@@ -59,7 +59,7 @@ PARAMETERS = (
         "loglik", str, "mix", "likelihood in BIC: of the mixture, or of the likeliest mode", choices=("mix", "class")
     ),
     Parameter("em_iter", int, 100, "steps of EM, after which a mixture has failed", 1, 10_000),
-    Parameter("em_tol", float, 1e-5, "change of the log-likelihood at which EM is done", 0, 1),
+    Parameter("em_tol", float, 1e-5, "change of the log-likelihood of a record at which EM is done", 0, 1),
     Parameter("refresh", int, 100, "records between two inversions of a covariance", 1, _MAX),
     Parameter("max_clusters", int, 256, "most clusters of a model; beyond it the idlest goes", 2, 10**4),
     Parameter("seed", int, 1, "seed of the sample that is kept of each cluster", 0, 2**64 - 1),

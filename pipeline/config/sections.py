@@ -254,7 +254,7 @@ class SnapshotsSection(Section):
     """How often snapshots of streams are written."""
 
     records: Count = Field(default=10_000, ge=1)
-    """Least records between two snapshots of a stream; at most 500 before the first."""
+    """Least records of the partition between two snapshots of a stream; at most 500 before the first."""
     ratio: Seconds = Field(default=4.0, ge=0.0)
     """Least bytes of input for each byte of snapshots."""
     archive_interval: Seconds = Field(default=3600.0, ge=0.0)
@@ -383,7 +383,7 @@ class OutputSection(Section):
     """CloudEvents headers: on all but assignments (``events``), on every output (``cloudevents``), or on none
     (``plain``)."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
-    """Which are written. ``changes``: those with another cluster or status than the one before."""
+    """Which are written. ``changes``: those with another cluster or status than the stream's one before."""
     clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
     """Seconds of the records' own times until an ended cluster leaves its topic."""
     include: Paths = ()
