@@ -380,8 +380,8 @@ class OutputSection(Section):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
     """Compression of output batches."""
     envelope: Literal["events", "cloudevents", "plain"] = "events"
-    """CloudEvents headers: on all but assignments (``events``), on every output (``cloudevents``), or on none
-    (``plain``)."""
+    """CloudEvents headers, which dead letters never have: on all but assignments (``events``), on all
+    (``cloudevents``), or on none (``plain``)."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
     """Which are written. ``changes``: those with another cluster or status than the stream's one before."""
     clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
