@@ -11,7 +11,8 @@ PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
     ("crash_points", "errors", "json_paths", "logs", "machine", "records", "timestamps"),
-    ("config", "disk_map", "kernels", "mismatches"),
+    ("disk_map", "kernels"),
+    ("config", "mismatches"),
     ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
     *(

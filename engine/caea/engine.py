@@ -42,7 +42,7 @@ PARAMETERS = (
     Parameter("tau", float, 0.08, "least affinity at which nodes are one group", 0, 1, open_low=True, open_high=True),
     Parameter("valley", float, 0.5, "natural logarithm of the least depth of a valley between clusters", 0, 10),
     Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
-    Parameter("max_nodes", int, 1000, "most nodes of a model; beyond it the idlest goes", 4, 100_000),
+    Parameter("max_nodes", int, 1000, "most nodes of a model; beyond it the longest idle one goes", 4, 100_000),
 )
 PAPER = {
     "lambda": 28,

@@ -30,7 +30,7 @@ PARAMETERS = (
     Parameter("lambda", int, 1000, "records between two removals of thin nodes", 1, MAX),
     Parameter("k", float, 0.01, "a node is thin with fewer records than this share of the mean", 0, 1),
     Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
-    Parameter("max_nodes", int, 1000, "most nodes of a model; beyond it the idlest goes", 4, 10_000),
+    Parameter("max_nodes", int, 1000, "most nodes of a model; beyond it the longest idle one goes", 4, 10_000),
     Parameter("expire_records", int, 20_000, "records after which a cluster without any vanishes; 0: never", 0, MAX),
 )
 PAPER = {"min_cluster_records": 1, "expire_records": 0}

@@ -48,7 +48,7 @@ class MultiLabel(FlatEngine, LabelEngine):
             "the first lambda records: each learned as it comes, or held back and learned together",
             choices=("growing", "buffer"),
         ),
-        Parameter("max_nodes", int, 10_000, "most nodes of a model; beyond it the idlest goes", 1, 1_000_000),
+        Parameter("max_nodes", int, 10_000, "most nodes of a model; beyond it the longest idle one goes", 1, 1_000_000),
         Parameter("max_labels", int, 1000, "most labels of a model", 1, 100_000),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"warmup": "buffer"}}

@@ -56,7 +56,7 @@ def hint(unlike: int, compared: int) -> None:
 def counted(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
     if not unlike:
-        return f"none of {compared:,} streams is unlike its peers over its last {profiles.RECENT} records"
+        return f"none of {compared:,} streams is unlike its peers in its recent records"
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
 
 

@@ -236,7 +236,7 @@ class DriftSection(Section):
     ordinary: Count = Field(default=5, ge=1, le=1_000_000)
     """Returns to earlier places after which a rhythm is ordinary."""
     cells: Count = Field(default=32, ge=0, le=64)
-    """Largest clusters that are watched on their own."""
+    """Largest clusters that are watched on their own; with 0 only the whole stream is."""
 
 
 class DeliverySection(Section):
@@ -276,7 +276,7 @@ class LimitsSection(Section):
     key_bytes: Count = Field(default=256, ge=1)
     """Bytes of the key or member that names the stream."""
     dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
-    """Bytes of a dead letter: a longer value is cut."""
+    """Bytes of a dead letter, below its topic's max.message.bytes: a longer value is cut."""
     dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
     """Dead letters of one kind until the worker is not ready."""
 

@@ -14,24 +14,43 @@ from resonance.pipeline.kafka.log_reader import is_passing
 PAUSE_SECONDS: Final = 0.1
 
 
-def group_offsets(
-    client: Mapping[str, Any], group: str, places: Collection[TopicPartition], seconds: float
-) -> list[TopicPartition]:
-    """Return the offset and its metadata of each partition, a negative offset where none is committed.
+class OffsetReader:
+    """Reads the offsets of a group over connections that stay open.
 
-    Offsets of open transactions do not hold back those of before. Raises `KafkaException`.
+    Offsets of open transactions do not hold back those of before.
     """
-    reads = {"isolation.level": "read_uncommitted", "enable.auto.commit": False}
-    end = time.monotonic() + seconds
-    consumer = Consumer({"log_level": 0, **client, "group.id": group, **reads})
-    try:
+
+    def __init__(self, client: Mapping[str, Any], group: str) -> None:
+        reads = {"isolation.level": "read_uncommitted", "enable.auto.commit": False}
+        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **reads})
+
+    def committed(self, places: Collection[TopicPartition], seconds: float) -> list[TopicPartition]:
+        """Return the offset and its metadata of each partition, a negative offset where none is committed.
+
+        Raises `KafkaException` where the group gives none within `seconds`.
+        """
+        end = time.monotonic() + seconds
         while True:
             try:
-                found: list[TopicPartition] = consumer.committed(list(places), timeout=max(end - time.monotonic(), 0.1))
+                left = max(end - time.monotonic(), 0.1)
+                found: list[TopicPartition] = self._consumer.committed(list(places), timeout=left)
                 return found
             except KafkaException as error:
                 if not is_passing(error.args[0]) or time.monotonic() > end:
                     raise
                 time.sleep(PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._consumer.close()
+
+
+def group_offsets(
+    client: Mapping[str, Any], group: str, places: Collection[TopicPartition], seconds: float
+) -> list[TopicPartition]:
+    """Return what `OffsetReader.committed` does, once."""
+    reader = OffsetReader(client, group)
+    try:
+        return reader.committed(places, seconds)
     finally:
-        consumer.close()
+        reader.close()

@@ -1,6 +1,6 @@
 """How the deployment itself does: its group on the broker, and what its workers' own pages report.
 
-They are read only while a page shows them, and at most every few seconds.
+They are read only while a page is open, and at most every few seconds.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.group_members import group_state
-from resonance.pipeline.kafka.group_offsets import group_offsets
+from resonance.pipeline.kafka.group_offsets import OffsetReader
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
@@ -93,7 +93,7 @@ class Operations:
             return dict(self._report)
 
     async def waiting(self) -> int | None:
-        """Return how many records have no answer yet; None where the broker does not say."""
+        """Return how many records lie behind the committed offsets; None where the broker does not say."""
         async with self._lock:
             return await asyncio.to_thread(self._waiting)
 
@@ -106,6 +106,10 @@ class Operations:
     @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({"log_level": 0, **self._client})
+
+    @cached_property
+    def _offsets(self) -> OffsetReader:
+        return OffsetReader(self._client, self._group)
 
     def _of_group(self) -> dict[str, Any]:
         """Return the group's members and the lag of each partition, or why the broker does not say."""
@@ -148,7 +152,7 @@ class Operations:
     def _lags(self) -> list[dict[str, Any]]:
         known = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
         read = [TopicPartition(topic, at) for topic in self._topics if topic in known for at in known[topic].partitions]
-        found = group_offsets(self._client, self._group, read, ANSWER_SECONDS) if read else []
+        found = self._offsets.committed(read, ANSWER_SECONDS) if read else []
         committed = {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
         places = {TopicPartition(*at): OffsetSpec.latest() for at in committed}
         if not places:

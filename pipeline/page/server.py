@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hmac
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -48,6 +49,8 @@ ASK_SECONDS: Final = 5.0
 """Seconds between two questions to the broker for how many records wait, while a tab is open."""
 
 CLOSE_SECONDS: Final = 1.0
+
+_log = logging.getLogger(__name__)
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -293,7 +296,11 @@ class PageServer:
 
     async def _ask(self) -> None:
         while True:
-            self._waiting = await self._operations.waiting() if self._tabs else None
+            try:
+                self._waiting = await self._operations.waiting() if self._tabs else None
+            except Exception:  # a page without this number is better than one with an old one
+                _log.exception("how many records wait")
+                self._waiting = None
             await asyncio.sleep(ASK_SECONDS if self._tabs else TICK_SECONDS)
 
     def _send(self, message: bytes) -> None:

@@ -218,10 +218,11 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
     for feature, column in enumerate(columns):
         values, exponent = _below_one(column)
         profiles = [profiles_of(values[each.places], each, streams) for each in halves]
-        compared |= ~np.isnan(profiles[0].mean[:, 0])
         step = step_of(values[halves[0].places])
         rounding = math.ldexp(ROUNDING, min(-exponent, LARGEST_EXPONENT))
         near = NEAR * _half_width(profiles) if len(kinds) > 1 else 0.0
+        known = [~np.isnan(each.mean[:, 0]) for each in profiles]
+        compared |= known[0]
         for number, kind in enumerate(kinds):
             deviations = deviations_of(profiles[number], step, rounding, feature, near if kind.where else 0.0)
             if kind.where and still.any():
@@ -230,10 +231,10 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
                 deviations += [each for each in exact if each.change == "varies less" and still[each.stream]]
             for each in deviations:
                 part = alone[number][each.stream]
-                if part >= 0 and not np.isnan(profiles[part].mean[each.stream, 0]):
+                if part >= 0 and known[part][each.stream] and np.count_nonzero(known[part]) >= FEWEST_STREAMS:
                     continue
-                known = found.get((each.stream, feature))
-                if known is None or _is_worth_more(each.far, known, kind):
+                before = found.get((each.stream, feature))
+                if before is None or _is_worth_more(each.far, before, kind):
                     found[each.stream, feature] = _scaled(each, exponent)._replace(where=kind.where)
     most: dict[int, float] = {}
     for each in found.values():

@@ -23,9 +23,14 @@ SETTINGS = {"name": "shop", "broker.bootstrap": "127.0.0.1:1", "input.topics": [
 
 
 class Group(Operations):
-    """A group in which seven records wait."""
+    """A group in which seven records wait; now and then that cannot be read."""
+
+    faults = 0
 
     async def waiting(self):
+        if self.faults:
+            self.faults -= 1
+            raise OSError
         return 7
 
 
@@ -158,6 +163,26 @@ def test_a_tab_gets_how_many_records_wait(monkeypatch):
             async with shop.get(session, "/api/live") as answer:
                 waiting = [(await message(answer))[2]["waiting"] for _ in range(5)]
             assert (waiting[0], waiting[-1]) == (None, 7)
+
+    asyncio.run(go())
+
+
+def test_a_fault_hides_how_many_records_wait_until_it_is_over(monkeypatch):
+    monkeypatch.setattr(pages, "TICK_SECONDS", 0.02)
+    monkeypatch.setattr(pages, "ASK_SECONDS", 0.1)
+
+    async def go():
+        async with opened() as (shop, session), shop.get(session, "/api/live") as answer:
+            seen = []
+            while seen[-1:] != [7]:
+                seen.append((await message(answer))[2]["waiting"])
+            shop.server._operations.faults = 1
+            while seen[-1] == 7:
+                seen.append((await message(answer))[2]["waiting"])
+            assert seen[-1] is None
+            while seen[-1] is None:
+                seen.append((await message(answer))[2]["waiting"])
+            assert seen[-1] == 7
 
     asyncio.run(go())
 

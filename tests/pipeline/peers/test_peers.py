@@ -21,7 +21,7 @@ from tests.pipeline.memory_deployment import KEYED, MemoryDeployment
 from tests.pipeline.streams import STAMP, TOPIC
 
 OPTIONS = ("inspect", "--topics", "features", "--name", "resonance")
-NONE = "none of {} streams is unlike its peers over its last 400 records\n"
+NONE = "none of {} streams is unlike its peers in its recent records\n"
 KINDS = "kinds of work, each compared by itself, too: temp is up to 22; temp is above 22\n"
 FEATURES = ["temp", "vibration", "setting"]
 STEADY = {"engine__landmarks": None, "engine__memory": None, "engine__expire_records": None}
