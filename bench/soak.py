@@ -82,7 +82,7 @@ class Soak:
         for start in range(0, count, PORTION):
             self._bench.load(self._source, min(PORTION, count - start), keys, values)
             self.wait()
-            self._progress.update(bar, completed=start + PORTION)
+            self._progress.update(bar, completed=min(start + PORTION, count))
         self._progress.remove_task(bar)
 
     def wait(self) -> None:

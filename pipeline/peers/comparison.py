@@ -244,7 +244,10 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
 
 
 def _is_worth_more(far: float, known: Deviation, kind: Kind) -> bool:
-    """Return whether what is so far within a kind is to stand in place of what is known of a feature."""
+    """Return whether what is so far within a kind is to stand in place of what is known of a feature.
+
+    A kind with fewer conditions is easier to read. A narrower condition on the same side of a feature adds none.
+    """
     if len(kind.where) > len(known.where):
         return known.far < CLEAR and far > WORTH * known.far
     return far > known.far
