@@ -4,7 +4,7 @@ Each half of a stream's recent records has, of a feature, the range that the mid
 mean, for which values beyond that range count as its ends. The usual range of a stream's peers reaches as far as the
 ranges of nearly all of them. A stream is unlike them where both means are several times as far from the median of all
 as their usual range reaches. So a state that peers take now and then is usual, and so is a kind that many streams are
-of.
+of. What has begun in the last quarter of its records counts, too, where it is twice as far from the ranges of all.
 
 Standard deviations are compared likewise, as logarithms: a feature varies more, or less, than with the peers.
 
@@ -40,6 +40,9 @@ FEWEST_STREAMS: Final = 5
 
 LIMIT: Final = 3.0
 """How far a stream is that is unlike many peers, where the usual range ends at 1."""
+
+SUDDEN: Final = 2.0
+"""Of what has begun of late the limit is so many times as high."""
 
 FEW: Final = 4.0
 """Of few peers the extremes say little: with so many streams the limit is twice as high."""
@@ -85,7 +88,8 @@ class Deviation(NamedTuple):
     feature: int
     change: Change
     value: float
-    """Mean of the newer half of its records; standard deviation where it varies more or less."""
+    """Mean of the newer half of its records, of what began of late that of the newest eighth; standard deviation where
+    it varies more or less."""
     median: float
     """Of all streams."""
     low: float
@@ -116,10 +120,15 @@ def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int
     there = np.flatnonzero(~np.isnan(profiles.mean[:, 0]))
     if len(there) < FEWEST_STREAMS:
         return []
-    low, high, mean, inner, outer = (each[there] for each in profiles)
+    low, high, mean, inner, outer, late, late_inner = (each[there] for each in profiles)
     median = float(np.median(mean[:, 1]))
     digit = max(DIGITS * abs(median) or rounding, near)
     found = _beyond(mean, median, low, high, np.maximum(SPREADS * inner.max(axis=1), digit))
+    lasting = {each.stream for each in found}
+    # That the newer half varies is then a part of what has begun.
+    least = np.maximum(SPREADS * np.maximum(inner[:, 0], late_inner.max(axis=1)), digit)
+    sudden = _beyond(late, median, low, high, least, sudden=True)
+    found += [each for each in sudden if each.stream not in lasting]
     # Values in steps vary by a part of one at least, and where most do not vary by a digit is no difference.
     width = max(step, near) / 12.0**0.5
     if np.median(inner[:, 1]) == 0.0:
@@ -147,13 +156,17 @@ def deviations_of(profiles: Profiles, step: float, rounding: float, feature: int
     return [each._replace(stream=int(there[each.stream]), feature=feature) for each in found]
 
 
-def _beyond(values: FloatArray, median: float, low: FloatArray, high: FloatArray, least: FloatArray) -> list[Deviation]:
+def _beyond(
+    values: FloatArray, median: float, low: FloatArray, high: FloatArray, least: FloatArray, *, sudden: bool = False
+) -> list[Deviation]:
     """Return the streams whose values, in both halves and on one side, are too far for the ranges of their peers.
 
-    `least` is how far the usual range reaches at least, for each stream.
+    `least` is how far the usual range reaches at least, for each stream. What is `sudden` has to be farther, and beyond
+    the ranges of all peers.
     """
-    begins, ends = _reach(low.min(axis=1)), -_reach(-high.max(axis=1))
-    limit = LIMIT * (1.0 + FEW / len(values))
+    beyond = 0 if sudden else max(int(APART * (len(values) - 1)), int(len(values) >= 2 * FEWEST_STREAMS))
+    begins, ends = _reach(low.min(axis=1), beyond), -_reach(-high.max(axis=1), beyond)
+    limit = (SUDDEN if sudden else 1.0) * LIMIT * (1.0 + FEW / len(values))
     half_width = (ends - begins) / 2.0
     found = []
     for change, side in (("low", -1.0), ("high", 1.0)):
@@ -167,10 +180,9 @@ def _beyond(values: FloatArray, median: float, low: FloatArray, high: FloatArray
     return found
 
 
-def _reach(begins: FloatArray) -> FloatArray:
-    """Return for each stream where the ranges of nearly all its peers begin."""
+def _reach(begins: FloatArray, beyond: int) -> FloatArray:
+    """Return for each stream where the ranges of its peers begin, but for so many."""
     ordered = np.sort(begins)
-    beyond = max(int(APART * (len(begins) - 1)), int(len(begins) >= 2 * FEWEST_STREAMS))
     # In place of the stream itself stands the one after it.
     found: FloatArray = np.where(begins <= ordered[beyond], ordered[beyond + 1], ordered[beyond])
     return found

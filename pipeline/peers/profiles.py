@@ -17,6 +17,9 @@ LONGER: Final = 4
 FEWEST: Final = 40
 """Records with a feature below which a stream is not compared in it."""
 
+LATE: Final = 4
+"""The last part of so many of the recent records tells what has begun of late."""
+
 TAIL: Final = 0.05
 """Share of the values that are left out at each end of a range."""
 
@@ -45,6 +48,10 @@ class Profiles(NamedTuple):
     """Standard deviation of these."""
     outer: FloatArray
     """Standard deviation of the values as they are."""
+    late: FloatArray
+    """Means, as `mean`, of the halves of the last of the recent records; NaN of few."""
+    late_inner: FloatArray
+    """Standard deviations of these halves."""
 
 
 def last_of(stream: IntArray, streams: int, most: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -75,10 +82,10 @@ def halves_of(stream: IntArray, streams: int, among: IntArray) -> Halves:
 
 def profiles_of(values: FloatArray, halves: Halves, streams: int) -> Profiles:
     """Return the profiles in one feature of the values of these records, NaN where one lacks it."""
-    table = np.full(halves.shape, np.nan)
-    table[halves.cells] = values
+    by_time = np.full(halves.shape, np.nan)
+    by_time[halves.cells] = values
     # Those that are not known come last.
-    table.sort(axis=1)
+    table = np.sort(by_time, axis=1)
     known = ~np.isnan(table)
     counts = np.count_nonzero(known, axis=1)
     # Of one half alone it is not known whether it lasts.
@@ -89,11 +96,31 @@ def profiles_of(values: FloatArray, halves: Halves, streams: int) -> Profiles:
     low, high = table[row, left_out], table[row, counts - 1 - left_out]
     mean, inner = _moments(np.clip(table, low[:, np.newaxis], high[:, np.newaxis]), known, counts)
     _, outer = _moments(table, known, counts)
+    records = np.bincount(halves.cells[0], minlength=len(enough))[enough]
+    late = _late(by_time[enough][1::2], records[::2] + records[1::2], low[1::2], high[1::2])
     own = halves.streams[enough[::2]]
-    found = np.full((5, streams, 2), np.nan)
-    for place, each in enumerate((low, high, mean, inner, outer)):
+    found = np.full((7, streams, 2), np.nan)
+    for place, each in enumerate((low, high, mean, inner, outer, *late)):
         found[place, own] = each.reshape(-1, 2)
     return Profiles(*found)
+
+
+def _late(newer: FloatArray, records: IntArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return means and standard deviations of the older and the newer half of the last records.
+
+    `newer` has the newer half of all `records` of each stream, whose columns count from the last one. Values beyond
+    `low` and `high` count as these.
+    """
+    half = (records // (2 * LATE))[:, np.newaxis]
+    column = np.arange(newer.shape[1])
+    values = np.clip(newer, low[:, np.newaxis], high[:, np.newaxis])
+    found = np.full((2, len(newer), 2), np.nan)
+    for place, part in enumerate(((column >= half) & (column < 2 * half), column < half)):
+        known = part & ~np.isnan(newer)
+        counts = np.count_nonzero(known, axis=1)
+        enough = 2 * counts >= FEWEST
+        found[:, enough, place] = _moments(values[enough], known[enough], counts[enough])
+    return found[0], found[1]
 
 
 def _moments(table: FloatArray, known: NDArray[np.bool_], counts: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -19,24 +19,34 @@ def plain_profile(values):
     return low, high, statistics.fmean(clipped), statistics.pstdev(clipped), statistics.pstdev(ordered)
 
 
-def plain_edge(begins, own):
-    """Where the ranges of nearly all peers of a stream begin."""
+def plain_edge(begins, own, strict):
+    """Where the ranges of nearly all peers of a stream begin, or of all."""
     peers = sorted(begins[:own] + begins[own + 1 :])
-    return peers[max(int(0.05 * len(peers)), 1 if len(peers) >= 9 else 0)]
+    return peers[0 if strict > 1 else max(int(0.05 * len(peers)), 1 if len(peers) >= 9 else 0)]
 
 
-def plain_beyond(values, median, lows, highs, least):
+def plain_beyond(values, median, lows, highs, least, strict=1):
     """By stream: side, distance and usual range, where both halves are too far."""
     found = {}
     for own, halves in enumerate(values):
-        begins = plain_edge([min(each) for each in lows], own)
-        ends = -plain_edge([-max(each) for each in highs], own)
+        begins = plain_edge([min(each) for each in lows], own, strict)
+        ends = -plain_edge([-max(each) for each in highs], own, strict)
         for side, edge in (("low", median - begins), ("high", ends - median)):
             distance = min(median - each if side == "low" else each - median for each in halves)
             reach = max(edge, (ends - begins) / 2, least[own])
-            if distance > 3 * (1 + 4 / len(values)) * reach:
+            if distance > strict * 3 * (1 + 4 / len(values)) * reach:
                 found[own] = side, halves[1], begins, ends, distance / max(reach, distance / 1000)
     return found
+
+
+def plain_late(values):
+    """Means and standard deviations of the halves of the last quarter, within the range of the newer half."""
+    recent = values[-400:]
+    low, high, *_ = plain_profile(recent[len(recent) - len(recent) // 2 :])
+    half = len(recent) // 8
+    parts = recent[-2 * half : -half], recent[-half:]
+    clipped = [[min(max(value, low), high) for value in part] for part in parts]
+    return [statistics.fmean(part) for part in clipped], [statistics.pstdev(part) for part in clipped]
 
 
 def plain_compare(streams):
@@ -50,7 +60,10 @@ def plain_compare(streams):
     median = statistics.median(each[1] for each in mean)
     digit = 0.001 * abs(median) if median else 1e-9
     least = [max(0.3 * max(each), digit) for each in inner]
-    moved = plain_beyond(mean, median, low, high, least)
+    newest = [plain_late(values) for values in streams]
+    sudden = [max(0.3 * max(each[0], *own), digit) for each, (_, own) in zip(inner, newest, strict=True)]
+    late = plain_beyond([means for means, _ in newest], median, low, high, sudden, strict=2)
+    moved = late | plain_beyond(mean, median, low, high, least)
     found = {own: (side, value, median, *rest) for own, (side, value, *rest) in moved.items()}
     different = sorted({value for values in streams for value in values[-400:]})
     gaps = [after - before for before, after in itertools.pairwise(different)]
@@ -85,6 +98,7 @@ BREAKS = {
     "none": lambda row: row,
     "another unit": lambda row: row * 1.8 + 32,
     "a factor": lambda row: row * 0.15,
+    "of late": lambda row: np.concatenate([row[:-100], row[-100:] * 1.8 + 32]),
     "stuck": lambda row: row * 0 + row[0],
     "noise": lambda row: row + 40 * np.random.default_rng(1).normal(size=len(row)),
 }
@@ -112,7 +126,7 @@ def test_the_words_say_what_it_is():
         rows[3] = broken(rows[3])
         changes[name] = [each.change for each in compared(rows)[0]]
     assert changes == {
-        **{"none": [], "another unit": ["high"], "a factor": ["low"]},
+        **{"none": [], "another unit": ["high"], "a factor": ["low"], "of late": ["high"]},
         **{"stuck": ["varies less"], "noise": ["varies more"]},
     }
 
@@ -183,12 +197,19 @@ def test_the_unit_of_a_feature_makes_no_difference(exponent):
         assert np.ldexp([own.value, own.median, own.low, own.high], exponent).tolist() == [*other[3:7]]
 
 
-def test_a_state_that_lasts_for_less_than_half_of_the_records_is_no_news():
+def test_a_state_that_lasts_for_less_than_half_of_the_records_is_news_only_where_it_is_very_far():
     rows = fleet(12, 1)
-    rows[3, 210:] += 100.0
+    # Beside the usual range of 2.6 the limit is 4 times as far, of late 8 times.
+    rows[3, 210:] += 16.0
     assert compared(rows)[0] == []
-    rows[3, 50:210] += 100.0
+    rows[3, 50:210] += 16.0
     assert [each.stream for each in compared(rows)[0]] == [3]
+    rows = fleet(12, 1)
+    rows[3, 300:] += 100.0
+    ((stream, _, change, value, *_),) = compared(rows)[0]
+    assert (stream, change, value > 100.0) == (3, "high", True)
+    rows[3, 300:350] -= 100.0
+    assert compared(rows)[0] == []
 
 
 def test_rare_events_and_flags_are_no_news():
