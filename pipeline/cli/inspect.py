@@ -78,7 +78,9 @@ def inspect(
     with entry.opened(settings) as (source, reader):
         states = listing.read_states(source, reader)
         if moment is not None:
+            present = listing.names_of(states)
             states = past_states.states_at(source, reader, states, moment, at or "")
+            _check_past(at or "", stream, present, listing.names_of(states))
         names = listing.names_of(states)
         if peers:
             with records_bar("reading the last records") as read:
@@ -135,6 +137,19 @@ def inspect(
         )
         if beside is not None:
             peers_table.hint(*beside)
+
+
+def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequence[str]) -> None:
+    """Say which of the present streams no state from before a time has; raise where it is `stream`."""
+    later = sorted(set(present) - set(known))
+    if stream in later:
+        raise ConfigurationError(
+            f"--stream {stream}: no archive from before --at {at} has it, because it began later, or soon before; "
+            f"{past_states.EARLIER}"
+        )
+    if later and stream is None:
+        some = ", ".join(later[:SHOWN]) + (", ..." if len(later) > SHOWN else "")
+        say(f"{len(later):,} of {len(present):,} streams are left out: no archive from before {at} has them ({some})")
 
 
 def _hint(

@@ -12,7 +12,7 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, offsets_of
 
-_EARLIER: Final = "choose a later time, or see the events: resonance watch --kind events --from earliest"
+EARLIER: Final = "choose a later time, or see the events: resonance watch --kind events --from earliest"
 
 
 def states_at(
@@ -51,7 +51,7 @@ def states_at(
                 too_early.append(f"{state.at[0]}[{state.at[1]}] has {_oldest(archives)}")
     if too_early and all(state.checkpoint is None for state in found):
         raise MismatchError(
-            f"--at {text}: topic {source.archive} has no archive from so early; {too_early[0]}; {_EARLIER}"
+            f"--at {text}: topic {source.archive} has no archive from so early; {too_early[0]}; {EARLIER}"
         )
     return found
 

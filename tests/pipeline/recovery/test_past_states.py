@@ -1,8 +1,11 @@
 """`resonance inspect --at`: the clusters as they were, from archives and the log; and under their names."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from resonance.pipeline.records import Message
+from resonance.pipeline.recovery import past_states
 from resonance.pipeline.timestamps import canonical
 from resonance.pipeline.watch import picture
 
@@ -68,6 +71,27 @@ def test_a_time_before_the_oldest_archive_is_said_with_what_there_is(monkeypatch
     assert "features[0] has none (snapshots.archive_interval" in capsys.readouterr().err
     assert run(monkeypatch, *OPTIONS, "--at", "noon") == 2
     assert "--at noon: must be earliest, latest, a time" in capsys.readouterr().err
+
+
+def test_streams_that_no_archive_from_before_has_are_said(monkeypatch, capsys, deployment):
+    states_at = past_states.states_at
+
+    def without_b(*given):
+        states = states_at(*given)
+        kept = [[one for one in state.streams if one.stream != "p0:b"] for state in states]
+        return [
+            replace(state, checkpoint=replace(state.checkpoint, streams=streams))
+            for state, streams in zip(states, kept, strict=True)
+        ]
+
+    monkeypatch.setattr(past_states, "states_at", without_b)
+    assert run(monkeypatch, *OPTIONS, "--at", "450") == 0
+    assert "1 of 2 streams are left out: no archive from before 450 has them (p0:b)" in capsys.readouterr().err
+    assert run(monkeypatch, *OPTIONS, "--at", "450", "--stream", "p0:b") == 2
+    said = capsys.readouterr().err
+    assert "--stream p0:b: no archive from before --at 450 has it, because it began later, or soon before" in said
+    assert "choose a later time" in said
+    assert shown(monkeypatch, capsys, "--stream", "p0:a", "--at", "450")["stream"] == "p0:a"
 
 
 def test_rekeyed_streams_are_shown_as_they_were(monkeypatch, capsys):
