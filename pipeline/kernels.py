@@ -70,11 +70,13 @@ def compile_with(engine: Callable[[], None], others: Mapping[str, Callable[[], N
     """Call functions that compile kernels, or load them: that of an engine, and others by a module of their kernels.
 
     Where one of these modules has never been compiled, all others are in a process beside that of the engine. Both save
-    what they compile, and load what the other one has saved.
+    what they compile, and load what the other one has saved. One of several processes has no core to spare, and may
+    start none.
     """
     calls = list(others.values())
     with contextlib.ExitStack() as stack:
-        if cores() > 1 and not all(map(is_kept, others)):
+        is_one_of_several = multiprocessing.current_process().daemon
+        if cores() > 1 and not is_one_of_several and not all(map(is_kept, others)):
             beside = multiprocessing.get_context("spawn").Process(target=_call_quietly, args=(calls,), daemon=True)
             beside.start()
             stack.callback(beside.terminate)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import multiprocessing
 import os
 import threading
 from functools import partial
@@ -81,6 +82,15 @@ def test_what_is_not_kept_is_compiled_beside_the_engine(monkeypatch, tmp_path, k
     assert len(set((tmp_path / "other").read_text().split())) == processes
 
 
+def test_one_of_several_processes_compiles_all_by_itself(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "is_kept", lambda module: False)
+    monkeypatch.setattr(kernels, "cores", lambda: 2)
+    # Such a process may start none: multiprocessing would raise.
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    kernels.compile_with(partial(note, tmp_path / "engine"), {"resonance.engine.x": partial(note, tmp_path / "other")})
+    assert (tmp_path / "other").read_text() == f"{os.getpid()}\n"
+
+
 def test_an_error_is_that_of_this_process(monkeypatch):
     monkeypatch.setattr(kernels, "is_kept", lambda module: False)
     monkeypatch.setattr(kernels, "cores", lambda: 2)
@@ -89,7 +99,7 @@ def test_an_error_is_that_of_this_process(monkeypatch):
 
 
 def test_the_modules_that_are_looked_for_have_kernels(monkeypatch):
-    asked = []
-    monkeypatch.setattr(kernels, "is_kept", lambda module: asked.append(module) or True)
+    modules = []
+    monkeypatch.setattr(kernels, "is_kept", lambda module: modules.append(module) or True)
     Settings.of({"stream": "key", "input.topics": ["orders"]}).compile_engine()
-    assert [is_kept(module) for module in asked] == [True, True, True]
+    assert [is_kept(module) for module in modules] == [True, True, True]
