@@ -140,3 +140,8 @@ def several_nearest(name: str, known: Iterable[str], most: int = 3) -> str:
     """Return a question that offers up to `most` similar names that users chose, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.4)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return up to `most` names as a list, which ends with dots where there are more."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -14,7 +14,7 @@ from resonance.pipeline.cli.output import cell, fitted, print_json, print_table,
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
-from resonance.pipeline.errors import ConfigurationError, ResonanceError
+from resonance.pipeline.errors import ConfigurationError, ResonanceError, first_of
 from resonance.pipeline.kafka import log_reader, positions
 from resonance.pipeline.peers import peers as comparing
 from resonance.pipeline.recovery import entry, past_states
@@ -148,8 +148,8 @@ def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequ
             f"{past_states.EARLIER}"
         )
     if later and stream is None:
-        some = ", ".join(later[:SHOWN]) + (", ..." if len(later) > SHOWN else "")
-        say(f"{len(later):,} of {len(present):,} streams are left out: no archive from before {at} has them ({some})")
+        count = f"{len(later):,} of {len(present):,} streams are left out"
+        say(f"{count}: no archive from before {at} has them ({first_of(later, SHOWN)})")
 
 
 def _hint(
@@ -226,7 +226,7 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
     when = f" ({stream.time})" if stream.time else ""
     _echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:
-        first = ", ".join(labels.known[:SHOWN]) + (", ..." if len(labels.known) > SHOWN else "")
+        first = first_of(labels.known, SHOWN)
         _echo(
             f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
             f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"

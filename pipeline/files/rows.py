@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
-from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.errors import ConfigurationError, first_of, nearest
 
 BATCH: Final = 2_000
 """Records per batch."""
@@ -99,8 +99,7 @@ class Rows(Protocol):
 
 def missing_column(path: Path, name: str, known: Sequence[str]) -> ConfigurationError:
     """Return the error for a column that is missing."""
-    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-    return ConfigurationError(f"{path} has no column {name}{nearest(name, known)}; it has {listed}")
+    return ConfigurationError(f"{path} has no column {name}{nearest(name, known)}; it has {first_of(known, 20)}")
 
 
 def as_number(text: str, *, comma: bool = False) -> str | None:

@@ -50,7 +50,7 @@ SAMPLE_VALUES: Final = 2_000_000
 """...and features of all these records."""
 
 OF_STREAM: Final = 100
-"""Records of a stream that tell what splits explain of it: rather than fewer of each, some streams are left out."""
+"""Records of a stream that splits are weighed by: rather than fewer of each, some streams are left out."""
 
 CHANCE: Final = 0.1
 """Share of a stream's variance below which a split explains nothing: so much can be chance."""

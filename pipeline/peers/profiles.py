@@ -18,7 +18,7 @@ FEWEST: Final = 40
 """Records with a feature below which a stream is not compared in it."""
 
 LATE: Final = 4
-"""The last part of so many of the recent records tells what has begun of late."""
+"""What has begun of late is in the last of so many parts of the recent records."""
 
 TAIL: Final = 0.05
 """Share of the values that are left out at each end of a range."""

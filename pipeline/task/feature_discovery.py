@@ -10,6 +10,7 @@ import numpy as np
 from resonance.engine.errors import ParameterError
 from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import first_of
 from resonance.pipeline.records import SourceRecord, stream_key
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.dense import Layout, Shape, shape_as_json, shape_from
@@ -96,7 +97,7 @@ class FeatureDiscovery:
                 raise out_of_range(problems[0])
         if self._mapping.layout is None:
             self._mapping.layout, self.decided_at = layout, record.offset
-            names = ", ".join(layout.features[:NAMED]) + (", ..." if layout.dimension > NAMED else "")
+            names = first_of(layout.features, NAMED)
             _log.info(
                 "%s[%d]@%d: the first usable record decides that records have %d features: %s",
                 *(*self._at, record.offset, layout.dimension, names),

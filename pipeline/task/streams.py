@@ -13,7 +13,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.config.messages import configuration_error, prepared_setting
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, first_of
 from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -120,8 +120,7 @@ class Streams(ModelStore):
     def _unfit(self, error: ParameterError) -> ConfigurationError:
         """Return the error of settings that do not fit the features of the records."""
         names = self._features.layout.features
-        features = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        records = f"the records of {self._where} have the features {features}"
+        records = f"the records of {self._where} have the features {first_of(names, 20)}"
         return configuration_error(prepared_setting(error), error.value, f"must be {error.allowed}", remedy=records)
 
     def learned(self, model: StreamModel, batch: RecordBatch) -> None:

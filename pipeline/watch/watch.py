@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 import orjson
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
-from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
+from resonance.pipeline.errors import BrokerError, ConfigurationError, first_of, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.alike_alerts import summary
@@ -256,8 +256,8 @@ class Watch:
             return "there was no output of any stream"
         near = "".join(nearest(name, self.streams) for name in sorted(missing))
         seen = sorted(self.streams)
-        listed = ", ".join(seen[:10]) + (", ..." if len(seen) > 10 else "")
-        return f"no output of {' or '.join(sorted(missing))} was among those read{near}; there were {listed}"
+        among = f"was among those read{near}; there were {first_of(seen, 10)}"
+        return f"no output of {' or '.join(sorted(missing))} {among}"
 
     def _say_once(self, text: str) -> None:
         if text not in self._reported and len(self._reported) < 100:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import nearest
+from resonance.pipeline.errors import first_of, nearest
 from resonance.pipeline.records import DeadLetterExample
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.worker.http.status import WorkerStatus
@@ -222,8 +222,7 @@ class Progress:
             members = list(_paths(orjson.loads(example.value)))
         except orjson.JSONDecodeError:
             return ""
-        listed = ", ".join(members[:10]) + (", ..." if len(members) > 10 else "")
-        return f". The record has {listed}{nearest(missing, members)}"
+        return f". The record has {first_of(members, 10)}{nearest(missing, members)}"
 
 
 def _paths(value: Any, before: str = "") -> list[str]:
