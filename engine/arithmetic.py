@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 from resonance.engine.kernel_cache import KernelCache
+from resonance.engine.kernel_compiler import KernelCompiler, deferring
 
 
 def _by_type(kind: Any) -> Any:
@@ -20,15 +21,15 @@ def _by_type(kind: Any) -> Any:
 
 def _kept(**options: Any) -> Any:
     """Return numba's decorator for functions whose machine code is kept in the folder of their module."""
-    compiled = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+    options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
     def decorate(function: Any) -> Any:
-        kernel = compiled(function)
         if function.__module__.startswith("resonance.engine."):
+            kernel = deferring(njit(pipeline_class=KernelCompiler, **options)(function))
             # As `enable_caching` does it, in the folder of the module.
             kernel._cache = KernelCache(function)
         else:
-            kernel.enable_caching()
+            kernel = njit(cache=True, **options)(function)
         # Kernels that call it with constants get the same machine code as those that do not: half a second less each.
         template = kernel.get_call_template
         kernel.get_call_template = lambda args, named: template(

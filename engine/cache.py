@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.metadata
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -37,6 +38,9 @@ FLAGS: Final = (
     "NUMBA_SLP_VECTORIZE",
 )
 """Variables that change the code of a kernel, though numba would use that of a run without them."""
+
+
+_TUPLE: Final = re.compile(rb"\((NamedTuple|Table)\)")
 
 
 @functools.cache
@@ -74,9 +78,13 @@ def _imports(module: str, folder: Path) -> tuple[bytes, frozenset[str]]:
 
 @functools.cache
 def _tuples(package: str, folder: Path) -> list[str]:
-    """Return the modules of a package that define tuples, with which its kernels may call one another."""
+    """Return the modules of a package that define tuples or tables, with which its kernels may call one another."""
     files = folder.joinpath(*package.removeprefix(_ROOT).split(".")).glob("*.py")
-    return [f"{package}.{file.stem}" for file in files if b"(NamedTuple)" in file.read_bytes()]
+    return [
+        f"{package}.{file.stem}"
+        for file in files
+        if any(each in file.read_bytes() for each in (b"(NamedTuple)", b"(Table)"))
+    ]
 
 
 @functools.cache

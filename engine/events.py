@@ -42,7 +42,8 @@ def drained(log):
         lengths[i] = len(log[i])
     rows, at = np.empty(lengths.sum()), 0
     for row in log:
-        rows[at : at + len(row)] = row
+        for i in range(len(row)):
+            rows[at + i] = row[i]
         at += len(row)
     log.clear()
     return rows, lengths
@@ -76,7 +77,8 @@ def emit(head, counter, path, record, what, why, before, after, log):
     at = E_HEAD + level
     for shapes in (before, after):
         for r in range(len(shapes)):
-            row[at : at + shapes.shape[1]] = shapes[r]
+            for i in range(shapes.shape[1]):
+                row[at + i] = shapes[r, i]
             at += shapes.shape[1]
     head[counter] += 1
     log.append(row)
@@ -86,7 +88,8 @@ def emit(head, counter, path, record, what, why, before, after, log):
 def rows_of(shapes, a, b):
     """Return the rows `a` and `b` of `shapes`."""
     rows = np.empty((2, shapes.shape[1]))
-    rows[0], rows[1] = shapes[a], shapes[b]
+    for i in range(shapes.shape[1]):
+        rows[0, i], rows[1, i] = shapes[a, i], shapes[b, i]
     return rows
 
 

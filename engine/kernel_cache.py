@@ -7,6 +7,7 @@ from typing import Any
 
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserWideCacheLocator
 from resonance.engine.cache import folder_name, prepare_cache
+from resonance.engine.kernel_compiler import Deferred
 
 try:
     import fcntl
@@ -41,6 +42,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _KernelFiles
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: D102
+        if isinstance(data.entry_point, Deferred):
+            return
         with _alone(Path(self._cache_path)):
             super().save_overload(sig, data)
 

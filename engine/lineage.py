@@ -3,6 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.events import ABSORBED, EMERGED, NO_REASON, SPLIT, VANISHED, emit, rows_of
+from resonance.engine.ordering import stable_order
 
 
 @jit
@@ -36,7 +37,7 @@ def find_heirs(place, group, weight, clusters, groups):
     key = np.empty(count, dtype=np.int64)
     for i in range(count):
         key[i] = (place[i] + 1) * (count + 1) + group[i] + 1
-    order = np.argsort(key, kind="mergesort")
+    order = stable_order(key)
     at = 0
     while at < count:
         first, part = order[at], 0.0

@@ -1,8 +1,8 @@
 """The arrays of a model, each declared once: room and growth, what a state holds of them, and what it may hold.
 
-A model is a NamedTuple, as kernels take it. The default of a field declares its array::
+A model is a `Table`, as kernels take it. The default of a field declares its array::
 
-    class Model(NamedTuple):
+    class Model(Table):
         head: IntArray = ints((Numbers(1, name="records"), Numbers(), None))
         id: IntArray = ints("slots", below="records", distinct=True)
         at: FloatArray = floats("d", "slots", most=MAGNITUDE, turned=True)
@@ -15,13 +15,14 @@ state. Where a state does not tell it, the first array of which it is an axis do
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.engine.table_type import TableType
 
 MAX_RECORDS = 2**53
 """Counts up to here are exact as floats."""
@@ -41,7 +42,6 @@ LANES = 8
 Arrays = Mapping[str, NDArray[Any]]
 Bound = float | str
 """A number, or the name of one, or of an array with one for each row."""
-Model = TypeVar("Model", bound=tuple[NDArray[Any], ...])
 
 
 def require(holds: Any, what: str) -> None:
@@ -201,10 +201,54 @@ def floats(
     return Array(np.float64, axes, numbers, fill, stored, turned, False)
 
 
-@cache
+class Table:
+    """Arrays that kernels take together, by reference. Their numbers change; another array makes another table.
+
+    Parameters
+    ----------
+    *arrays : ndarray
+        One for each field: float64 or int64 as it is declared. One whose rows lie apart is copied.
+    """
+
+    _numba_type_: ClassVar[TableType]
+
+    def __init_subclass__(cls) -> None:
+        fields = tuple((field, each.kind, len(each.axes)) for field, _, each in declared(cls))
+        cls._numba_type_ = TableType(f"{cls.__module__}.{cls.__qualname__}", fields)
+
+    def __init__(self, *arrays: NDArray[Any]) -> None:
+        words: list[int] = []
+        for (field, _, declaration), given in zip(declared(type(self)), arrays, strict=True):
+            if given.dtype != declaration.kind or given.ndim != len(declaration.axes):
+                raise TypeError(f"{field}: {given.dtype} of shape {given.shape}")
+            self.__dict__[field] = array = np.ascontiguousarray(given)
+            words += [array.__array_interface__["data"][0], *array.shape]
+        # Kept with the arrays: kernels read them from there.
+        self.__dict__["_words"] = np.array(words, dtype=np.int64)
+        self.__dict__["_address"] = self.__dict__["_words"].ctypes.data
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (getattr(self, field) for field, _, _ in declared(type(self)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} stays the same array: write into it, or use `resized`")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has arrays of its own, and so addresses of its own.
+        return type(self), tuple(self)
+
+
+Model = TypeVar("Model", bound=Table)
+
+
 def declared(kind: type, stored: bool = False) -> list[tuple[str, str, Array]]:
     """Return field, name in a state, and declaration of a model's arrays; with `stored` those that a state has."""
-    fields: dict[str, Array] = kind._field_defaults  # type: ignore[attr-defined]
+    return _declared(kind, stored)
+
+
+@cache
+def _declared(kind: type, stored: bool) -> list[tuple[str, str, Array]]:
+    fields = {field: each for field, each in vars(kind).items() if isinstance(each, Array)}
     named = [(field, each.stored if isinstance(each.stored, str) else field, each) for field, each in fields.items()]
     return [each for each in named if each[2].stored or not stored]
 
@@ -242,7 +286,7 @@ def room_for(wanted: int, first: int, more: Callable[[int], int] = lambda room: 
     return first
 
 
-def packed(model: tuple[NDArray[Any], ...], **used: Any) -> dict[str, NDArray[Any]]:
+def packed(model: Table, **used: Any) -> dict[str, NDArray[Any]]:
     """Return what a state has of a model, of which these sizes, or these indices, are used."""
     return {name: array.part(getattr(model, field), used) for field, name, array in declared(type(model), True)}
 
@@ -258,7 +302,7 @@ def checked(kind: type, arrays: Arrays, **known: Any) -> dict[str, Any]:
     return known
 
 
-def put(model: tuple[NDArray[Any], ...], found: Mapping[str, Any]) -> None:
+def put(model: Table, found: Mapping[str, Any]) -> None:
     """Write checked arrays to a model that has room for them."""
     for field, _, array in declared(type(model), True):
         to, given = getattr(model, field), found[field]

@@ -70,7 +70,8 @@ def learn_batch(
             fade_hits(integers, rules)
             read_clusters(floats, integers, rules, path, t, log)
         if len(details) > 0:
-            details[t, :DETAILS] = row
+            for i in range(DETAILS):
+                details[t, i] = row[i]
             details[t, DETAILS] = integers[block.K]
     return own_floats, own_integers
 

@@ -236,8 +236,8 @@ def resized(floats, integers, d, h, capacity, links, classes):
     old, old_links, old_classes, k = integers[CAPACITY], integers[LINKS], integers[LABELS], integers[K]
     clusters = integers[CLUSTERS]
     new_floats, new = new_block(d, h, capacity, links, classes)
-    new_floats[:F_HEAD] = floats[:F_HEAD]
-    new[:I_HEAD] = integers[:I_HEAD]
+    copy_rows(new_floats, 0, 0, floats, 0, 0, 1, F_HEAD)
+    copy_rows(new, 0, 0, integers, 0, 0, 1, I_HEAD)
     new[CAPACITY], new[LINKS], new[LABELS] = capacity, links, classes
     copy_floats(new_floats, F_HEAD, capacity, h * d, floats, F_HEAD, old, h * d, d, k, clusters)
     copy_rows(new, I_HEAD, capacity, integers, I_HEAD, old, FIELDS, k)

@@ -7,6 +7,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_cluster, at_field, at_labels, at_link, copy_floats, copy_rows
+from resonance.engine.ordering import stable_order
 
 
 @jit
@@ -35,7 +36,7 @@ def packed_model(floats, integers, d, h):
     out_floats, out = np.empty(length), np.empty(end, dtype=np.int64)
     ring = min(integers[block.N], h) * d
     copy_floats(out_floats, 0, k, ring, floats, block.F_HEAD, capacity, h * d, d, k, clusters)
-    out[: block.HEAD] = integers[: block.HEAD]
+    copy_rows(out, 0, 0, integers, 0, 0, 1, block.HEAD)
     copy_rows(out, block.HEAD, k, integers, block.I_HEAD, capacity, block.PACKED_FIELDS, k)
     copy_rows(
         out, at_clusters, clusters, integers, at_cluster(0, capacity), capacity // 2, block.CLUSTER_FIELDS, clusters
@@ -43,7 +44,7 @@ def packed_model(floats, integers, d, h):
     for i in range(k):
         row = at_link(i, block.OTHER, capacity, links)
         # By the other node: the order in which links came is no part of the model.
-        for a in row + np.argsort(integers[row : row + integers[linked + i]], kind="mergesort"):
+        for a in row + stable_order(integers[row : row + integers[linked + i]]):
             if integers[a] < i:
                 out[at], out[at + 1] = i, integers[a]
                 out[at + 2], out[at + 3] = integers[a + links], integers[a + 2 * links]
@@ -72,7 +73,7 @@ def unpacked_model(packed_floats, packed, d, h, classes):
     while links <= degree.max():
         links *= 2
     floats, integers = block.new_block(d, h, capacity, links, classes)
-    integers[: block.HEAD] = packed[: block.HEAD]
+    copy_rows(integers, 0, 0, packed, 0, 0, 1, block.HEAD)
     copy_rows(integers, block.I_HEAD, capacity, packed, block.HEAD, k, block.PACKED_FIELDS, k)
     copy_rows(
         integers, at_cluster(0, capacity), capacity // 2, packed, at_clusters, clusters, block.CLUSTER_FIELDS, clusters

@@ -8,6 +8,7 @@ from resonance.engine.caea.linkage import between, group_by_affinity, group_by_e
 from resonance.engine.caea.valleys import NO_VALLEYS, join_without_valley, valley_between
 from resonance.engine.events import NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
+from resonance.engine.ordering import stable_order
 
 AFFINITY, SIZE, VALLEY = 1, 2, 3
 CRITERIA = ("", "affinity", "min_cluster_records", "valley")
@@ -83,7 +84,8 @@ def stored_shapes(floats, integers, rules):
         for field in (block.CLUSTER_ID, block.CLUSTER_SIZE, block.CLUSTER_NODES):
             shapes[c, field] = integers[at_cluster(field, capacity) + c]
         at = at_shape(d, rules.h, capacity, c)
-        shapes[c, SHAPE_HEAD:] = floats[at : at + 2 * d]
+        for i in range(2 * d):
+            shapes[c, SHAPE_HEAD + i] = floats[at + i]
     return shapes
 
 
@@ -91,14 +93,15 @@ def stored_shapes(floats, integers, rules):
 def _store(floats, integers, rules, shapes, made):
     """Write the clusters of this reading into the block, by id."""
     capacity, d = integers[block.CAPACITY], rules.d
-    order = np.argsort(shapes[:, 0].copy(), kind="mergesort")
+    order = stable_order(shapes[:, 0].copy())
     for c in range(len(shapes)):
         row = shapes[order[c]]
         for field in (block.CLUSTER_ID, block.CLUSTER_SIZE, block.CLUSTER_NODES):
             integers[at_cluster(field, capacity) + c] = np.int64(row[field])
         integers[at_cluster(block.CLUSTER_MADE, capacity) + c] = made[order[c]]
         at = at_shape(d, rules.h, capacity, c)
-        floats[at : at + 2 * d] = row[SHAPE_HEAD:]
+        for i in range(2 * d):
+            floats[at + i] = row[SHAPE_HEAD + i]
     integers[block.CLUSTERS] = len(shapes)
 
 

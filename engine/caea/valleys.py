@@ -15,6 +15,7 @@ from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, at_link
 from resonance.engine.forest import root_of
+from resonance.engine.ordering import stable_order
 
 _ERRORS, _PLANE = 1.0, 2.0
 """Standard errors of the counts that a valley has to be deeper; on a line, where no way leads around, twice as many."""
@@ -86,8 +87,8 @@ def join_without_valley(integers, rules, group, last, bar, why, reason):
         saddle[e] = min(floor[ends[e, 0]], floor[ends[e, 1]])
     left, depths = np.empty((len(ends), 2), dtype=np.int64), np.empty((len(ends), 2))
     valleys = 0
-    # Stable: of equally high passes the one between the earlier nodes comes first.
-    for e in np.argsort(-saddle, kind="mergesort"):
+    # Of equally high passes the one between the earlier nodes comes first.
+    for e in stable_order(-saddle):
         i, j = ends[e]
         a, b = root_of(group, i), root_of(group, j)
         if a == b:

@@ -4,10 +4,9 @@ Unit 0 is the stream as a whole, the others are its cells. A channel is a featur
 signed sums of all features.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.table import Table, floats, ints, new
 
 # Constants of the method.
 RANGE = 32  # records of a unit from which the ranges of its features are measured
@@ -120,40 +119,18 @@ LEVELS, KEPT = 3, 16
 """Every 8th, 64th and 512th record of a unit is marked; 16 marks of each are kept."""
 
 
-class WatchState(NamedTuple):
-    """A watch of d features with room for some cells; ``ch`` channels.
+class WatchState(Table):
+    """A watch of d features with room for some cells: a row for each unit, which are the stream and the cells."""
 
-    Attributes
-    ----------
-    head : ndarray of int64
-        Counters, see the constants.
-    channel : ndarray of shape (units, 35, ch)
-        Fields above.
-    number : ndarray of int64, shape (units, 14)
-        Numbers above.
-    share : ndarray of shape (units, 20)
-        Floats above.
-    share_time : ndarray of int64, shape (units, 2)
-        Times of the records at `OU` and `OD`.
-    mark : ndarray of int64, shape (units, 3, 16, 2)
-        Offset and time of marked records, by level.
-    centre : ndarray of shape (cells, d)
-        What each cell is nearest to.
-    sign : ndarray of shape (d,)
-        Of the features in the second sum: -1 where a position has an odd number of one bits, else 1.
-    room : ndarray of shape (2, ch)
-        For the values of a record while a unit takes it.
-    """
-
-    head: IntArray
-    channel: FloatArray
-    number: IntArray
-    share: FloatArray
-    share_time: IntArray
-    mark: IntArray
-    centre: FloatArray
-    sign: FloatArray
-    room: FloatArray
+    head: IntArray = ints(HEAD)
+    channel: FloatArray = floats("units", FIELDS, "channels")
+    number: IntArray = ints("units", NUMBERS)
+    share: FloatArray = floats("units", SHARE_FIELDS)
+    share_time: IntArray = ints("units", 2)  # times of the records at `OU` and `OD`
+    mark: IntArray = ints("units", LEVELS, KEPT, 2)  # offset and time of marked records, by level
+    centre: FloatArray = floats("cells", "d")  # what each cell is nearest to
+    sign: FloatArray = floats("d")  # of the features in the second sum: -1 at an odd number of one bits, else 1
+    room: FloatArray = floats(2, "channels")  # for the values of a record while a unit takes it
 
 
 def channels_of(dimension: int) -> int:
@@ -168,18 +145,8 @@ def most_cells(dimension: int, wanted: int) -> int:
 
 def new_state(dimension: int, cells: int) -> WatchState:
     """Return the state of a watch before its first record, with room for `cells`."""
-    units = cells + 1
-    state = WatchState(
-        head=np.zeros(HEAD, dtype=np.int64),
-        channel=np.zeros((units, FIELDS, channels_of(dimension))),
-        number=np.zeros((units, NUMBERS), dtype=np.int64),
-        share=np.zeros((units, SHARE_FIELDS)),
-        share_time=np.zeros((units, 2), dtype=np.int64),
-        mark=np.zeros((units, LEVELS, KEPT, 2), dtype=np.int64),
-        centre=np.zeros((cells, dimension)),
-        sign=np.array([-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]),
-        room=np.zeros((2, channels_of(dimension))),
-    )
+    state = new(WatchState, units=cells + 1, cells=cells, channels=channels_of(dimension), d=dimension)
+    state.sign[:] = [-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]
     state.head[NEXT_LOOK] = STRIDE
     state.number[:, CHECK] = BASE
     state.number[0, CHECK] = STREAM_BASE

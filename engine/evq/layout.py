@@ -10,7 +10,7 @@ import numpy as np
 from numba.typed import List
 from resonance.engine.arithmetic import exp_minus, inline, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.table import Numbers, floats, ints, new
+from resonance.engine.table import Numbers, Table, floats, ints, new
 
 # The head: records accepted, clusters, the next id, events so far.
 N, K, NEXT_ID, EVENTS = range(4)
@@ -63,7 +63,7 @@ ID, SUPPORT, LAST, FRESH, HELD, MADE = range(6)
 RADIUS, TRACE, LOGDET = range(3)
 
 
-class Model(NamedTuple):
+class Model(Table):
     """A model; from `number` on arrays have a row for each slot."""
 
     head: IntArray = ints((
@@ -87,7 +87,7 @@ class Model(NamedTuple):
     votes: IntArray = ints("slots", "classes", high="support")  # labels of the records won
 
 
-class Buffers(NamedTuple):
+class Buffers(Table):
     """What a state has of the buffers, one behind the other."""
 
     buffer: FloatArray = floats("kept", "d", most=2.0 * MAGNITUDE)

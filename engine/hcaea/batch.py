@@ -6,7 +6,7 @@ from numba.typed import List
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block as layout
 from resonance.engine.caea.batch import scratch_for
-from resonance.engine.caea.block import at_field, at_threshold, mean_sigma
+from resonance.engine.caea.block import at_field, at_threshold, copy_rows, mean_sigma
 from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.kept_records import FREE, append_record, label_of, next_record, put_record
@@ -30,7 +30,8 @@ def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clust
     scored = np.empty(2)
     rows, levels = np.empty((rules.max_depth, rules.d)), np.empty((8, rules.max_depth), dtype=np.int64)
     for t in range(len(X)):
-        rows[0] = X[t]
+        for i in range(rules.d):
+            rows[0, i] = X[t, i]
         learn_record(
             floats, integers, indexes, rules, factors, ROOT, 0, 1, rows, labels[t], t, log, scratch, levels,
             clusters[t], nodes[t], scored,
@@ -91,7 +92,7 @@ def _pack_chain(floats, pool, d, slot, count):
     """Return the `count` records of a chain one behind the other, and their labels."""
     records, labels = np.empty(count * d), np.empty(count, dtype=np.int64)
     for at in range(count):
-        records[at * d : (at + 1) * d] = floats[slot * d : (slot + 1) * d]
+        copy_rows(records, at * d, 0, floats, slot * d, 0, 1, d)
         labels[at] = label_of(pool, slot)
         slot = next_record(pool, slot)
     return records, labels
@@ -108,7 +109,7 @@ def pack_tree(indexes, rules, first):
         out_floats.append(block)
         out_integers.append(packed)
         kept = np.empty(k + 1, dtype=np.int64)
-        kept[:k] = head[at_field(layout.KEPT, capacity) : at_field(layout.KEPT, capacity) + k]
+        copy_rows(kept, 0, 0, head, at_field(layout.KEPT, capacity), 0, 1, k)
         kept[k] = head[layout.WAITING]
         out_integers.append(kept)
         for node in range(k + 1):

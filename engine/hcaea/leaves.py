@@ -11,6 +11,7 @@ from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, remove_nodes
 from resonance.engine.hcaea.memory import INTEGERS, POOL, block_of, drop_kept, head_of, remove_model, subtree
+from resonance.engine.ordering import stable_order
 
 
 @jit
@@ -105,7 +106,7 @@ def _idle_leaves(table, top):
                 rows[at, 2] = head[at_field(block.ID, capacity) + node]
                 at += 1
     # Stable: leaves that won at the same time keep the order of the tree, whenever the queue is made.
-    return rows[np.argsort(rows[:, 0], kind="mergesort")[::-1]]
+    return rows[stable_order(rows[:, 0])[::-1]]
 
 
 @jit

@@ -10,7 +10,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import floats_at, integers_at
 from resonance.engine.caea import block as layout
-from resonance.engine.caea.block import at_cluster, at_field, new_block
+from resonance.engine.caea.block import at_cluster, at_field, copy_rows, new_block
 from resonance.engine.caea.reading import stored_shapes
 from resonance.engine.events import NO_REASON, VANISHED, emit
 from resonance.engine.hcaea.kept_records import FREE, FREE_MODEL, P_HEAD, ROOM, drop_all, new_pool
@@ -55,7 +55,9 @@ def add(floats, integers, indexes, block, head):
         indexes.append(np.empty((0, 4), dtype=np.int64))
         if len(indexes[0]) <= m:
             table = np.empty((2 * m + 16, 4), dtype=np.int64)
-            table[:m] = indexes[0][:m]
+            for row in range(m):
+                for at in range(4):
+                    table[row, at] = indexes[0][row, at]
             indexes[0] = table
     put(floats, integers, indexes[0], m, block, head)
     return m
@@ -85,7 +87,7 @@ def grow_pool(floats, integers, table, d):
     records, pool = new_pool(d, 2 * integers[POOL][ROOM])
     old_records, old = floats[POOL], integers[POOL]
     room = old[ROOM]
-    records[: d * room] = old_records
+    copy_rows(records, 0, 0, old_records, 0, 0, 1, d * room)
     for slot in range(room):
         pool[P_HEAD + slot] = old[P_HEAD + slot]
         pool[P_HEAD + 2 * room + slot] = old[P_HEAD + room + slot]

@@ -29,8 +29,11 @@ def _append(rows, vectors, count, node, record, removed, answered, label, x):
     """Append an operation; return how many there are."""
     if count == len(rows[0]):
         longer, wider = np.empty((2 * count, O_WIDTH), dtype=np.int64), np.zeros((2 * count, vectors[0].shape[1]))
-        longer[:count] = rows[0]
-        wider[:count] = vectors[0]
+        for at in range(count):
+            for i in range(O_WIDTH):
+                longer[at, i] = rows[0][at, i]
+            for i in range(wider.shape[1]):
+                wider[at, i] = vectors[0][at, i]
         rows[0], vectors[0] = longer, wider
     row = rows[0][count]
     row[O_NODE] = node
@@ -39,7 +42,8 @@ def _append(rows, vectors, count, node, record, removed, answered, label, x):
     row[O_ANSWERED] = answered
     row[O_LABEL] = label
     if not removed:
-        vectors[0][count] = x
+        for i in range(len(x)):
+            vectors[0][count, i] = x[i]
     return count + 1
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, floats, ints, new, resized
+from resonance.engine.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, Table, floats, ints, new, resized
 
 # The head; FREE counts slots that no node has, EDGES the entries of the array of edges that are in use.
 NODES, LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS, FREE, EDGES = range(7)
@@ -49,7 +49,7 @@ class Rules(NamedTuple):
     radii: FloatArray
 
 
-class Model(NamedTuple):
+class Model(Table):
     """A model's arrays."""
 
     head: IntArray = ints((
@@ -70,7 +70,7 @@ class Model(NamedTuple):
     edges: IntArray = ints("edges", stored=False)
 
 
-class Kept(NamedTuple):
+class Kept(Table):
     """What a state has besides: covariances below the diagonal and on it, edges from their older end."""
 
     widest: FloatArray = floats("nodes", low=ABOVE_ZERO, high=WIDEST_VARIANCE)

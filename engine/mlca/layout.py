@@ -12,7 +12,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.borrowed import borrow
-from resonance.engine.table import ABOVE_ZERO, ROUNDING, Numbers, floats, ints, new
+from resonance.engine.table import ABOVE_ZERO, ROUNDING, Numbers, Table, floats, ints, new
 
 # Head of a model.
 N = 0  # records learned
@@ -44,7 +44,7 @@ class Rules(NamedTuple):
     max_nodes: int
 
 
-class Nodes(NamedTuple):
+class Nodes(Table):
     """The arrays of a model; a node has `bandwidths` of them: 1 where they are pooled, else d."""
 
     head: IntArray = ints((Numbers(name="learned"), None, Numbers(high="learned", name="next_id"), None, None, None))
@@ -76,13 +76,13 @@ class Nodes(NamedTuple):
     work: FloatArray = floats(2, "d", stored=False)
 
 
-class Groups(NamedTuple):
+class Groups(Table):
     """What a state has beside the nodes where groups of features follow their values."""
 
     group: IntArray = ints("d", below="d")
 
 
-class Held(NamedTuple):
+class Held(Table):
     """Records that are held back, and rows of a record and the number of one of its labels."""
 
     held: FloatArray = floats("waiting", "d", most=MAGNITUDE)

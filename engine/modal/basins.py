@@ -15,6 +15,7 @@ from resonance.engine.forest import root_of
 from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
 from resonance.engine.modal.scales import SCALES, measure_scales
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
+from resonance.engine.ordering import stable_order
 
 _GOES_ON = 0.5
 """Share of the records that a cluster needs with which one goes on."""
@@ -138,8 +139,8 @@ def _depth(peak, pass_):
 @jit
 def _climb(rules, start, end, logs, hits, parent):
     """Let every landmark, the densest first, follow its densest neighbour; join basins that a mere dip divides."""
-    # A stable sort: of equally dense ones the first column comes first.
-    order = np.argsort(-logs, kind="mergesort")
+    # Of equally dense ones the first column comes first.
+    order = stable_order(-logs)
     rank = np.empty(len(order), dtype=np.int64)
     for at in range(len(order)):
         rank[order[at]] = at

@@ -4,8 +4,6 @@ A cell that is too far from a record is left out, and what is found is still wha
 follow from the landmarks; a state has none.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.base import FloatArray, IntArray
@@ -13,7 +11,7 @@ from resonance.engine.borrowed import borrow
 from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, PLACE, RADIUS2, STAGGER
 from resonance.engine.modal.neighbours import NOWHERE, nearest, smallest_bits, squared_distances
 from resonance.engine.modal.parameters import Rules
-from resonance.engine.table import floats, ints, new
+from resonance.engine.table import Table, floats, ints, new
 
 # The head.
 CELLS = 0
@@ -33,7 +31,7 @@ _MORE, _TINY = 1.0 + 1e-9, 1e-150
 """A cell is wider than computed by more than errors of rounding (2e-16 a feature), and than squares that underflow."""
 
 
-class Cells(NamedTuple):
+class Cells(Table):
     """The cells of a model, and a copy of its landmarks in the order of the cells; those in none come last."""
 
     head: IntArray = ints(2, stored=False)

@@ -4,12 +4,10 @@ A landmark is a record of the stream that stands for those around it. Its place 
 new one takes the column of an old one.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.modal.parameters import Rules
-from resonance.engine.table import Numbers, floats, ints, new
+from resonance.engine.table import Numbers, Table, floats, ints, new
 
 # The head: records learned, landmarks, their next id, the next cluster, events so far; CLOCK counts the records learned
 # that differ from the one before: densities are of these; READ is the records learned at the last reading, UNPLACED
@@ -42,7 +40,7 @@ SMALLEST = 64
 _LONGEST_SPAN = 1e293
 
 
-class Model(NamedTuple):
+class Model(Table):
     """A model with room for so many landmarks."""
 
     head: IntArray = ints((

@@ -4,6 +4,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.modal.changes import group_masses
 from resonance.engine.modal.layout import LANDMARKS, MASS, PLACE
+from resonance.engine.ordering import stable_order
 
 _DEVIATIONS = 2.88
 """Standard deviations of a normal variable beyond which one of 500 lies on one side."""
@@ -37,7 +38,7 @@ def without_outliers(model, logs, dimension, group, groups):
     count, mass = model.head[LANDMARKS], model.real[MASS]
     whole, passed, thin = group_masses(model, group, groups), np.zeros(groups), np.zeros(groups)
     median = np.full(groups, np.inf)
-    for i in np.argsort(-logs, kind="mergesort"):
+    for i in stable_order(-logs):
         g = group[i]
         if g < 0:
             continue

@@ -10,6 +10,7 @@ from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.landmarks import place_landmarks
 from resonance.engine.modal.outliers import without_outliers
+from resonance.engine.ordering import stable_order
 
 VALLEY, SIZE = 1, 2
 CRITERIA = ("", "valley", "size")
@@ -151,7 +152,7 @@ def _rename(model, rules, group, groups, placed, lineage, hills, basin_of, recor
             ids[g], made[g] = head[layout.NEXT_CLUSTER], head[layout.N]
             head[layout.NEXT_CLUSTER] += 1
         after[g, 0] = ids[g]
-    order = np.argsort(ids)
+    order = stable_order(ids)
     for place in range(groups):
         model.cluster[layout.CLUSTER_ID, place] = ids[order[place]]
         model.cluster[layout.MADE, place] = made[order[place]]

@@ -3,6 +3,7 @@
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, VANISHED, emit
+from resonance.engine.ordering import stable_order
 from resonance.engine.sa_art.choice import compare, first_choice, search
 from resonance.engine.sa_art.layout import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found
 from resonance.engine.sa_art.update import teach
@@ -43,7 +44,7 @@ def described(categories, rules, slot, names, entries):
     row = np.empty((1, 2 + DESCRIBED * used))
     row[0, 0], row[0, 1] = categories.id[slot], categories.size[slot]
     out = row[0, 2:].reshape(DESCRIBED, used)
-    order = np.argsort(names[:used])
+    order = stable_order(names[:used])
     for r in range(used):
         k = order[r]
         out[0, r] = names[k]

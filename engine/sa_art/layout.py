@@ -18,7 +18,7 @@ from numba.typed import List
 from resonance.engine.arithmetic import exp_minus, jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.borrowed import borrow
-from resonance.engine.table import Numbers, floats, ints
+from resonance.engine.table import Numbers, Table, floats, ints
 
 # Head of a model.
 N = 0  # records learned
@@ -63,7 +63,7 @@ class Rules(NamedTuple):
     fixed: bool  # the number of features does not grow
 
 
-class Categories(NamedTuple):
+class Categories(Table):
     """The arrays of a model; rows are those of features, 1 in place of them where a form needs none."""
 
     head: IntArray = ints((Numbers(name="learned"), None, Numbers(name="next_id"), Numbers(), None))
@@ -86,7 +86,7 @@ class Categories(NamedTuple):
     x: FloatArray = floats("rows", stored=False)  # zeros between two updates
 
 
-class Lists(NamedTuple):
+class Lists(Table):
     """What a state has of the lists, one behind the other: features, and the fields that do not follow from others."""
 
     features: IntArray = ints("entries", below="dimension")

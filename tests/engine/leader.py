@@ -1,7 +1,5 @@
 """Leader clustering, as an example of an engine: its kernels, its model, and nothing else."""
 
-from typing import NamedTuple
-
 import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
@@ -10,12 +8,12 @@ from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VAN
 from resonance.engine.facts import ModelFacts
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
-from resonance.engine.table import Numbers, checked, floats, ints, new, packed, put, require
+from resonance.engine.table import Numbers, Table, checked, floats, ints, new, packed, put, require
 
 N, K, NEXT_ID, EVENTS, ID, SIZE, WON = 0, 1, 2, 3, 0, 1, 2  # of `head`: records, leaders; then rows of `number`
 
 
-class Model(NamedTuple):
+class Model(Table):
     head: IntArray = ints((Numbers(1, name="learned"), Numbers(1, name="leaders"), Numbers(), Numbers()))
     number: IntArray = ints((Numbers(), Numbers(1), Numbers(1, "learned")), "leaders")
     at: FloatArray = floats("leaders", "d", most=MAGNITUDE)

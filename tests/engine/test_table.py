@@ -1,14 +1,15 @@
 """Arrays that are declared once: their room, what a state has of them, and what it may have."""
 
-from typing import NamedTuple
+import copy
 
 import numpy as np
 import pytest
+from resonance.engine.arithmetic import jit
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.table import Numbers, checked, floats, ints, new, packed, put, resized
+from resonance.engine.table import Numbers, Table, checked, floats, ints, new, packed, put, resized
 
 
-class Model(NamedTuple):
+class Model(Table):
     head: IntArray = ints((Numbers(1, name="learned"), None, Numbers(high="learned", name="next_id")))
     number: IntArray = ints((Numbers(below="next_id", ascending=True), None, Numbers(1, total="learned")), "slots")
     at: FloatArray = floats("d", "slots+8", most=10.0, stored="place", turned=True)
@@ -84,3 +85,30 @@ def test_other_types_and_shapes_are_refused(name):
     for other in (array.astype(np.int32), array[None], np.concatenate([array, array]), array[..., :0]):
         with pytest.raises(ValueError, match=r"of shape|of int32|the places"):
             checked(Model, {**arrays(), name: other}, d=2, classes=3)
+
+
+@jit
+def changed(table, slot):
+    table.gap[slot, 1] = 3.0
+    table.number[0, slot] += table.head[2]
+    return table.at.shape, table.gap[slot].sum()
+
+
+def test_kernels_read_and_write_the_arrays_of_a_table():
+    table = model()
+    assert changed(table, 2) == ((2, 12), np.inf)
+    assert (table.gap[2, 1], table.number[0, 2]) == (3.0, 5)
+
+
+def test_a_copy_of_a_table_has_arrays_of_its_own():
+    table = model()
+    other = copy.deepcopy(table)
+    changed(other, 1)
+    assert (other.gap[1, 1], table.gap[1, 1]) == (3.0, np.inf)
+
+
+def test_an_array_of_a_table_is_not_replaced():
+    with pytest.raises(AttributeError, match=r"Model\.head stays the same array"):
+        model().head = np.zeros(3, dtype=np.int64)
+    with pytest.raises(TypeError, match="head: float64"):
+        Model(*(np.zeros(array.shape) for array in model()))
