@@ -23,11 +23,14 @@ def page(text: str, lines: Sequence[Line]) -> str:
             text.partition(HEADING)[0] + HEADING,
             f"{when:%Y-%m-%d}, {os.cpu_count()} cores. One setting for all streams; in brackets the mean with the best",
             "of four for each stream. Others, with the best of four:",
+            _others(mine),
+            "",
             *_table(mine, "stream", [(line.stream, [line.stream]) for line in mine]),
             "",
             "### Unit vectors",
             "",
-            "As embeddings are, with a cosine of 0.7 within a cluster: 10 and 40 clusters, mean of five draws. Others:",
+            "As embeddings are, with a cosine of 0.7 within a cluster: 10 and 40 clusters, mean of five draws.",
+            "",
             *_table(steps, "features", _by_features(steps)),
             "",
             "### CPU microseconds for a record",
@@ -56,17 +59,21 @@ def _head(first: str, names: Sequence[str]) -> list[str]:
 
 
 def _table(lines: Sequence[Line], first: str, streams: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return the means of all without a column, and a table, where the best cells of all are in bold."""
-    names = [one.name for one in CONTESTANTS if any(line.contestant == one.name for line in lines)]
-    further = {_title(name): _means(lines, name)[1] for name in names if name not in SHOWN}
-    means = [f"{name} {further[name]:.2f}" for name in sorted(further, key=further.__getitem__, reverse=True)]
-    rows = [f"{', '.join(means)}.", "", *_head(first, SHOWN)]
+    """Return a table, where the best cells of all contestants are in bold."""
+    rows = _head(first, SHOWN)
     for row, of_row in dict(streams).items():
         cells = [", ".join(_cell(lines, stream, name) for stream in of_row) for name in SHOWN]
         rows.append(f"| {row} | {' | '.join(cells)} |")
     last = ["{:.2f} ({:.2f})".format(*_means(lines, name)) for name in SHOWN]
     rows.append(f"| **mean** | {' | '.join(last)} |")
     return rows
+
+
+def _others(lines: Sequence[Line]) -> str:
+    """Return the means of all without a column."""
+    names = {line.contestant for line in lines}.difference(SHOWN)
+    means = {_title(name): _means(lines, name)[1] for name in names}
+    return ", ".join(f"{name} {means[name]:.2f}" for name in sorted(means, key=means.__getitem__, reverse=True)) + "."
 
 
 def _cell(lines: Sequence[Line], stream: str, name: str) -> str:
