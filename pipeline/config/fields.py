@@ -74,25 +74,18 @@ class Fields(BaseSettings):
     emit_from: OptionalMoment = None
     """Records with earlier times are learned without output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
-    """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
-    """The process itself."""
     input: InputSection
     """The input topics, and dotted paths of the parts of a record."""
     schema_registry: SchemaRegistrySection = Field(default_factory=SchemaRegistrySection)
-    """The Schema Registry."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
     """[Labels](labels.md) on a topic of their own."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
-    """How features are prepared."""
     engine: EngineSection = Field(default_factory=EngineSection)
-    """The algorithm, and its parameters."""
     drift: DriftSection = Field(default_factory=DriftSection)
     """The watch for [drift](drift.md); a change here restarts it."""
     delivery: DeliverySection = Field(default_factory=DeliverySection)
-    """How outputs are committed."""
     snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
-    """How often models are stored."""
     limits: LimitsSection = Field(default_factory=LimitsSection)
     """Limits of one partition; records beyond them become dead letters."""
     dlq: DlqSection = Field(default_factory=DlqSection)
@@ -102,7 +95,6 @@ class Fields(BaseSettings):
     topics: TopicsSection = Field(default_factory=TopicsSection)
     """Names of the topics, else ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)
-    """The form of the outputs."""
 
     @field_validator("stream", mode="before")
     @classmethod

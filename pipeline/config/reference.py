@@ -63,7 +63,8 @@ def as_markdown() -> str:
         if engine:
             lines += _engine(engine, rows)
         elif name:
-            lines += [f"## {name}", "", _text(Settings.model_fields[name]), "", *map(_item, rows), ""]
+            text = _text(Settings.model_fields[name])
+            lines += [f"## {name}", "", *([text, ""] if text else []), *map(_item, rows), ""]
         else:
             lines += ["## Outside the sections", "", *map(_item, rows), ""]
     return "\n".join(lines).rstrip("\n") + "\n"

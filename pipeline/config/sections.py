@@ -274,7 +274,7 @@ class LimitsSection(Section):
     key_bytes: Count = Field(default=256, ge=1)
     """Bytes of a stream's name."""
     dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
-    """Bytes of a dead letter, below its topic's max.message.bytes; longer values are cut."""
+    """Bytes of a dead letter; longer values are cut."""
     dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
     """Dead letters of one kind until the worker is not ready."""
 
