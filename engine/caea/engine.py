@@ -27,22 +27,16 @@ PARAMETERS = (
     Parameter("lambda", int, 50, "records between two deletions of isolated nodes, and two readings", 3, 10_000),
     Parameter("age_max", int, 10, "an edge older than this is removed", 1, MAX),
     Parameter("grace", int, 2, "intervals that a node without an edge is kept", 0, MAX),
-    Parameter("expire_records", int, 2000, "records after which a node that won none of them goes; 0: never", 0, MAX),
-    Parameter(
-        "bandwidth",
-        str,
-        "varying",
-        "features of the median bandwidth: those that vary, or all",
-        choices=BANDWIDTHS,
-    ),
+    Parameter("expire_records", int, 2000, "records after which a node without any goes; 0: never", 0, MAX),
+    Parameter("bandwidth", str, "varying", "features of the median bandwidth: varying or all", choices=BANDWIDTHS),
     Parameter(
         "renew", int, 3, "readings of mostly novel records after which bandwidths are recomputed; 0: never", 0, MAX
     ),
     Parameter("reading", str, "valley", "how clusters are read from the nodes", choices=READINGS),
     Parameter("tau", float, 0.08, "least affinity at which nodes are one group", 0, 1, open_low=True, open_high=True),
-    Parameter("valley", float, 0.5, "natural logarithm of the least depth of a valley between clusters", 0, 10),
-    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
-    Parameter("max_nodes", int, 1000, "most nodes of a model; beyond it the longest idle one goes", 4, 100_000),
+    Parameter("valley", float, 0.5, "least depth of a valley between clusters, logarithmic", 0, 10),
+    Parameter("min_cluster_records", int, 25, "records that make a cluster", 1, MAX),
+    Parameter("max_nodes", int, 1000, "most nodes; beyond it the longest idle one goes", 4, 100_000),
 )
 PAPER = {
     "lambda": 28,

@@ -45,15 +45,13 @@ class ModelTree(Parametrised):
             "min_child_records",
             int,
             None,
-            "records that a node needs before it gets a child model; by default d + 1",
+            "records of a node until it gets a child model; else d + 1",
             1,
             MAX,
             optional=True,
         ),
-        Parameter(
-            "orphans", str, "nearest", "where the last records of a removed node go", choices=("nearest", "drop")
-        ),
-        Parameter("max_leaves", int, 1000, "leaves of the subtree of each root node", 2, MAX),
+        Parameter("orphans", str, "nearest", "where a removed node's last records go", choices=("nearest", "drop")),
+        Parameter("max_leaves", int, 1000, "most leaves below a root node", 2, MAX),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
 

@@ -22,15 +22,19 @@ from resonance.engine.table import resized
 
 PARAMETERS = (
     Parameter("sigma", float, 1e-3, "variance of a new node in every feature, in prepared units", 1e-20, 1e20),
-    Parameter("q", float, 0.9, "share of a cluster's records that an ellipsoid is to hold", 0.01, 1, open_high=True),
+    Parameter("q", float, 0.9, "share of its records that an ellipsoid holds", 0.01, 1, open_high=True),
     Parameter(
-        "radius", str, "sq", "what widens for young nodes: the squared radius, or its root", choices=("sq", "sqrt")
+        "radius",
+        str,
+        "sq",
+        "what widens for young nodes: the squared radius (sq), or its root (sqrt)",
+        choices=("sq", "sqrt"),
     ),
-    Parameter("rho", float, 0.95, "share of the variance whose directions the merge test takes", 0, 1, open_low=True),
+    Parameter("rho", float, 0.95, "share of the variance that the merge test takes", 0, 1, open_low=True),
     Parameter("lambda", int, 1000, "records between two removals of thin nodes", 1, MAX),
-    Parameter("k", float, 0.01, "a node is thin with fewer records than this share of the mean", 0, 1),
-    Parameter("min_cluster_records", int, 25, "records that the nodes of a cluster must have won", 1, MAX),
-    Parameter("max_nodes", int, 1000, "most nodes of a model; beyond it the longest idle one goes", 4, 10_000),
+    Parameter("k", float, 0.01, "share of the mean records below which a node is thin", 0, 1),
+    Parameter("min_cluster_records", int, 25, "records that make a cluster", 1, MAX),
+    Parameter("max_nodes", int, 1000, "most nodes; beyond it the longest idle one goes", 4, 10_000),
     Parameter("expire_records", int, 20_000, "records after which a cluster without any vanishes; 0: never", 0, MAX),
 )
 PAPER = {"min_cluster_records": 1, "expire_records": 0}

@@ -37,19 +37,19 @@ class MultiLabel(FlatEngine, LabelEngine):
 
     revision: ClassVar[int] = 1
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("vigilance", float, 0.3, "CIM above which a record founds a node of its own", 0, 1),
-        Parameter("lambda", int, 50, "last records that bandwidths are taken from", 2, 10_000),
+        Parameter("vigilance", float, 0.3, "CIM above which a record founds a node", 0, 1),
+        Parameter("lambda", int, 50, "last records, which give the bandwidths", 2, 10_000),
         Parameter("k", int, 10, "nearest nodes that labels are read from", 2, 1000),
         Parameter("smoothing", float, 1.0, "count that every case has before it is seen", 0, 1_000_000, open_low=True),
         Parameter(
             "warmup",
             str,
             "growing",
-            "the first lambda records: each learned as it comes, or held back and learned together",
+            "the first lambda records: learned as they come (growing), or held back (buffer)",
             choices=("growing", "buffer"),
         ),
-        Parameter("max_nodes", int, 10_000, "most nodes of a model; beyond it the longest idle one goes", 1, 1_000_000),
-        Parameter("max_labels", int, 1000, "most labels of a model", 1, 100_000),
+        Parameter("max_nodes", int, 10_000, "most nodes; beyond it the longest idle one goes", 1, 1_000_000),
+        Parameter("max_labels", int, 1000, "most labels", 1, 100_000),
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"warmup": "buffer"}}
     criteria = CRITERIA

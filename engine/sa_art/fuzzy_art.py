@@ -56,7 +56,7 @@ class FuzzyART(AdaptiveResonance):
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter("rho", float, 0.7, "vigilance: share of a record that its cluster must have", 0, 1, open_low=True),
         Parameter("beta", float, 0.1, "learning rate; 1 is fast learning", 0, 1, open_low=True),
-        Parameter("complement", bool, True, "records are coded as [x, 1 - x]: what is absent counts too"),
+        Parameter("complement", bool, True, "codes records as [x, 1 - x]: absence counts, too"),
         *SHARED,
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"rho": 0.6, "beta": 0.6}}

@@ -23,8 +23,8 @@ MAX_SALIENT = 10
 
 SHARED = (
     Parameter("alpha", float, 0.01, "choice parameter: how far small categories go first", 0, 1, open_low=True),
-    Parameter("max_clusters", int, 500, "most clusters of a model; beyond it the longest idle one goes", 1, 65_536),
-    Parameter("max_features", int, 10_000, "features that records may have", 1, 1_000_000),
+    Parameter("max_clusters", int, 500, "most clusters; beyond it the longest idle one goes", 1, 65_536),
+    Parameter("max_features", int, 10_000, "most features", 1, 1_000_000),
 )
 
 

@@ -68,7 +68,7 @@ class SAART(AdaptiveResonance):
         Parameter("rho0", float, 0.7, "vigilance of a new cluster", 0, 1, open_low=True),
         Parameter("lambda", float, 0.5, "weight of the frequency in a feature's salience", 0, 1),
         Parameter("delta", float, 0.01, "step of a cluster's vigilance; 0 leaves it at rho0", 0, 1, open_high=True),
-        Parameter("complement", bool, False, "records are coded as [x, 1 - x]: what is absent counts too"),
+        Parameter("complement", bool, False, "codes records as [x, 1 - x]: absence counts, too"),
         *SHARED,
     )
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": {"lambda": 0.9, "delta": 0.1, "complement": True}}

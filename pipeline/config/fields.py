@@ -64,36 +64,28 @@ class Fields(BaseSettings):
     name: str = Field(default="resonance", pattern=TOPIC_PATTERN, min_length=1, max_length=200)
     """Name of the deployment, and so of its group and topics."""
     stream: str | None = None
-    """Which records share one model (docs/rekeying.md): ``partition``, ``key``, ``topic`` or ``field:<path>``. Required
-    with several partitions."""
+    """Which records share one model (docs/rekeying.md): ``partition``, ``key``, ``topic`` or ``field:<path>``."""
     hierarchy: Literal["local", "keyed"] = "local"
-    """Where the models below the root of ``hcaea`` learn: beside it (``local``), or on all workers (``keyed``)."""
+    """Where ``hcaea`` learns below its root: beside it (``local``), or on all workers (``keyed``)."""
     start: Start = "earliest"
     """Where a new group begins: ``earliest``, ``latest``, or a time of Kafka's timestamps."""
     shadow_of: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
-    """Name of the deployment of which this one is a shadow (docs/shadow.md)."""
+    """The deployment that this one shadows (docs/shadow.md)."""
     emit_from: OptionalMoment = None
-    """Records before this time, their own, are learned without output."""
+    """Records with earlier times are learned without output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
-    """The Kafka cluster."""
     worker: WorkerSection = Field(default_factory=WorkerSection)
-    """The process itself."""
     input: InputSection
     """The input topics, and dotted paths of the parts of a record."""
     schema_registry: SchemaRegistrySection = Field(default_factory=SchemaRegistrySection)
-    """The Schema Registry, as confluent-kafka's client names it."""
     labels: LabelsSection = Field(default_factory=LabelsSection)
     """[Labels](labels.md) on a topic of their own."""
     prepare: PrepareSection = Field(default_factory=PrepareSection)
-    """How features are prepared before every engine."""
     engine: EngineSection = Field(default_factory=EngineSection)
-    """The algorithm and its own parameters."""
     drift: DriftSection = Field(default_factory=DriftSection)
-    """The watch for changes of the data."""
+    """The watch for [drift](drift.md); a change here restarts it."""
     delivery: DeliverySection = Field(default_factory=DeliverySection)
-    """How outputs and offsets are written."""
     snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
-    """How often snapshots of streams are written."""
     limits: LimitsSection = Field(default_factory=LimitsSection)
     """Limits of one partition; records beyond them become dead letters."""
     dlq: DlqSection = Field(default_factory=DlqSection)
@@ -101,9 +93,8 @@ class Fields(BaseSettings):
     alerts: AlertsSection = Field(default_factory=AlertsSection)
     """A switch for each [rule](alerts.md), and its thresholds."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
-    """Names of the topics, by default ``<name>.<kind>``, and how they are created."""
+    """Names of the topics, else ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)
-    """The form of the outputs."""
 
     @field_validator("stream", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from resonance.engine import ENGINES
-from resonance.engine.parameters import MAX, Parameter
+from resonance.engine.parameters import Parameter
 from resonance.pipeline.config.file import written
 from resonance.pipeline.config.messages import BOUNDS
 from resonance.pipeline.config.sections import EngineSection, Section
@@ -16,17 +16,19 @@ from resonance.pipeline.config.settings import Settings
 INTRODUCTION = """\
 # Settings
 
-`resonance settings --reference` prints this page, `resonance settings` the effective values. A setting comes from
+`resonance settings` prints the effective values, with `--reference` this page. A setting comes from the first of
 
-| where, the first overriding the others | how |
-|---|---|
-| command line | `--input.topics a,b`, or `--set input.topics=a,b` |
-| environment | `RESONANCE_INPUT__TOPICS=a,b` |
-| file (`resonance.toml`, or `--config FILE`) | `topics = ["a", "b"]` under `[input]` |
+1. the command line: `--input.topics a,b` or `--set input.topics=a,b`,
+2. the environment, where secrets belong: `RESONANCE_INPUT__TOPICS=a,b`,
+3. the file `resonance.toml`, or `--config FILE`: `topics = ["a", "b"]` under `[input]`,
+4. its default, which stands here.
 
-On the command line and in the environment lists are `a,b` or JSON, tables are JSON, and `none` unsets a value. Each
-setting stands here with its default.
+Outside a file lists are `a,b` or JSON, tables are JSON, and `none` unsets a value.
 """
+
+
+HUGE = 10**6
+"""A range is written without bounds that are so large, or so small."""
 
 
 class SettingReference(NamedTuple):
@@ -57,23 +59,31 @@ def as_markdown() -> str:
     """Return the reference as the Markdown page of the documentation."""
     lines = [INTRODUCTION]
     for section, rows in reference().items():
-        own = rows
         name, _, engine = section.partition(": ")
         if engine:
-            lines += [f"### With the engine `{engine}`", ""]
-            model = _extended(engine)
-            if model != engine:
-                own = rows[len(ENGINES[model].parameters) :]
-                lines += [f"As with `{model}`{', and:' if own else '.'}", ""]
-            else:
-                lines += _presets(engine)
+            lines += _engine(engine, rows)
         elif name:
-            lines += [f"## {name}", "", _text(Settings.model_fields[name]), ""]
+            text = _text(Settings.model_fields[name])
+            lines += [f"## {name}", "", *([text, ""] if text else []), *map(_item, rows), ""]
         else:
-            lines += ["## Outside the sections", ""]
-        if own:
-            lines += [*map(_item, own), ""]
+            lines += ["## Outside the sections", "", *map(_item, rows), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _engine(name: str, rows: Sequence[SettingReference]) -> Iterator[str]:
+    """Yield the part of an engine; of parameters that an engine before it explains, it has the defaults alone."""
+    yield from (f"### {name}", "")
+    parameters = ENGINES[name].parameters
+    own = [*zip(rows, parameters, strict=True)]
+    if (model := _extended(name)) != name:
+        own = own[len(ENGINES[model].parameters) :]
+        yield from (f"As with `{model}`{', and:' if own else '.'}", "")
+    names = [*ENGINES]
+    above = {(each.name, each.meaning) for other in names[: names.index(name)] for each in ENGINES[other].parameters}
+    if known := [f"`{row.name} = {row.default}`" for row, each in own if (each.name, each.meaning) in above]:
+        yield from (f"As above: {', '.join(known)}.", "")
+    if items := [_item(row) for row, each in own if (each.name, each.meaning) not in above]:
+        yield from (*items, "")
 
 
 def _extended(name: str) -> str:
@@ -84,12 +94,6 @@ def _extended(name: str) -> str:
         for each in ENGINES.values()
         if each.presets == engine.presets and [*each.parameters] == [*engine.parameters][: len(each.parameters)]
     )
-
-
-def _presets(engine: str) -> Iterator[str]:
-    for preset, values in ENGINES[engine].presets.items():
-        listed = ", ".join(f"`{key} = {_written(value)}`" for key, value in values.items())
-        yield from (f"The preset `{preset}`: {listed}.", "")
 
 
 def _row(name: str, field: FieldInfo) -> SettingReference:
@@ -131,17 +135,18 @@ def _one_of(choices: Sequence[str], meaning: str) -> str:
 
 
 def _range(low: float | None, high: float | None, open_low: bool, open_high: bool) -> str:
-    """Return a range in words, without bounds that no value comes near, and without a 0 below counts."""
-    low = None if low is None or low <= -MAX else low
-    high = None if high is None or high >= MAX else high
-    above, below = "above " * open_low, "below " * open_high
-    if low is not None and high is not None:
-        text = f"{above}{_number(low)} to {below}{_number(high)}."
-    elif low is not None and (low or open_low):
-        text = f"{above or 'from '}{_number(low)}."
-    else:
-        text = "" if high is None else f"{below or 'to '}{_number(high)}."
-    return text[:1].upper() + text[1:]
+    """Return a range in words, without bounds that no value comes near; nothing for shares, nor for counts from 1."""
+    if low is not None and high is not None and low >= 0 and high <= 1:
+        return ""
+    low = None if low is None or 0 < low <= 1 / HUGE or low <= -HUGE else low
+    high = None if high is None or high >= HUGE else high
+    if low is None:
+        return "" if high is None else f"{'Below' if open_high else 'To'} {_number(high)}."
+    if high is None:
+        return f"From {_number(low)}." if low > 1 else ""
+    if low >= 0 and not (open_low or open_high):
+        return f"{_number(low)}-{_number(high)}."
+    return f"{'Above ' * open_low}{_number(low)} to {'below ' * open_high}{_number(high)}."
 
 
 def _choices(annotation: Any) -> Sequence[Any]:

@@ -51,33 +51,33 @@ class BrokerSection(Section):
     bootstrap: str = Field(default="localhost:9092", min_length=1)
     """First brokers, ``host:port``, separated by commas."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """Protocol of the brokers' listener."""
+    """The listener's protocol."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    """How to log in, with SASL."""
+    """How to log in."""
     sasl_username: OptionalText = None
-    """User name for the log-in."""
+    """User name."""
     sasl_password: OptionalSecret = None
-    """Password for the log-in; belongs in the environment."""
+    """Password."""
     sasl_oauthbearer_token_endpoint_url: OptionalText = None
     """With ``OAUTHBEARER``: where an OpenID provider issues tokens."""
     sasl_oauthbearer_client_id: OptionalText = None
-    """Client id at that provider."""
+    """Client id there."""
     sasl_oauthbearer_client_secret: OptionalSecret = None
-    """Secret of the client; belongs in the environment."""
+    """The client's secret."""
     sasl_oauthbearer_scope: OptionalText = None
-    """Scope of the tokens."""
+    """The tokens' scope."""
     https_ca_location: OptionalText = None
-    """File with the trusted authorities of the provider; else the system's."""
+    """File of authorities trusted for the provider; else the system's."""
     ssl_ca_location: OptionalText = None
-    """File with the trusted authorities; else the system's."""
+    """File of trusted authorities; else the system's."""
     ssl_certificate_location: OptionalText = None
-    """File with the client's certificate."""
+    """The client's certificate."""
     ssl_key_location: OptionalText = None
-    """File with the client's private key."""
+    """Its private key."""
     ssl_key_password: OptionalSecret = None
-    """Password of the private key."""
+    """The key's password."""
     session_timeout: Seconds = Field(default=45.0, ge=1.0, le=1800.0)
-    """Seconds without a heartbeat until others get the partitions."""
+    """Seconds without heartbeat until others get the partitions."""
     answer_timeout: Seconds = Field(default=10.0, gt=0.0, le=300.0)
     """Seconds that a start waits for a broker."""
 
@@ -86,19 +86,19 @@ class WorkerSection(Section):
     """The process itself."""
 
     id: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
-    """Name, unique in the deployment; else host name and port."""
+    """Name, unique in the deployment; else host and port."""
     web_host: str = "127.0.0.1"
     """Address of health and metrics."""
     web_port: Count = Field(default=6066, ge=1, le=65535)
     """Their port, one for each worker of a host."""
     web_token: OptionalSecret = None
-    """Token that all but probes must send; belongs in the environment."""
+    """Token that all but probes must send."""
     web_open: bool = False
     """Opens them beyond this machine without a token."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least serious messages to log."""
+    """Least serious messages."""
     log_format: Literal["text", "json"] = "text"
-    """``text``: lines for people; ``json``: one JSON object a line."""
+    """``text``, or ``json``: an object a line."""
 
 
 class InputSection(Section):
@@ -107,19 +107,19 @@ class InputSection(Section):
     topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
     format: Literal["json", "float32", "avro", "protobuf", "json_schema"] = "json"
-    """What a value is (docs/data.md): a JSON object, an array of float32, or a value with the id of its schema."""
+    """Format of values (docs/data.md)."""
     features: FeaturePaths = "features"
-    """Paths to numbers, or to one array or object of numbers."""
+    """Paths to numbers, or to one array or object."""
     id_path: OptionalPath = None
-    """Path to the record's id, text or a number."""
+    """Path to the record's id."""
     time_path: OptionalPath = None
     """Path to its time, RFC 3339 or milliseconds since 1970; else Kafka's timestamp."""
     dimension: OptionalCount = Field(default=None, ge=1)
-    """Length of an array of features; else that of the first record."""
+    """Length of an array of features; else the first record's."""
     sparse: OptionalPath = None
     """Instead of `features`: path to sparse ones (docs/data.md)."""
     label_path: OptionalPath = None
-    """Path to the record's label or labels (docs/labels.md)."""
+    """Path to its labels (docs/labels.md)."""
 
     @model_serializer(mode="wrap")
     def _only_what_counts(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -134,25 +134,25 @@ class SchemaRegistrySection(Section):
     """The Schema Registry with the schemas of the input, named as by confluent-kafka's client."""
 
     url: OptionalText = None
-    """Its addresses, such as https://registry.example:8081, separated by commas."""
+    """Its URLs, separated by commas."""
     basic_auth_user: OptionalText = None
     """User name or API key."""
     basic_auth_password: OptionalSecret = None
-    """Password for the log-in; belongs in the environment."""
+    """Password."""
     ssl_ca_location: OptionalText = None
-    """File with the trusted authorities; else certifi's."""
+    """File of trusted authorities; else certifi's."""
     ssl_certificate_location: OptionalText = None
-    """File with the client's certificate."""
+    """The client's certificate."""
     ssl_key_location: OptionalText = None
-    """File with the client's private key."""
+    """Its private key."""
     ssl_key_password: OptionalSecret = None
-    """Password of the private key."""
+    """The key's password."""
     timeout: Seconds = Field(default=4.0, gt=0.0, le=30.0)
-    """Seconds that a request waits for an answer."""
+    """Seconds that a request waits."""
     max_retries: Count = Field(default=3, ge=0, le=20)
-    """Repeats of a request without an answer, or with 408, 429, 500, 502, 503 or 504."""
+    """Repeats of a request without an answer or with a passing error."""
     retries_wait_ms: Count = Field(default=1_000, ge=1, le=30_000)
-    """Most milliseconds before the first repeat; they double with each."""
+    """Most milliseconds before the first repeat, doubled with each."""
     retries_max_wait_ms: Count = Field(default=20_000, ge=1, le=60_000)
     """Most milliseconds before any repeat."""
 
@@ -172,32 +172,31 @@ class LabelsSection(Section):
     """Labels that come later than their records, on a topic of their own."""
 
     topic: OptionalTopic = None
-    """Their topic; needs re-keyed streams, `input.id_path`, and listed `input.features` or `input.dimension`."""
+    """Their topic."""
     buffer_records: Count = Field(default=10_000, ge=1, le=1_000_000)
-    """Newest records of a stream that can be labelled, kept in memory and snapshots."""
+    """Newest records of a stream that can be labelled."""
     wait_records: Count = Field(default=1_000, ge=0, le=10_000)
-    """Records and labels of the stream for which a label waits for its record."""
+    """Records and labels of its stream that a label waits for its record."""
 
 
 class PrepareSection(Section):
     """How features are prepared before every engine: deterministic, and part of a stream's state."""
 
     scale: Literal["warmup", "given", "none"] = "warmup"
-    """What becomes [0, 1]. ``warmup``: the 1st to 99th percentile of the first records; ``given``: `ranges`; ``none``:
-    the default of sparse records, which have no warm-up."""
+    """What becomes [0, 1]: the 1st to 99th percentile of the first records (``warmup``), `ranges` (``given``), or
+    nothing (``none``, the default of sparse records)."""
     warmup_records: OptionalCount = Field(default=None, ge=1, le=1_000_000)
-    """Records of a stream that give its scale; else 200, or 500 if projected."""
+    """First records of a stream, which give its scale; else 200, or 500 if projected."""
     project: Project = "auto"
-    """Principal axes of the warm-up that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on,
-    unless the engine learns labels or is defined on [0, 1]."""
+    """Principal axes that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on, unless the engine
+    learns labels or is defined on [0, 1]."""
     robust: Robust = "auto"
-    """Down-weights binary features, categories and rare features (one value in nine tenths of the records), compresses
-    skewed ones, and spreads values of an even grid over their steps. ``auto``: with ``modal`` and a warm-up."""
+    """Down-weights categories and features with two values or one in nine tenths of the records, compresses skewed
+    ones, spreads even grids over their steps. ``auto``: with ``modal`` and a warm-up."""
     rescale: Robust = "auto"
-    """Re-fits the range of a feature that most records have left (docs/tuning.md). ``auto``: with ``modal`` and a
-    warm-up, if records are not projected."""
+    """Re-fits ranges that most records have left (docs/tuning.md). ``auto``: as `robust`, unless projected."""
     missing: Missing = "reject"
-    """For a missing feature: ``reject`` the record, the ``mean`` of the warm-up, or a number."""
+    """For a missing feature: ``reject`` the record, the warm-up's ``mean``, or a number."""
     log1p: Names = ()
     """Features that become log(1 + x); sparse: ``*`` is all."""
     categories: Categories = Field(default_factory=dict)
@@ -214,7 +213,7 @@ class EngineSection(BaseModel):
     name: str = "modal"
     """The engine; docs/engines/README.md compares them."""
     preset: OptionalText = None
-    """Named set of its parameters; given parameters override it."""
+    """``paper``: as in the engine's paper, except for parameters given here."""
 
     @cached_property
     def given(self) -> dict[str, Any]:
@@ -226,17 +225,17 @@ class DriftSection(Section):
     """The watch for changes of the data (docs/drift.md)."""
 
     detect: bool = True
-    """Watches streams of dense records. A changed setting here restarts the watch."""
+    """Watches dense records."""
     rarity: Rarity = "auto"
-    """Least records of a stream between two false events. ``auto``: a hundredth of `alerts.rarity`."""
+    """Records of a stream between false events, at least. ``auto``: a hundredth of `alerts.rarity`."""
     step: Seconds = Field(default=0.5, ge=0.1, le=3.0)
     """Smallest reported shift of a mean, in spreads of its cluster."""
     hold: Count = Field(default=500, ge=64, le=1_000_000)
-    """Records of the stream that a change lasts: so many, up to eight times as many."""
+    """Records that a change lasts, up to eight times as many."""
     ordinary: Count = Field(default=5, ge=1, le=1_000_000)
     """Returns to earlier places after which a rhythm is ordinary."""
     cells: Count = Field(default=32, ge=0, le=64)
-    """Largest clusters that are watched on their own; with 0 only the whole stream is."""
+    """Largest clusters that are watched beside the whole stream."""
 
 
 class DeliverySection(Section):
@@ -247,18 +246,18 @@ class DeliverySection(Section):
     commit_interval: Seconds = Field(default=0.1, gt=0.0, le=60.0)
     """Seconds between commits."""
     transaction_timeout: Seconds = Field(default=60.0, ge=1.0, le=900.0)
-    """Seconds until the broker aborts an open transaction."""
+    """Seconds until brokers abort an open transaction."""
 
 
 class SnapshotsSection(Section):
     """How often snapshots of streams are written."""
 
     records: Count = Field(default=10_000, ge=1)
-    """Least records of the partition between two snapshots of a stream; at most 500 before the first."""
+    """Least records of a partition between snapshots of a stream; at most 500 before the first."""
     ratio: Seconds = Field(default=4.0, ge=0.0)
-    """Least bytes of input for each byte of snapshots."""
+    """Least bytes of input per byte of snapshots."""
     archive_interval: Seconds = Field(default=3600.0, ge=0.0)
-    """Seconds between two archives of a partition; 0: none."""
+    """Seconds between archives of a partition; 0: none."""
 
 
 class LimitsSection(Section):
@@ -267,16 +266,15 @@ class LimitsSection(Section):
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
     streams_in_memory: Count = Field(default=10_000, ge=0)
-    """Models of a partition that stay in memory; 0: all. Others go to a temporary file (TMPDIR)."""
+    """Models that stay in memory, others in a temporary file (TMPDIR); 0: all."""
     stream_ttl: Seconds = Field(default=0.0, ge=0.0, le=100 * 365 * 86_400.0)
-    """Seconds of the records' own times without a record until a stream ends; 0: never. Needs ``stream = "key"``,
-    ``hierarchy = "local"`` and exactly once."""
+    """Seconds, by the records' times, after which a stream without any ends; 0: never. Needs ``stream = "key"``."""
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
     key_bytes: Count = Field(default=256, ge=1)
-    """Bytes of the key or member that names the stream."""
+    """Bytes of a stream's name."""
     dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
-    """Bytes of a dead letter, below its topic's max.message.bytes: a longer value is cut."""
+    """Bytes of a dead letter; longer values are cut."""
     dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
     """Dead letters of one kind until the worker is not ready."""
 
@@ -294,13 +292,13 @@ class AlertsSection(Section):
     """When something needs a look (docs/alerts.md)."""
 
     rarity: Seconds = Field(default=1e7, ge=1e3, le=1e15)
-    """Records between two false alerts, over all streams together."""
+    """Records between false alerts, over all streams."""
     unlike: bool = True
-    """A stream is unlike what its model knows."""
+    """A stream is unlike its model."""
     new_cluster: bool = True
     """A new cluster holds much of a stream."""
     new_cluster_share: Seconds = Field(default=0.1, gt=0.0, le=1.0)
-    """Share of the recent records at which it opens."""
+    """Share of recent records that opens it."""
     share: bool = True
     """A cluster's share of its stream has changed."""
     drift_open: bool = True
@@ -308,23 +306,23 @@ class AlertsSection(Section):
     one_cluster: Robust = "auto"
     """One cluster takes nearly all records. ``auto``: where streams are partitions."""
     one_cluster_share: Seconds = Field(default=0.98, ge=0.5, lt=1.0)
-    """Share beyond which it opens."""
+    """Share that opens it."""
     one_cluster_records: Count = Field(default=10_000, ge=100, le=1_000_000_000)
-    """Records until it opens, at least."""
+    """Records until it opens."""
     unconfirmed: bool = True
     """A stream has no confirmed cluster."""
     unconfirmed_records: Count = Field(default=5_000, ge=100, le=1_000_000_000)
-    """Records without a cluster until it opens."""
+    """Records until it opens."""
     dead_letters: bool = True
     """Many of a partition's records cannot be used."""
     dead_letters_share: Seconds = Field(default=0.05, gt=0.0, le=1.0)
-    """Share of them at which it opens."""
+    """Share that opens it."""
     dead_letters_window: Count = Field(default=1_000, ge=10, le=10_000)
-    """Last records of a partition that are looked at."""
+    """Last records looked at."""
     silent: bool = True
-    """A stream has no records for long; not where streams are partitions."""
+    """A stream is silent for long; not where streams are partitions."""
     silent_gaps: Seconds = Field(default=20.0, ge=2.0, le=1e6)
-    """Usual gaps of the stream until it opens."""
+    """Usual gaps until it opens."""
     silent_seconds: Seconds = Field(default=60.0, ge=1.0, le=1e9)
     """Seconds until it opens, at least."""
 
@@ -341,22 +339,21 @@ class TopicsSection(Section):
     alerts: OptionalTopic = None
     """Alerts."""
     dead_letters: OptionalTopic = None
-    """Records that could not be used."""
+    """Unusable records."""
     clusters: OptionalTopic = None
-    """Clusters by id, compacted."""
+    """Clusters by id."""
     snapshots: OptionalTopic = None
-    """States of the streams, compacted."""
+    """States of the streams."""
     archive: OptionalTopic = None
-    """Earlier states of the streams."""
+    """Earlier states."""
     routes: OptionalTopic = None
     """Records between two stages."""
     names: OptionalTopic = None
-    """Names that people gave clusters, compacted."""
+    """Names of clusters."""
     routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
-    """Partitions of the routes, which bound how many workers learn; else as existing, or as the input. Another number
-    needs new models."""
+    """Partitions of the routes; else as existing, or as the input. Another number needs new models."""
     create: bool = True
-    """Create missing topics; else one stops the start."""
+    """Creates missing topics."""
     replication_factor: Count = Field(default=-1, ge=-1, le=32767)
     """Copies of created topics; -1: the broker's default."""
 
@@ -380,11 +377,10 @@ class OutputSection(Section):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
     """Compression of output batches."""
     envelope: Literal["events", "cloudevents", "plain"] = "events"
-    """CloudEvents headers, which dead letters never have: on all but assignments (``events``), on all
-    (``cloudevents``), or on none (``plain``)."""
+    """CloudEvents headers: on all but assignments (``events``), on all (``cloudevents``), or on none (``plain``)."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"
-    """Which are written. ``changes``: those with another cluster or status than the stream's one before."""
+    """Which are written. ``changes``: those with another cluster or status than the one before."""
     clusters_grace: Seconds = Field(default=7 * 86_400.0, ge=0.0, le=10 * 365 * 86_400.0)
-    """Seconds of the records' own times until an ended cluster leaves its topic."""
+    """Seconds, by the records' times, until an ended cluster leaves its topic."""
     include: Paths = ()
     """Members of the input that assignments copy."""

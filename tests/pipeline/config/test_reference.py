@@ -38,8 +38,9 @@ def test_choices_and_ranges_are_reported():
     assert meaning["delivery.commit_interval"].endswith(". Above 0 to 60.")
     assert meaning["limits.dead_letter_bytes"].endswith(". From 2,000.")
     assert "One of" not in meaning["delivery.mode"], "its meaning names them"
-    assert meaning["engine.landmarks"].endswith(". 64 to 16,384.")
+    assert meaning["engine.landmarks"].endswith(". 64-16,384.")
     assert meaning["engine.low"].endswith("have."), "its bounds are only there against overflows"
+    assert meaning["dlq.max_share"].endswith("1: never."), "it is a share"
 
 
 def test_the_parameters_of_every_engine_are_there():
@@ -49,11 +50,13 @@ def test_the_parameters_of_every_engine_are_there():
         assert {f"engine.{parameter.name}" for parameter in engine.parameters} <= {row.name for row in rows}
 
 
-def test_the_page_has_a_table_once_for_engines_that_share_it():
+def test_the_page_explains_a_parameter_once_for_engines_that_share_it():
     page = as_markdown()
+    assert page.count("beyond it the longest idle one goes") == len(("max_nodes", "max_clusters"))
+    assert "### sa_art\n\nAs above: `engine.complement = false`, " in page
     assert page.count("`engine.vigilance = ") == page.count("`engine.age_max = ") == 1
-    assert "### With the engine `mlca_i`\n\nAs with `mlca`.\n" in page
-    assert re.search(r"### With the engine `hcaea`\n\nAs with `caea`, and:\n\n- `engine.max_depth = 3`", page)
+    assert "### mlca_i\n\nAs with `mlca`.\n" in page
+    assert re.search(r"### hcaea\n\nAs with `caea`, and:\n\n- `engine.max_depth = 3`", page)
 
 
 def test_each_setting_is_one_line_with_its_default():
