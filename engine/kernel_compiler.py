@@ -21,7 +21,6 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
@@ -42,7 +41,6 @@ class Deferred:
         library = context.codegen().create_library(self._library.name)
         library.enable_object_caching()
         self._library._ensure_finalized()
-        library._reload_init.update(self._library._reload_init)
         library._final_module.link_in(self._library._final_module, preserve=True)
         # With constants of its own: those of the kernel may be on disk already, with a caller that was kept.
         called = copy(lowered.fndesc)
@@ -69,7 +67,6 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
         super().run_pass(state)
         deferred = Deferred(context, state.library, state.cr)
         context.insert_user_function(deferred, state.cr.fndesc, [state.library])
-        state.reload_init.extend(state.library._reload_init)
         state.cr = state.cr._replace(cfunc=deferred)
         return True
 

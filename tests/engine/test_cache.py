@@ -24,14 +24,18 @@ KERNELS = {
     "resonance.engine.modal.density",
 }
 
+MODAL = {"resonance.engine.modal.batch", "resonance.engine.modal.density"}
+
 
 @pytest.mark.parametrize(
     ("changed", "moved"),
     [
         ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
-        ("modal/cells.py", {"resonance.engine.modal.batch", "resonance.engine.modal.density"}),
+        ("modal/cells.py", MODAL),
         *(("hcaea/tree.py", {"resonance.engine.hcaea.tree"}), ("mlca/layout.py", {"resonance.engine.mlca.batch"})),
         *(("arithmetic.py", KERNELS), ("__init__.py", set()), ("cache.py", set()), ("kernel_cache.py", set())),
+        ("kernel_compiler.py", KERNELS),
+        ("table_type.py", {"resonance.engine.mlca.batch", "resonance.engine.evq.batch", *MODAL}),
     ],
 )
 def test_a_change_moves_the_kernels_that_depend_on_it(tmp_path, changed, moved):
