@@ -7,7 +7,7 @@ import pytest
 from resonance.pipeline.cli.output import fitted, print_table
 
 ID = "p12:a-device-with-a-long-name-of-its-own/1/1234"
-TEXT = f"{ID} emerged 67 records ago and holds 10.4 % of the recent ones, more than any other cluster"
+TEXT = f"{ID} is new: 67 records after it emerged it held 10.4 % of the recent ones, more than others"
 ROW = ("2026-03-05 03:22:00", "info", "new_cluster", TEXT)
 COLUMNS = ["since", "severity", "rule", "what"]
 
