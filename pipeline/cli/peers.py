@@ -27,7 +27,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         kept = own if wide else own[:FEATURES]
         left_out += len(own) - len(kept)
         for each in kept:
-            since = each.since[:16].replace("T", " ") if each.since else None
+            since = _minute(each.since) if each.since else each.by and f"by {_minute(each.by)}"
             usual = f"{cell(each.low)} to {cell(each.high)}"
             work = in_words(each.where)
             rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since, work])
@@ -37,6 +37,8 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
     if left_out:
         say(f"{left_out:,} more features of these streams: --wide shows them")
     say(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
+    if any(each.by for each in found.unlike):
+        say("by: that is the first record of the kind of work that was read; what it shows may have begun before")
     if found.kinds:
         say(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
     if found.cut:
@@ -58,6 +60,10 @@ def counted(unlike: int, compared: int) -> str:
     if not unlike:
         return f"none of {compared:,} streams is unlike its peers in its recent records"
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
 
 
 def in_words(where: "Sequence[peers.FeatureBound]") -> str:

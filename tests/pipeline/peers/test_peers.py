@@ -1,6 +1,7 @@
 """A fleet of devices in one deployment, of which one breaks, and what `resonance inspect --peers` says."""
 
 import re
+from datetime import datetime
 
 import numpy as np
 import orjson
@@ -91,7 +92,7 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     content = orjson.loads(capsys.readouterr().out)
     assert (content["streams"], content["compared"]) == (12, 12)
     (only,) = content["unlike"]
-    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "where"}
+    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "by", "where"}
     assert only["low"] < only["median"] < only["high"] < only["value"]
 
     assert run(monkeypatch, *OPTIONS) == 0
@@ -116,6 +117,30 @@ def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys)
     assert in_words(
         [FeatureBound("x", "above", 1.0), FeatureBound("y", "up to", 2.0), FeatureBound("x", "up to", 3.0)]
     ) == ("x is above 1 and up to 3 and y is up to 2")
+
+
+@pytest.mark.parametrize("begin", [60, 40, 0])
+def test_of_a_kind_of_work_since_is_when_its_own_records_began_to_be_so(monkeypatch, capsys, begin):
+    deployment = fleet(monkeypatch, factor=2, begin=begin)
+    deployment.work(12 * 300, everything=True)
+    # A drift from before, of what the device did at rest.
+    feature = {"feature": "vibration", "change": "moved", "before": 1.0, "after": 2.0}
+    unit = {"cluster": "p0:dev3/1/0", "change": ["moved"], "features": [feature]}
+    drift = {"kind": "drift", "stream": "p0:dev3", "time": "2023-11-01T00:00:00.000Z", "units": [unit]}
+    deployment.append((deployment.given.topic("drift_events"), 0), Message(b"dev3", orjson.dumps(drift), []))
+    (only,) = compared(deployment).unlike
+    assert only.where
+    assert (only.since is None) is (only.by is not None) is (begin == 0)
+    rows = values(3, 300, factor=2)[:, 0] > 22
+    kind = np.flatnonzero(rows == (only.where[0].side == "above"))
+    # A block of its kind has 20 records, of which some may be from before.
+    first = kind[kind >= begin][0]
+    found = (datetime.fromisoformat(only.since or only.by).timestamp() * 1_000 - STAMP) / 12_000
+    assert abs(np.searchsorted(kind, found) - np.searchsorted(kind, first)) <= 20
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    shown = capsys.readouterr()
+    by = "by 2023-11-14 22:1" in shown.out
+    assert by is ("by: that is the first record" in shown.out + shown.err) is (begin == 0)
 
 
 def test_what_was_processed_since_the_snapshot_counts_and_what_was_not_does_not(monkeypatch):
