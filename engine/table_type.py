@@ -55,7 +55,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(TableType)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: TableType, pointer: Any, field: str) -> Any:
-    """Load an array. Its words never change, which the compiler is told: it need not load them twice."""
+    """Load an array. Its words never change: LLVM may load them once for all uses."""
     first, array = kind.arrays[field]
     words = builder.bitcast(pointer, _WORD.as_pointer())
 

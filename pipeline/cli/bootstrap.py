@@ -7,7 +7,7 @@ import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
@@ -77,7 +77,8 @@ def bootstrap(
         names = ("topic", "partition", "records", "streams", "clusters", "dead_letters", "offset")
         rows = [[getattr(part, each) for each in names] for part in learned]
         print_table([*(each.replace("_", " ") for each in names[:-1]), "workers go on at"], rows)
+    sentence = f"learned {records:,} records silently; `resonance worker` goes on as group {settings.group}"
+    footnote(sentence, as_json=as_json)
     without = [f"{part.topic}[{part.partition}]" for part in learned if not part.archived]
     if without:
         say(f"no archive of {', '.join(without)} was written: it cannot be replayed from there")
-    say(f"learned {records:,} records silently; `resonance worker` goes on as group {settings.group}")

@@ -12,7 +12,7 @@ import typer
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import Deployment, Json
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import messages
@@ -203,9 +203,9 @@ def replay_dead_letters(
     if not made.records:
         say(f"nothing to replay{before}")
     elif yes:
-        say(f"replayed {made.records:,} dead letters{before}")
+        footnote(f"replayed {made.records:,} dead letters{before}", as_json=as_json)
     else:
-        say(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it")
+        footnote(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it", as_json=as_json)
 
 
 def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") -> "work.ReplaySource":

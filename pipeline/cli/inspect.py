@@ -10,7 +10,7 @@ from resonance.pipeline.checkpoint import changed_ranges, deployment_context, in
 from resonance.pipeline.cli import peers as peers_table
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
-from resonance.pipeline.cli.output import cell, fitted, print_json, print_table, say
+from resonance.pipeline.cli.output import cell, fitted, footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -131,7 +131,7 @@ def inspect(
                 for s in found
             ],
         )
-        say(
+        footnote(
             "as of these snapshots; the partition's offsets since may be of other streams; -: no model yet; "
             "--stream NAME also learns what came since"
         )
@@ -255,10 +255,10 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
     print_table(columns, rows)
     more = max(len(cluster.centre) for cluster in stream.clusters) - SHOWN
     if wide and more > 0:
-        say(f"{more:,} more features: --json has them")
+        footnote(f"{more:,} more features: --json has them")
     if omitted := max(cluster.omitted for cluster in stream.clusters):
         which = "those with the smallest means relative to their ranges"
-        say(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
+        footnote(f"up to {omitted:,} features of a cluster are left out, {which}: a message would not hold them")
 
 
 def range_sentence(stream: "inspection.InspectedStream", change: "changed_ranges.ChangedRange") -> str:

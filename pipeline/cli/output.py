@@ -1,4 +1,4 @@
-"""Print results to standard output, and everything else to standard error."""
+"""Print results, with what explains them, to standard output, and everything else to standard error."""
 
 import contextlib
 import logging
@@ -64,6 +64,14 @@ def cell(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def footnote(text: str, *, as_json: bool = False) -> None:
+    """Print what belongs beneath a table: to where that is, so that a file has both; beside JSON it is a message."""
+    if as_json:
+        say(text)
+    else:
+        typer.echo("\n".join(fitted(text, 2)))
 
 
 def say(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from resonance.pipeline.cli.output import cell, print_table, say
+from resonance.pipeline.cli.output import cell, footnote, print_table
 from resonance.pipeline.peers import comparison, peers, profiles
 
 FEATURES = 3
@@ -18,7 +18,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
     """Print the streams that are unlike their peers, and count the others."""
     if found.streams < comparison.FEWEST_STREAMS:
         streams = f"{found.streams} stream" + ("s" if found.streams != 1 else "")
-        say(f"--peers compares {comparison.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")
+        footnote(f"--peers compares {comparison.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")
         return
     rows: list[list[object]] = []
     left_out = 0
@@ -27,7 +27,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         kept = own if wide else own[:FEATURES]
         left_out += len(own) - len(kept)
         for each in kept:
-            since = each.since[:16].replace("T", " ") if each.since else None
+            since = _minute(each.since) if each.since else each.by and f"by {_minute(each.by)}"
             usual = f"{cell(each.low)} to {cell(each.high)}"
             work = in_words(each.where)
             rows.append([name, each.feature, each.change, each.value, each.median, usual, each.far, since, work])
@@ -35,22 +35,24 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         columns = len(COLUMNS) if any(row[-1] for row in rows) else -1
         print_table(COLUMNS[:columns], [row[:columns] for row in rows])
     if left_out:
-        say(f"{left_out:,} more features of these streams: --wide shows them")
-    say(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
+        footnote(f"{left_out:,} more features of these streams: --wide shows them")
+    footnote(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
+    if any(each.by for each in found.unlike):
+        footnote("by: that is the first record of the kind of work that was read; what it shows may have begun before")
     if found.kinds:
-        say(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
+        footnote(f"kinds of work, each compared by itself, too: {'; '.join(map(in_words, found.kinds))}")
     if found.cut:
         fewer = f"fewer than {profiles.RECENT} of each stream"
-        say(f"only the last {found.records:,} records were read, {fewer}; older ones are left out")
+        footnote(f"only the last {found.records:,} records were read, {fewer}; older ones are left out")
     if few := found.streams - found.compared:
         streams = f"{few:,} stream{'s have' if few != 1 else ' has'}"
-        say(f"{streams} fewer than {profiles.FEWEST} of the records that were compared, and were left out")
+        footnote(f"{streams} fewer than {profiles.FEWEST} of the records that were compared, and were left out")
 
 
 def hint(unlike: int, compared: int) -> None:
     """Print one line where streams are unlike their peers."""
     if unlike:
-        say(f"{counted(unlike, compared)}: resonance inspect --peers")
+        footnote(f"{counted(unlike, compared)}: resonance inspect --peers")
 
 
 def counted(unlike: int, compared: int) -> str:
@@ -58,6 +60,10 @@ def counted(unlike: int, compared: int) -> str:
     if not unlike:
         return f"none of {compared:,} streams is unlike its peers in its recent records"
     return f"{unlike:,} of {compared:,} streams {'are unlike their' if unlike > 1 else 'is unlike its'} peers"
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
 
 
 def in_words(where: "Sequence[peers.FeatureBound]") -> str:

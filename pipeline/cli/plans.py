@@ -78,9 +78,9 @@ def show(
         typer.echo("")
         print_table(("open alert", "becomes"), [(alert, "cleared") for alert in alerts])
     if done:
-        say("\nthis was done; workers that are started now go on from there")
+        typer.echo("\nthis was done; workers that are started now go on from there")
         return
-    say(f"\nnothing was changed; this does it: {command}")
+    typer.echo(f"\nnothing was changed; this does it: {command}")
     warn_of_members(source)
 
 

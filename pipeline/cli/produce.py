@@ -13,7 +13,7 @@ import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load_settings
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -160,7 +160,8 @@ def produce(
         print_table(["partition", "records"], enumerate(result.by_partition))
     left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
-    say(f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}")
+    sentence = f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}"
+    footnote(sentence, as_json=as_json)
     _offer_settings(suggestion, save, "resonance worker")
     if result.interrupted:
         raise typer.Exit(stop.exit_code)

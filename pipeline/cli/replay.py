@@ -11,7 +11,7 @@ import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader, Picture
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -200,7 +200,8 @@ def show_rules(summary: "replaying.Summary") -> None:
     opened, now = summary.alerts, summary.open_alerts
     rows = [(rule, opened[rule], now[rule]) for rule in get_args(AlertRule)]
     print_table(("rule", "opened", "open at the end"), rows)
-    say(f"{opened.total():,} alerts opened in {summary.records:,} records ({summary.seconds:.1f} s); nothing written")
+    records = f"{summary.records:,} records ({summary.seconds:.1f} s)"
+    footnote(f"{opened.total():,} alerts opened in {records}; nothing written")
 
 
 def as_file(source: str | None) -> Path | None:
@@ -268,9 +269,9 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
     columns = ("partition", "from", "to", "records", "assignments", "events", "dead letters")
     print_table((("topic",) if several else ()) + columns, rows)
     if hint := summary.hint:
-        say(f"hint: {hint}")
+        footnote(f"hint: {hint}")
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
-    say(_sentence(summary, to))
+    footnote(_sentence(summary, to))
 
 
 def _stopped(output: "replaying.ReplayOutput") -> str:

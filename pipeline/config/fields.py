@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
 from resonance.engine import alerts as alert_kernels
 from resonance.engine.base import Engine
+from resonance.engine.cache import is_kept
 from resonance.engine.drift import DriftWatch
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import check_parameters
@@ -110,8 +111,11 @@ class Fields(BaseSettings):
         """Class of the engine that learns where the input is read: the chosen engine, or its root alone."""
         return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
 
-    def compile_engine(self) -> None:
-        """Compile every kernel that the deployment learns with, or load it from the cache."""
+    def compile_engine(self, *, unless_kept: bool = False) -> None:
+        """Compile every kernel that the deployment learns with, or load it from the cache.
+
+        With `unless_kept` nothing is loaded where kernels of all parts have been compiled before.
+        """
         others: dict[str, Callable[[], None]] = {}
         if self.drift_parameters is not None:
             others["resonance.engine.drift.batch"] = DriftWatch.compile
@@ -119,6 +123,9 @@ class Fields(BaseSettings):
             others["resonance.engine.prepare.transform"] = partial(Preparation.compile, project=self.may_project)
         if self.raises_alerts:
             others["resonance.engine.alerts.silence"] = alert_kernels.compile
+        learning = f"{self.engine_class.__module__.rpartition('.')[0]}.batch"
+        if unless_kept and all(map(is_kept, (learning, *others))):
+            return
         compile_with(self.engine_class.compile, others)
         if self.is_keyed:
             engines.HCAEASubtree.compile()

@@ -49,9 +49,12 @@ class Note:
         return shlex.join(self.change.options)
 
 
-def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns) -> list[Note]:
-    """Return what is worth knowing of the columns before the records are produced."""
-    others = {*kinds.ids, *kinds.clocks}
+def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns, unused: Collection[str]) -> list[Note]:
+    """Return what is worth knowing of the columns before the records are produced.
+
+    `unused` are columns of numbers that are no features: their texts make no dead letters.
+    """
+    others = {*kinds.ids, *kinds.clocks, *unused}
     paths = [path for path in seen.columns if path not in others]
     clock = clock_of(seen, kinds)
     times = [] if clock is None else notes_on_times(seen, clock, columns)

@@ -77,20 +77,20 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     with.
     """
     kinds = Kinds(seen)
-    notes = notes_on(seen, kinds, columns)
-    numbers = kinds.numbers
-    sparse = _sparse_object(numbers, seen)
-    if sparse is not None:
-        notes.append(Note(f"{sparse} has few of its many names in each record, so they are taken for sparse"))
-        values = [value for path in numbers if _parent(path) == sparse for value in seen.columns[path].sample]
-        if any(type(value) in (int, float) and value > 1 for value in values):
-            notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
-        numbers = []
+    sparse = _sparse_object(kinds.numbers, seen)
+    numbers = kinds.numbers if sparse is None else []
     arrays = [path for path, each in seen.columns.items() if each.only(list) and all(map(_is_array, each.sample))]
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
     left_out = {} if as_array else _left_out(seen, numbers)
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     named = [features] if isinstance(features, str) else features
+    in_sparse = [path for path in kinds.numbers if _parent(path) == sparse]
+    notes = notes_on(seen, kinds, columns, set(kinds.numbers).difference(named, in_sparse))
+    if sparse is not None:
+        notes.append(Note(f"{sparse} has few of its many names in each record, so they are taken for sparse"))
+        values = [value for path in in_sparse for value in seen.columns[path].sample]
+        if any(type(value) in (int, float) and value > 1 for value in values):
+            notes.append(Note('Its values go beyond 1, which is what they become: say prepare.ranges, for "*"'))
     if not features and sparse is None:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]

@@ -77,6 +77,9 @@ FARTHEST: Final = 1000.0
 TINY: Final = 1e-300
 """Stands for 0 where a logarithm is taken."""
 
+BLOCK: Final = FEWEST // 2
+"""Records of a kind whose mean, or standard deviation, says whether a stream was unlike its peers then."""
+
 LARGEST_EXPONENT: Final = 1_000
 """Powers of two beyond it may overflow."""
 
@@ -99,6 +102,10 @@ class Deviation(NamedTuple):
     """Distance from the median, where the usual range, or the least that counts as one, ends at 1."""
     where: tuple[Bound, ...] = ()
     """The kind of work that it is so in; none of all records."""
+    row: int = -1
+    """Of such a kind the record, as the place of its row, from which on the stream's records are so."""
+    is_first: bool = False
+    """Whether it is the first one of the kind that the stream has there: it may have begun before."""
 
 
 class PeerComparison(NamedTuple):
@@ -223,6 +230,7 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
     # Wider kinds first.
     kinds = sorted(kinds_of(columns, stream, streams, FEWEST, FEWEST_STREAMS).walk(), key=lambda kind: len(kind.where))
     halves = [halves_of(stream, streams, kind.places) for kind in kinds]
+    streams_of = [stream[kind.places] if kind.where else stream for kind in kinds]
     alone = _in_one_part(kinds, halves, columns, stream, streams)
     still = _stand_still(columns, stream, halves[0], streams)
     found: dict[tuple[int, int], Deviation] = {}
@@ -247,12 +255,41 @@ def compare(rows: FloatArray, stream: IntArray, streams: int) -> PeerComparison:
                     continue
                 before = found.get((each.stream, feature))
                 if before is None or _is_worth_more(each.far, before, kind):
-                    found[each.stream, feature] = _scaled(each, exponent)._replace(where=kind.where)
+                    dated = each._replace(where=kind.where)
+                    if kind.where:
+                        begin, end = np.searchsorted(streams_of[number], [each.stream, each.stream + 1])
+                        own = kind.places[begin:end]
+                        own = own[~np.isnan(values[own])]
+                        start = begins_at(values[own], each)
+                        dated = dated._replace(row=int(last[own[start]]), is_first=start == 0)
+                    found[each.stream, feature] = _scaled(dated, exponent)
     most: dict[int, float] = {}
     for each in found.values():
         most[each.stream] = max(most.get(each.stream, 0.0), each.far)
     unlike = sorted(found.values(), key=lambda each: (-most[each.stream], each.stream, -each.far, each.feature))
     return PeerComparison(unlike, int(compared.sum()), [kind.where for kind in kinds if kind.where and not kind.parts])
+
+
+def begins_at(values: FloatArray, found: Deviation) -> int:
+    """Return from which place on the values of a stream within a kind have been so, by blocks; 0 where all are."""
+    blocks = np.split(values, range(BLOCK + len(values) % BLOCK, len(values), BLOCK))
+    if found.change in ("high", "low"):
+        side, end = (1.0, found.high) if found.change == "high" else (-1.0, found.low)
+        # Where the usual range has no width, rounding is not beyond it.
+        least = max(side * (end - found.median), abs(found.value - found.median) / FARTHEST)
+        so = np.array([side * (block.mean() - found.median) > least for block in blocks])
+    else:
+        largest = max(float(np.abs(values).max()), TINY)
+        widths = largest * np.array([(block / largest).std() for block in blocks])
+        more = found.change == "varies more"
+        so = widths > max(found.high, FACTOR * found.median) if more else widths < min(found.low, found.median / FACTOR)
+    # The last block is so, whatever it seems by itself.
+    first = min(int(np.max(np.flatnonzero(~so), initial=-1)) + 1, len(blocks) - 1)
+    before, inside = sum(map(len, blocks[:first])), 0
+    if found.change in ("high", "low"):
+        # The first records of a block may still be as usual.
+        inside = int(np.argmax(side * (blocks[first] - found.median) > least))
+    return before + inside if first or 2 * inside >= len(blocks[0]) else 0
 
 
 def _is_worth_more(far: float, known: Deviation, kind: Kind) -> bool:

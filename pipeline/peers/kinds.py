@@ -5,6 +5,8 @@ alike. A split, ``feature <= value``, lies in a valley of the values of its feat
 both sides. Among valleys the one counts that explains most of the variance of all features, each of which weighs
 alike. It has to explain much of another feature than its own, and most streams have to be on both sides: a broken
 stream cannot have a kind of its own, and streams that never meet, such as two types of devices, make none.
+
+The figures were tried on the fleets of ``tests/pipeline/peers``: a constant says what goes wrong there beyond it.
 """
 
 from collections.abc import Iterator
@@ -16,55 +18,58 @@ from resonance.pipeline.peers.profiles import FloatArray, IntArray
 
 Side = Literal["above", "up to"]
 
-DEPTH: Final = 2
-"""Conditions of a kind at most."""
+MOST_CONDITIONS: Final = 2
+"""Conditions of a kind at most. With one, three kinds of work are not found; with three, warm days become one."""
 
-MOST: Final = 1 / 2
-"""Share of the streams that have to be on both sides of a split."""
+STREAMS_ON_BOTH_SIDES: Final = 1 / 2
+"""Share of the streams that a split needs on both sides. With 3/4 the worn pump is missed."""
 
-SOME: Final = 10
-"""Records that each of them needs on the side where it has fewer: a rare kind has to be kept out of a frequent one."""
+RECORDS_ON_RARER_SIDE: Final = 10
+"""Records that each of them needs where it has fewer, so that rare kinds count. With 40 the worn pump is missed."""
 
-EXPLAINED: Final = 0.3
-"""Share of the variance of another feature that a split has to explain: ranges within kinds are narrower then."""
+LEAST_EXPLAINED: Final = 0.3
+"""Share of the variance of another feature that a split has to explain: ranges within kinds are narrower then.
 
-VALLEY: Final = 5.0
-"""How many times as dense the records are on both sides of a valley."""
+With 0.5 a kind that half of the streams have is missed.
+"""
 
-WINDOWS: Final = 128
-"""A density is that of this part of the records..."""
+VALLEY_DEPTH: Final = 5.0
+"""How many times as dense records are on both sides of a valley: with 3 a slope has one, with 15 a pump is missed."""
 
-WINDOW: Final = 16
-"""...and of so many at least: fewer are sparse by chance."""
+WINDOWS_OF_RECORDS: Final = 128
+"""A density is that of this part of the records: of 32 a rare kind is none, of 512 one hill has valleys by chance..."""
 
-VALLEYS: Final = 8
-"""Widest valleys of a feature that are tried."""
+FEWEST_IN_WINDOW: Final = 16
+"""...and of so many at least: 8 are sparse by chance, so that a slope has valleys."""
 
-SPLITS: Final = 40
-"""Widest valleys of all features that are tried: more take long, as with many features that count something."""
+VALLEYS_OF_FEATURE: Final = 8
+"""Widest valleys of a feature that are tried. One does for the pumps; more cost time alone."""
 
-SAMPLE: Final = 50_000
-"""Records of all streams that splits are sought among..."""
+SPLITS_TRIED: Final = 40
+"""Widest valleys of all features that are tried: with 40 features and a full sample they take about a second."""
+
+SAMPLE_RECORDS: Final = 50_000
+"""Records of all streams that splits are sought among: with 2,000 the worn pump is missed, with 10,000 it is not..."""
 
 SAMPLE_VALUES: Final = 2_000_000
-"""...and features of all these records."""
+"""...and features of all these records: of 40 features the whole sample."""
 
-OF_STREAM: Final = 100
+RECORDS_OF_STREAM: Final = 100
 """Records of a stream that splits are weighed by: rather than fewer of each, some streams are left out."""
 
-CHANCE: Final = 0.1
-"""Share of a stream's variance below which a split explains nothing: so much can be chance."""
+EXPLAINED_BY_CHANCE: Final = 0.1
+"""Share of a stream's variance below which a split explains nothing: of so many records one in 600 does by chance."""
 
-DIGITS: Final = 15
-"""That a threshold has at most, if it need not be exact."""
+THRESHOLD_DIGITS: Final = 15
+"""A threshold that need not be exact has fewer: so many every float keeps."""
 
-ROUNDING: Final = 1e-12
-"""Beside the largest value of a stream, what is smaller is none."""
+ROUNDING_SHARE: Final = 1e-12
+"""Beside the largest value of a stream, what is smaller is none: 4,096 roundings of a sum are as much."""
 
-ALIKE: Final = 0.9
-"""Splits of a feature explain about as much from this share of its best one on."""
+AS_GOOD_AS_BEST: Final = 0.9
+"""Splits of a feature explain about as much from this share of its best one on. From 0.5 to 0.99 the same are found."""
 
-DECIMALS: Final = 6
+COMPARED_DECIMALS: Final = 6
 """Of what splits explain: where they explain as much, rounding must not choose."""
 
 
@@ -110,7 +115,7 @@ def kinds_of(columns: FloatArray, stream: IntArray, streams: int, fewest: int, l
     """
     found = Kind((), np.arange(len(stream)))
     if len(columns) > 1:
-        sample = _thinned(stream, streams, min(SAMPLE, SAMPLE_VALUES // len(columns)))
+        sample = _thinned(stream, streams, min(SAMPLE_RECORDS, SAMPLE_VALUES // len(columns)))
         _split(found, sample, columns, stream, streams, fewest, least)
     return found
 
@@ -119,7 +124,7 @@ def _thinned(stream: IntArray, streams: int, most: int) -> IntArray:
     """Return places of records that are given stream by stream: of some streams as many each, both evenly."""
     counts = np.bincount(stream, minlength=streams)
     known = np.flatnonzero(counts)
-    few = max(min(len(known), most // OF_STREAM), 1)
+    few = max(min(len(known), most // RECORDS_OF_STREAM), 1)
     chosen = known[np.arange(min(few, len(known))) * len(known) // few]
     each = most // few
     begins = np.cumsum(counts) - counts
@@ -135,16 +140,16 @@ def _split(
     streams: int,
     fewest: int,
     least: int,
-    depth: int = DEPTH,
+    depth: int = MOST_CONDITIONS,
 ) -> None:
     """Split a kind, and its parts again."""
     there = np.bincount(stream[kind.places], minlength=streams) >= fewest
-    needed = max(least, int(np.ceil(MOST * np.count_nonzero(there))))
+    needed = max(least, int(np.ceil(STREAMS_ON_BOTH_SIDES * np.count_nonzero(there))))
     for feature, value in splits_of(columns[:, sample].T, stream[sample]):
         known = columns[feature][kind.places]
         sides = kind.places[known <= value], kind.places[known > value]
         counts = [np.bincount(stream[side], minlength=streams) for side in sides]
-        both = (np.minimum(*counts) >= SOME) & (np.maximum(*counts) >= fewest)
+        both = (np.minimum(*counts) >= RECORDS_ON_RARER_SIDE) & (np.maximum(*counts) >= fewest)
         if np.count_nonzero(both) < needed:
             continue
         names: tuple[Side, Side] = ("up to", "above")
@@ -164,7 +169,7 @@ def _split(
 def splits_of(rows: FloatArray, stream: IntArray) -> list[tuple[int, float]]:
     """Return splits of records, given stream by stream, as features and values; those first that explain most."""
     splits = [(feature, *valley) for feature in range(rows.shape[1]) for valley in valleys_of(rows[:, feature])]
-    splits = sorted(sorted(splits, key=lambda split: (-split[2], split))[:SPLITS])
+    splits = sorted(sorted(splits, key=lambda split: (-split[2], split))[:SPLITS_TRIED])
     if not splits:
         return []
     features = np.array([feature for feature, *_ in splits])
@@ -176,13 +181,13 @@ def splits_of(rows: FloatArray, stream: IntArray) -> list[tuple[int, float]]:
     # Among those of a feature that explain about as much a wide valley is safe: the levels of no stream are in it.
     best = np.zeros(rows.shape[1])
     np.maximum.at(best, features, sums)
-    narrow = sums < ALIKE * best[features]
+    narrow = sums < AS_GOOD_AS_BEST * best[features]
     order = sorted(range(len(splits)), key=lambda place: (bool(narrow[place]), -splits[place][2], splits[place][:2]))
     first = {splits[place][0]: place for place in reversed(order)}
-    enough = of_others.max(axis=1) >= EXPLAINED
+    enough = of_others.max(axis=1) >= LEAST_EXPLAINED
 
     def rank(place: int) -> tuple[bool, float, int]:
-        return first[splits[place][0]] != place, -round(float(sums[place]), DECIMALS), place
+        return first[splits[place][0]] != place, -round(float(sums[place]), COMPARED_DECIMALS), place
 
     return [splits[place][:2] for place in sorted(np.flatnonzero(enough).tolist(), key=rank)]
 
@@ -193,7 +198,7 @@ def valleys_of(values: FloatArray) -> list[tuple[float, float]]:
     A width is a share of the range of nearly all values.
     """
     ordered = np.sort(values[~np.isnan(values)])
-    window = max(len(ordered) // WINDOWS, WINDOW)
+    window = max(len(ordered) // WINDOWS_OF_RECORDS, FEWEST_IN_WINDOW)
     # Left of a valley and right of it there is another window.
     if len(ordered) <= 3 * window:
         return []
@@ -203,11 +208,11 @@ def valleys_of(values: FloatArray) -> list[tuple[float, float]]:
     left = np.minimum.accumulate(widths)[: -2 * window]
     right = np.minimum.accumulate(widths[::-1])[::-1][2 * window :]
     inner = widths[window:-window]
-    deep = (inner > 0.0) & (inner >= VALLEY * np.maximum(left, right))
+    deep = (inner > 0.0) & (inner >= VALLEY_DEPTH * np.maximum(left, right))
     edges = np.flatnonzero(np.diff(np.concatenate([[False], deep, [False]]).astype(np.int8)))
     widest = [begin + int(np.argmax(inner[begin:end])) for begin, end in edges.reshape(-1, 2).tolist()]
     found: dict[float, float] = {}
-    for place in sorted(widest, key=lambda place: (-inner[place], place))[:VALLEYS]:
+    for place in sorted(widest, key=lambda place: (-inner[place], place))[:VALLEYS_OF_FEATURE]:
         inside = ordered[place + window : place + 2 * window + 1]
         gap = int(np.argmax(np.diff(inside)))
         begin, end = np.ldexp(inside[gap : gap + 2], exponent).tolist()
@@ -220,7 +225,7 @@ def short_between(begin: float, end: float) -> float:
     """Return the shortest number that is near the middle of two, and not below the lower one but below the other."""
     middle = begin / 2.0 + end / 2.0
     around = end / 4.0 - begin / 4.0
-    for digits in range(1, DIGITS):
+    for digits in range(1, THRESHOLD_DIGITS):
         found = float(f"{middle:.{digits}g}")
         if abs(found - middle) <= around:
             return found
@@ -243,7 +248,7 @@ def explained(rows: FloatArray, stream: IntArray, splits: list[tuple[int, float]
     count = np.maximum(np.add.reduceat(known, begins, dtype=np.float64), 1.0)
     values -= np.repeat(np.add.reduceat(values, begins) / count, lengths, axis=0)
     values[~known] = 0.0
-    values[np.abs(values) < ROUNDING] = 0.0
+    values[np.abs(values) < ROUNDING_SHARE] = 0.0
     total = np.add.reduceat(values * values, begins)
     found = np.zeros((len(splits), rows.shape[1]))
     for own, (feature, value) in zip(found, splits, strict=True):
@@ -255,5 +260,5 @@ def explained(rows: FloatArray, stream: IntArray, splits: list[tuple[int, float]
         means = [each / np.maximum(number, 1.0) for each, number in zip(sums, counts, strict=True)]
         between = counts[0] * counts[1] / np.maximum(counts[0] + counts[1], 1.0) * (means[0] - means[1]) ** 2
         share = np.divide(between, total, out=np.zeros_like(total), where=total > 0.0)
-        own[:] = np.where(share >= CHANCE, share, 0.0).mean(axis=0)
+        own[:] = np.where(share >= EXPLAINED_BY_CHANCE, share, 0.0).mean(axis=0)
     return found

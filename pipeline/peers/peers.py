@@ -39,8 +39,11 @@ class UnlikeFeature:
     high: float
     far: float
     since: str | None
-    """Time at which the newest drift of the feature in that direction began, or one of the features together; None
-    where no such event is stored."""
+    """Of all records the time at which the newest drift of the feature in that direction began, or one of the features
+    together; of a kind of work the time from which on its records are so. None where no such event is stored, or all
+    records of the kind that were read are so."""
+    by: str | None
+    """In the latter case the time of the first of them: it had begun by then."""
     where: list[FeatureBound]
     """The kind of work that it is so in, by all its conditions; none of all recent records."""
 
@@ -101,8 +104,11 @@ def compare_streams(
 
     for each in found.unlike:
         stream, feature = names[each.stream], features[each.feature]
-        since = began.of(stream, feature, each.change)
-        unlike.append(UnlikeFeature(stream, feature, *each[2:-1], since, named(each.where)))
+        # Drifts of other kinds, and of how often a stream is in each, say nothing of one.
+        time = records.time(each.row) if each.where else began.of(stream, feature, each.change)
+        since, by = (None, time) if each.is_first else (time, None)
+        figures = each.change, each.value, each.median, each.low, each.high, each.far
+        unlike.append(UnlikeFeature(stream, feature, *figures, since, by, named(each.where)))
     work = [named(where) for where in found.kinds]
     return ComparedStreams(len(names), found.streams, unlike, plan.records, plan.is_cut, work)
 

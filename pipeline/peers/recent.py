@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, names_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
@@ -58,6 +59,7 @@ class Recent:
     rows: list[tuple[FloatArray, list[int]]] = field(default_factory=list)
     """Parts, each with the columns that it has."""
     streams: list[IntArray] = field(default_factory=list)
+    times: list[NDArray[np.bytes_]] = field(default_factory=list)
     newest: dict[int, str] = field(default_factory=dict)
     """The latest time among the records of each stream."""
     places: dict[int, TopicPartition] = field(default_factory=dict)
@@ -70,10 +72,19 @@ class Recent:
         found = np.array(streams, np.int64)
         self.rows.append((rows[found >= 0], [self.columns[name] for name in features]))
         self.streams.append(found[found >= 0])
+        self.times.append(np.array(times, "S24")[found >= 0])
         for stream, time in zip(streams, times, strict=True):
             if time > self.newest.get(stream, ""):
                 self.newest[stream] = time
         self.places.update(dict.fromkeys(streams, at))
+
+    def time(self, row: int) -> str:
+        """Return the time of a record of the table."""
+        for times in self.times:
+            if row < len(times):
+                return bytes(times[row]).decode()
+            row -= len(times)
+        raise IndexError(row)
 
     def table(self) -> tuple[FloatArray, IntArray]:
         """Return one row for each record, NaN where it has not a feature that others have, and its stream."""

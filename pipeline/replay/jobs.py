@@ -61,6 +61,8 @@ def run_with_frames(
 
     `frames` yields pairs of job number and non-empty bytes; its errors are raised here, too.
     """
+    # Once; this process needs none of them, so that those which are kept need not be loaded.
+    settings.compile_engine(unless_kept=True)
     with _Pool(len(jobs), settings, frames=True) as pool, Feeder(frames, pool.senders) as feeder:
         try:
             return pool.run(jobs, report, feeder)

@@ -45,8 +45,8 @@ def test_a_file_is_produced_clustered_watched_and_what_was_wrong_is_replayed(mon
     listed = json.loads(run(monkeypatch, capsys, "dlq", "list", "--json").out)
     assert listed["classes"] == [{"stage": "validate", "class": "wrong_type", "records": len(BAD)}]
     replay = ["dlq", "replay", "-y"]
-    assert run(monkeypatch, capsys, *replay, "--limit", "2").err.startswith("replayed 2 dead letters")
-    assert run(monkeypatch, capsys, *replay).err.startswith("replayed 3 dead letters; 2 were replayed before")
+    assert run(monkeypatch, capsys, *replay, "--limit", "2").out.endswith("replayed 2 dead letters\n")
+    assert run(monkeypatch, capsys, *replay).out.endswith("replayed 3 dead letters; 2 were replayed before\n")
     assert run(monkeypatch, capsys, *replay).err.startswith("nothing to replay; 5 were replayed before")
     log = read_topic(broker, name)
     again = [message for message in log if message.headers()]

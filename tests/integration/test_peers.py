@@ -43,4 +43,4 @@ def test_a_broken_device_whose_alert_has_cleared_is_unlike_its_peers(broker, mon
     assert (only["stream"], only["feature"], only["change"]) == ("p1:dev7", "vibration", "high")
     assert only["since"] is not None
     assert run(monkeypatch, "inspect", *options) == 0
-    assert "1 of 12 streams is unlike its peers: resonance inspect --peers" in capsys.readouterr().err
+    assert "1 of 12 streams is unlike its peers: resonance inspect --peers" in capsys.readouterr().out

@@ -6,12 +6,16 @@ import multiprocessing
 import os
 import threading
 from functools import partial
+from importlib import import_module
 
 import pytest
+from numba.core.registry import CPUDispatcher
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.cache import is_kept, prepare_cache
 from resonance.engine.drift import DriftWatch
+from resonance.engine.sparse import SparseEngine
 from resonance.pipeline import kernels
+from resonance.pipeline.config import fields
 from resonance.pipeline.config.settings import Settings
 
 from tests.pipeline.commands import run as run_command
@@ -103,3 +107,14 @@ def test_the_modules_that_are_looked_for_have_kernels(monkeypatch):
     monkeypatch.setattr(kernels, "is_kept", lambda module: modules.append(module) or True)
     Settings.of({"stream": "key", "input.topics": ["orders"]}).compile_engine()
     assert [is_kept(module) for module in modules] == [True, True, True]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_module_that_is_looked_for_has_the_kernels_of_the_engine(monkeypatch, name):
+    given = {"stream": "partition", "input.topics": ["orders"], "engine.name": name}
+    given |= {"input.sparse": "words"} if issubclass(ENGINES[name], SparseEngine) else {}
+    modules = []
+    monkeypatch.setattr(fields, "is_kept", lambda module: modules.append(module) or True)
+    monkeypatch.setattr(fields, "compile_with", lambda *_: pytest.fail("all are kept"))
+    Settings.of(given).compile_engine(unless_kept=True)
+    assert any(isinstance(each, CPUDispatcher) for each in vars(import_module(modules[0])).values())

@@ -39,16 +39,17 @@ def sentence(rule: AlertRule, opened: bool, about: str, evidence: Mapping[str, A
 
 
 _OPENED: Final[Mapping[AlertRule, str]] = {
-    "unlike": "{about} is unlike what its model knows: {unlike} of its last {records} records, usually {usual}",
-    "new_cluster": "{about} emerged {records} records ago and holds {share} of the recent ones",
-    "share": "{about} has another share of its stream: {before} before, {after} now",
-    "one_cluster": "{about} takes nearly all of the last {records} records: the model separates little; "
+    "unlike": "{about} is unlike what its model knows: {unlike} of {records} records were, usually {usual}",
+    "new_cluster": "{about} is new: {records} records after it emerged it held {share} of the recent ones",
+    "share": "{about} has another share of its stream: it went from {before} to {after}",
+    "one_cluster": "{about} has taken nearly all of {records} records or more: the model separates little; "
     "look at {setting}",
-    "unconfirmed": "{about} has had no confirmed cluster for {records} records; look at {setting}",
+    "unconfirmed": "{about} has had no confirmed cluster for {records} records or more; look at {setting}",
     "drift_open": "{about} has drifted and has no new baseline yet",
-    "dead_letters": "{dead_letters} of the last {records} records of {about} are dead letters",
-    "silent": "{about} has had no record for {seconds}; usually one comes every {usual_seconds}",
+    "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
+    "silent": "{about} has had no record for {seconds} or more; usually one comes every {usual_seconds}",
 }
+"""An alert may be open for days: the numbers are those with which it opened, and the sentence has to stay true."""
 
 _CLEARED: Final[Mapping[AlertRule, str]] = {
     "unlike": "{about} is like what its model knows by now: as before, or learned since",
@@ -57,7 +58,7 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
     "one_cluster": "{about} no longer takes nearly all records",
     "unconfirmed": "{about} has confirmed clusters",
     "drift_open": "{about} has a baseline again",
-    "dead_letters": "{dead_letters} of the last {records} records of {about} are dead letters",
+    "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has a record again, after {seconds}",
 }
 

@@ -131,7 +131,7 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     # What it says is what helps.
     assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
     assert run(monkeypatch, "replay", "own readings.csv", "--output", "again") == 0
-    assert "replayed 50 records" in capsys.readouterr().err
+    assert "replayed 50 records" in capsys.readouterr().out
 
 
 HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}

@@ -4,10 +4,10 @@ import re
 import sys
 
 import pytest
-from resonance.pipeline.cli.output import fitted, print_table
+from resonance.pipeline.cli.output import fitted, footnote, print_table
 
 ID = "p12:a-device-with-a-long-name-of-its-own/1/1234"
-TEXT = f"{ID} emerged 67 records ago and holds 10.4 % of the recent ones, more than any other cluster"
+TEXT = f"{ID} is new: 67 records after it emerged it held 10.4 % of the recent ones, more than others"
 ROW = ("2026-03-05 03:22:00", "info", "new_cluster", TEXT)
 COLUMNS = ["since", "severity", "rule", "what"]
 
@@ -33,3 +33,15 @@ def test_a_pipe_gets_whole_lines(capsys):
     print_table(COLUMNS, [ROW])
     assert capsys.readouterr().out.splitlines()[1].split("  ")[-1] == TEXT
     assert fitted(TEXT, 21) == [TEXT]
+
+
+def test_what_is_beneath_a_table_is_in_the_file_that_has_the_table_and_no_json_has_it(monkeypatch, capsys):
+    print_table(["n"], [(1,)])
+    footnote("n: a number")
+    assert capsys.readouterr() == ("n\n1\nn: a number\n", "")
+    footnote("n: a number", as_json=True)
+    assert capsys.readouterr() == ("", "n: a number\n")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "12")
+    footnote("one two three four")
+    assert capsys.readouterr().out == "one two\n  three four\n"

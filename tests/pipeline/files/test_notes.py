@@ -45,6 +45,23 @@ def test_columns_with_the_same_texts_share_a_note():
     assert note.text.startswith("a, b, c and 2 more are no numbers in up to 5 of 30 records")
 
 
+def test_what_is_no_number_is_named_of_features_alone():
+    rows = [{"x": n / 7, "y": n / 3, "code": n % 3, "site": 7, "lot": "N/A" if n % 2 else 5} for n in range(300)]
+    for row in rows[::20]:
+        row.update(x="N/A", code="N/A", site="N/A")
+    found = suggest(FileSurvey(rows))
+    assert found.features == ["x", "y"]
+    texts = [str(note) for note in found.findings]
+    assert texts == [
+        "x is no number in 15 of 300 records, such as 'N/A': these would be dead letters; read as missing: --null N/A",
+        "left out of the features: code (3 different integers, which may name kinds), site (7 in all records), "
+        "lot (5 in all records)",
+    ]
+    assert [note.dead_letters for note in found.notes] == [15]
+    # Beside an array no number is a feature.
+    assert surveyed([{"x": row["x"], "values": [1.0, 2.0]} for row in rows]) == []
+
+
 @pytest.mark.parametrize(
     ("times", "option", "said"),
     [

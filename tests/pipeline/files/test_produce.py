@@ -68,11 +68,13 @@ def test_a_table_says_how_many_records_each_partition_got(monkeypatch, capsys, t
     options = ["--skip-bad", "--limit", "5", "--rate", "1000", "--input.features", "x"]
     assert run(monkeypatch, "in.jsonl", "-t", "turns", "--broker", broker.bootstrap, *options) == 0
     said = capsys.readouterr()
-    assert [line.split() for line in said.out.splitlines()] == [
+    *table, below = said.out.splitlines()
+    assert [line.split() for line in table] == [
         ["partition", "records"],
         *(["0", "2"], ["1", "1"], ["2", "1"], ["3", "1"]),
     ]
-    assert "6 bad lines left out" in said.err
+    assert below.startswith("produced 5 records of in.jsonl on turns in ")
+    assert "6 bad lines left out" in below
     assert "resonance.toml" not in said.err, "the settings say where the features stand"
 
 
@@ -118,8 +120,9 @@ def test_what_is_in_the_way_is_shown_before_anything_is_sent_and_what_comes_late
     assert "note: x is no number in 1 of 3,000 records, such as 'N/A': these would" in capsys.readouterr().err
     monkeypatch.setattr(examination, "EXAMINED", BATCH)
     assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", broker.bootstrap) == 0
-    said = capsys.readouterr().err
-    before, after = said.split("produced 3,000 records")[0], said
+    said = capsys.readouterr()
+    assert "produced 3,000 records" in said.out
+    before = after = said.err
     assert before.index("note: x is") < before.index("note: y is no number in 1 of 3,000 records, such as 'none'")
     assert "days of a backlog mix" in before
     assert after.count("note: ") == 3
@@ -161,7 +164,7 @@ def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(monkeypatc
     assert "or --yes, which takes" in said.splitlines()[-1]
     assert topic not in said
     assert run(monkeypatch, *options, "--yes") == 0
-    assert "produced 3,000 records" in capsys.readouterr().err
+    assert "produced 3,000 records" in capsys.readouterr().out
     assert b"N/A" not in b"".join(value for *_, value in stored(broker, topic))
 
 
@@ -288,7 +291,7 @@ def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, ca
     (tmp_path / "my-orders.csv").write_text("x\n1\n2\n")
     options = ("--broker", broker.bootstrap, "--create-partitions", "4", "--save-settings", "resonance.toml")
     assert run(monkeypatch, "my-orders.csv", *options) == 0
-    assert "produced 2 records of my-orders.csv on my-orders" in capsys.readouterr().err
+    assert "produced 2 records of my-orders.csv on my-orders" in capsys.readouterr().out
     assert tomllib.loads((tmp_path / "resonance.toml").read_text())["input"]["topics"] == ["my-orders"]
 
 
@@ -297,8 +300,8 @@ def test_that_a_backlog_will_mix_is_noted_before_it_is_sent(monkeypatch, capsys,
     for more, noted in (((), True), (("--key", "host"), False)):
         options = ("-t", f"mixed-{noted}", "--broker", broker.bootstrap, "--create-partitions", "4", *more)
         assert run(monkeypatch, "one.csv", *options) == 0
-        before, _, _ = capsys.readouterr().err.partition("produced 500 records")
-        assert ("days of a backlog mix; --create-partitions 1 keeps their order" in before) == noted
+        said = capsys.readouterr().err
+        assert ("days of a backlog mix; --create-partitions 1 keeps their order" in said) == noted
         assert run(monkeypatch, "one.csv", "-t", f"mixed-{noted}", "--broker", broker.bootstrap, *more) == 0
         again = f"mix; --topic mixed-{noted}-2 --create-partitions 1 keeps"
         assert (again in capsys.readouterr().err) == noted
@@ -323,7 +326,7 @@ def test_who_stops_it_is_reported_what_is_stored(monkeypatch, capsys, tmp_path, 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(_Sender, "wait_until", stop)
     assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap, "--rate", "20") == code
-    assert "stopped after 1 records of in.csv on cut" in capsys.readouterr().err
+    assert "stopped after 1 records of in.csv on cut" in capsys.readouterr().out
     monkeypatch.setattr(_Sender, "flush", stop)
     assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap) == code
     assert "stopped before the broker had confirmed all: cut may hold a part of in.csv" in capsys.readouterr().err

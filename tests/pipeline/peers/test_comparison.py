@@ -7,7 +7,7 @@ import statistics
 import numpy as np
 import pytest
 from resonance.pipeline.peers import comparison
-from resonance.pipeline.peers.comparison import compare
+from resonance.pipeline.peers.comparison import Deviation, begins_at, compare
 
 
 def plain_profile(values):
@@ -257,3 +257,27 @@ def test_the_farthest_stream_comes_first_and_its_farthest_feature():
     found = compare(rows, np.tile(np.arange(12), 400), 12).unlike
     assert [(each.stream, each.feature) for each in found] == [(8, 1), (5, 1), (5, 2), (5, 0)]
     assert found[0].far <= comparison.FARTHEST
+
+
+@pytest.mark.parametrize("begin", [0, 7, 60, 133])
+@pytest.mark.parametrize("records", [145, 160])
+def test_when_a_stream_began_to_be_so_is_known_to_a_block(begin, records):
+    usual = np.random.default_rng(records + begin).normal(size=records)
+    for change, values, figures in (
+        ("high", usual + 12, (12.0, 0.0, -2.0, 2.0)),
+        ("low", usual - 12, (-12.0, 0.0, -2.0, 2.0)),
+        ("high", np.where(np.arange(records) % 10 == 9, 90.0, usual), (9.0, 0.0, -2.0, 2.0)),
+        ("varies more", 9 * usual, (9.0, 1.0, 0.8, 1.2)),
+        ("varies less", usual / 9, (0.1, 1.0, 0.8, 1.2)),
+        ("varies less", 0 * usual, (0.0, 1.0, 0.8, 1.2)),
+    ):
+        values[:begin] = usual[:begin]
+        found = begins_at(values, Deviation(0, 0, change, *figures, 9.0))
+        assert abs(found - begin) <= comparison.BLOCK
+        assert found == 0 if begin < 8 else found > 0
+
+
+def test_where_all_peers_agree_rounding_is_no_beginning():
+    values = np.full(145, 0.1)
+    values[70:] = 0.2
+    assert begins_at(values, Deviation(0, 0, "high", 0.2, 0.1, 0.1, 0.1, 1_000.0)) == 70

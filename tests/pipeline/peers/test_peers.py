@@ -1,6 +1,7 @@
 """A fleet of devices in one deployment, of which one breaks, and what `resonance inspect --peers` says."""
 
 import re
+from datetime import datetime
 
 import numpy as np
 import orjson
@@ -76,13 +77,14 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
 
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
     shown = capsys.readouterr()
-    head, line = shown.out.splitlines()
+    head, line, *below = shown.out.splitlines()
     assert re.split("  +", head.strip()) == ["stream", "feature", "is", "value", "peers", "usual range", "far", "since"]
     # It broke with its record 500, which is offset 6,003.
     assert re.fullmatch(
         r"p0:dev3 +vibration +high +1\d\.\d+ +1\.\d+ +0\.\d+ to 2\.\d+ +\d\.\d+ +2023-11-14 23:5\d", line.strip()
     )
-    assert shown.err.replace("23", "22") == (
+    assert shown.err == ""
+    assert "\n".join([*below, ""]).replace("23", "22") == (
         "1 of 12 streams is unlike its peers; far: how many times as far from the peers' median as is usual; "
         "from 3 to 5.4 on a stream is listed\n" + KINDS
     )
@@ -91,11 +93,11 @@ def test_a_device_that_stays_broken_is_named_though_its_alert_has_cleared(monkey
     content = orjson.loads(capsys.readouterr().out)
     assert (content["streams"], content["compared"]) == (12, 12)
     (only,) = content["unlike"]
-    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "where"}
+    assert set(only) == {"stream", "feature", "change", "value", "median", "low", "high", "far", "since", "by", "where"}
     assert only["low"] < only["median"] < only["high"] < only["value"]
 
     assert run(monkeypatch, *OPTIONS) == 0
-    assert capsys.readouterr().err.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert capsys.readouterr().out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
 
 
 def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys):
@@ -104,10 +106,11 @@ def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys)
     deployment.work(12 * 300, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
     shown = capsys.readouterr()
-    head, line = shown.out.splitlines()
+    head, line, *_ = shown.out.splitlines()
     assert head.split()[-1] == "while"
     assert re.fullmatch(r"p0:dev3 +vibration +high .* +temp is (above|up to) 22", line.strip())
-    assert shown.err.endswith(KINDS)
+    assert shown.out.endswith(KINDS)
+    assert shown.err == ""
     assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
     content = orjson.loads(capsys.readouterr().out)
     assert content["kinds"] == [[{"feature": "temp", "side": side, "value": 22.0}] for side in ("up to", "above")]
@@ -116,6 +119,30 @@ def test_what_one_kind_of_work_alone_shows_is_named_with_it(monkeypatch, capsys)
     assert in_words(
         [FeatureBound("x", "above", 1.0), FeatureBound("y", "up to", 2.0), FeatureBound("x", "up to", 3.0)]
     ) == ("x is above 1 and up to 3 and y is up to 2")
+
+
+@pytest.mark.parametrize("begin", [60, 40, 0])
+def test_of_a_kind_of_work_since_is_when_its_own_records_began_to_be_so(monkeypatch, capsys, begin):
+    deployment = fleet(monkeypatch, factor=2, begin=begin)
+    deployment.work(12 * 300, everything=True)
+    # A drift from before, of what the device did at rest.
+    feature = {"feature": "vibration", "change": "moved", "before": 1.0, "after": 2.0}
+    unit = {"cluster": "p0:dev3/1/0", "change": ["moved"], "features": [feature]}
+    drift = {"kind": "drift", "stream": "p0:dev3", "time": "2023-11-01T00:00:00.000Z", "units": [unit]}
+    deployment.append((deployment.given.topic("drift_events"), 0), Message(b"dev3", orjson.dumps(drift), []))
+    (only,) = compared(deployment).unlike
+    assert only.where
+    assert (only.since is None) is (only.by is not None) is (begin == 0)
+    rows = values(3, 300, factor=2)[:, 0] > 22
+    kind = np.flatnonzero(rows == (only.where[0].side == "above"))
+    # A block of its kind has 20 records, of which some may be from before.
+    first = kind[kind >= begin][0]
+    found = (datetime.fromisoformat(only.since or only.by).timestamp() * 1_000 - STAMP) / 12_000
+    assert abs(np.searchsorted(kind, found) - np.searchsorted(kind, first)) <= 20
+    assert run(monkeypatch, *OPTIONS, "--peers") == 0
+    shown = capsys.readouterr()
+    by = "by 2023-11-14 22:1" in shown.out
+    assert by is ("by: that is the first record" in shown.out) is (begin == 0)
 
 
 def test_what_was_processed_since_the_snapshot_counts_and_what_was_not_does_not(monkeypatch):
@@ -159,9 +186,7 @@ def test_few_streams_have_no_peers(monkeypatch, capsys):
     deployment = fleet(monkeypatch, devices=4)
     deployment.work(4 * 300, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == "--peers compares 5 streams or more; there are snapshots of 4 streams\n"
+    assert capsys.readouterr() == ("--peers compares 5 streams or more; there are snapshots of 4 streams\n", "")
     assert run(monkeypatch, *OPTIONS, "--peers", "--json") == 0
     assert orjson.loads(capsys.readouterr().out) == {
         **{"streams": 4, "compared": 0, "unlike": [], "records": 0, "cut": False, "kinds": []}
@@ -172,17 +197,17 @@ def test_streams_that_are_alike_are_one_line_and_those_with_few_recent_records_a
     deployment = fleet(monkeypatch, begin=300)
     deployment.work(12 * 300, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr() == ("", NONE.format(12) + KINDS)
+    assert capsys.readouterr() == (NONE.format(12) + KINDS, "")
     deployment.expire(TOPIC, 12 * 300 - 40 * 12 + 5)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().err == (
+    assert capsys.readouterr().out == (
         NONE.format(7) + "5 streams have fewer than 40 of the records that were compared, and were left out\n"
     )
     deployment.expire(TOPIC, 12 * 300)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().err.startswith("none of 0 streams")
+    assert capsys.readouterr().out.startswith("none of 0 streams")
     assert run(monkeypatch, *OPTIONS) == 0
-    assert "unlike" not in capsys.readouterr().err
+    assert "unlike" not in capsys.readouterr().out
 
 
 def test_many_features_of_a_stream_are_not_all_shown(monkeypatch, capsys):
@@ -190,11 +215,11 @@ def test_many_features_of_a_stream_are_not_all_shown(monkeypatch, capsys):
     deployment = fleet(monkeypatch, begin=300, shown=shown, input__features=[*FEATURES, *(f"x{n}" for n in range(4))])
     deployment.work(12 * 300, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    short = capsys.readouterr()
-    assert len(short.out.splitlines()) == 4
-    assert short.err.startswith("1 more features of these streams: --wide shows them\n1 of 12 streams is unlike")
+    short = capsys.readouterr().out.splitlines()
+    assert short[4] == "1 more features of these streams: --wide shows them"
+    assert short[5].startswith("1 of 12 streams is unlike")
     assert run(monkeypatch, *OPTIONS, "--peers", "--wide") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert capsys.readouterr().out.splitlines()[5].startswith("1 of 12 streams is unlike")
 
 
 def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeypatch, capsys):
@@ -211,7 +236,7 @@ def test_what_cannot_be_compared_is_an_error_and_what_only_hints_is_none(monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(recent, "read", read)
             assert run(monkeypatch, *OPTIONS) == 0
-            assert "unlike" not in capsys.readouterr().err
+            assert "unlike" not in capsys.readouterr().out
             if isinstance(error, BrokerError):
                 assert run(monkeypatch, *OPTIONS, "--peers") == 69
     sparse = MemoryDeployment(monkeypatch, input__features=None, input__sparse="x", engine__name="sa_art", **PLAIN)
@@ -227,10 +252,10 @@ def test_a_hint_that_would_read_much_is_left_out_before_it_reads(monkeypatch, ca
     monkeypatch.setattr(peers, bound, 1_000)
     deployment.seen.clear()
     assert run(monkeypatch, *OPTIONS) == 0
-    assert "unlike" not in capsys.readouterr().err
+    assert "unlike" not in capsys.readouterr().out
     assert TOPIC not in {record.topic for record in deployment.seen}
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().err.startswith("1 of 12 streams")
+    assert "\n1 of 12 streams" in capsys.readouterr().out
 
 
 def test_a_hint_reads_no_drift_events(monkeypatch, capsys):
@@ -238,7 +263,7 @@ def test_a_hint_reads_no_drift_events(monkeypatch, capsys):
     deployment.work(12 * 300, everything=True)
     deployment.seen.clear()
     assert run(monkeypatch, *OPTIONS) == 0
-    assert capsys.readouterr().err.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
+    assert capsys.readouterr().out.endswith("1 of 12 streams is unlike its peers: resonance inspect --peers\n")
     assert deployment.given.topic("drift_events") not in {record.topic for record in deployment.seen}
 
 
@@ -262,7 +287,7 @@ def test_a_hint_does_not_wait_for_a_broker(monkeypatch, capsys):
     assert run(monkeypatch, *OPTIONS) == 0
     shown = capsys.readouterr()
     assert "p0:dev3" in shown.out
-    assert "unlike" not in shown.err
+    assert "unlike" not in shown.out
 
 
 @pytest.mark.parametrize("most", [3_000, 600])
@@ -292,9 +317,9 @@ def test_the_past_is_compared_as_it_was(monkeypatch, capsys):
     deployment.work(12 * 75, everything=True, archive=True)
     deployment.work(12 * 500, everything=True)
     assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 75)) == 0
-    assert capsys.readouterr().err == NONE.format(12) + KINDS
+    assert capsys.readouterr().out == NONE.format(12) + KINDS
     assert run(monkeypatch, *OPTIONS, "--peers", "--at", str(12 * 500)) == 0
-    assert capsys.readouterr().err.startswith("1 of 12 streams")
+    assert "\n1 of 12 streams" in capsys.readouterr().out
 
 
 def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkeypatch, capsys):
@@ -302,7 +327,7 @@ def test_how_many_records_were_read_is_said_where_older_ones_are_left_out(monkey
     deployment.work(12 * 300, everything=True)
     monkeypatch.setattr(recent, "MOST_RECORDS", 12 * 100)
     assert run(monkeypatch, *OPTIONS, "--peers") == 0
-    assert capsys.readouterr().err.endswith(
+    assert capsys.readouterr().out.endswith(
         "only the last 1,200 records were read, fewer than 400 of each stream; older ones are left out\n"
     )
 

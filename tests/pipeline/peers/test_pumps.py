@@ -48,6 +48,25 @@ def test_what_is_found_in_a_kind_of_work_says_in_which():
     assert vibration.value > USUAL[1]
 
 
+def test_since_is_within_the_kind_of_work_and_no_older_than_it():
+    pumps = fleet(4, wears=(5.0, 5.01), third=THIRD)
+    for day in (9.0, 12.5, 14.0):
+        seen = np.flatnonzero(pumps.day < day)[-1_600 * PUMPS :]
+        rows, stream, days = pumps.rows[seen], pumps.stream[seen], pumps.day[seen]
+        found, _, _ = compare(rows, stream, PUMPS)
+        assert found
+        for each in found:
+            inside = (stream == WORN) & ~np.isnan(rows[:, each.feature])
+            inside[np.flatnonzero(stream == WORN)[:-1_600]] = False
+            for feature, side, value in each.where:
+                inside &= rows[:, feature] > value if side == "above" else rows[:, feature] <= value
+            own = np.flatnonzero(inside)
+            assert each.row in own
+            assert each.is_first == (each.row == own[0]) == (day > 10.0)
+            # It wore out in half an hour; a block has 20 records.
+            assert each.is_first or abs(np.count_nonzero(days[own] < 5.0) - np.searchsorted(own, each.row)) < 20
+
+
 def test_a_pump_that_rests_and_one_that_runs_seldom_are_healthy():
     pumps = fleet(4, third=20.0, wears=(20.0, 21.0))
     for day in np.arange(11.0, 16.01, 0.5):

@@ -36,7 +36,7 @@ def test_without_yes_it_is_only_shown(deployment, reset, capsys):
     assert "stop them first" not in shown.err
     assert shown.out.splitlines()[3].split() == ["features[0]", "400", "0"]
     assert "p0:a    version 1 at offset 400  version 1 at offset 0" in shown.out
-    assert "nothing was changed; this does it: resonance reset --topics features --yes" in shown.err
+    assert "nothing was changed; this does it: resonance reset --topics features --yes" in shown.out
     assert (deployment.logs, deployment.offsets, deployment.waited) == (before, {AT: 400}, [])
 
 
@@ -78,7 +78,7 @@ def test_what_was_done_is_reported_as_done(deployment, reset, capsys):
     assert reset("--yes") == 0
     said = capsys.readouterr()
     assert said.out.splitlines()[3].split() == ["features[0]", "100", "0"]
-    assert said.err.endswith("\nthis was done; workers that are started now go on from there\n")
+    assert said.out.endswith("\nthis was done; workers that are started now go on from there\n")
 
 
 def test_a_reset_leaves_no_cluster_of_before_behind(deployment, reset):
@@ -211,7 +211,7 @@ def test_what_cannot_be_done_is_one_line(deployment, reset, capsys, options, tex
 def test_a_password_is_not_repeated(deployment, reset, capsys):
     reset("--broker.sasl_password", "hush")
     shown = capsys.readouterr()
-    assert "this does it: the same command with --yes" in shown.err
+    assert "this does it: the same command with --yes" in shown.out
     assert "hush" not in shown.out + shown.err
 
 

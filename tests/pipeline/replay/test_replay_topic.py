@@ -117,7 +117,7 @@ def test_the_command_says_where_the_models_came_from(deployment, command, capsys
     found = orjson.loads(shown.out)
     assert (found["records"], found["partitions"][0]["silent"], found["output"]) == (150, 50, None)
     assert command("replay", "--partition", "0", "--last", "30s") == 0
-    assert "replayed 31 records, and learned 369 silently before them, in" in capsys.readouterr().err
+    assert "replayed 31 records, and learned 369 silently before them, in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_what_disagrees_most_is_shown_with_its_contents(both, monkeypatch, capsy
     (table,) = (table for table in page.tables if table[0] == ["record", "value"])
     assert table[1:] == [[f"{TOPIC}[0]@{one['offset']}", orjson.dumps(one["value"]).decode()] for one in found]
     assert run(monkeypatch, "compare", LIVE, SHADOW, "--contents") == 0
-    assert [f"{place}: {value}" for place, value in table[1:]] == capsys.readouterr().out.splitlines()[-20:]
+    assert [f"{place}: {value}" for place, value in table[1:]] == capsys.readouterr().out.splitlines()[-21:-1]
 
 
 def test_a_record_that_disagrees_and_is_deleted_has_the_reason(both, monkeypatch, capsys):
@@ -171,7 +171,7 @@ def test_cost_and_stability_are_those_of_an_evaluation(both, monkeypatch, capsys
 def test_it_is_shown_as_text(both, monkeypatch, capsys):
     assert run(monkeypatch, "compare", LIVE, SHADOW) == 0
     shown = capsys.readouterr()
-    assert "600 of 600 records have an answer of both: ARI 0." in shown.err
+    assert "600 of 600 records have an answer of both: ARI 0." in shown.out
     for text in ("deployment", f"cluster of {LIVE}", "emerged", "features[0]@"):
         assert text in shown.out
 

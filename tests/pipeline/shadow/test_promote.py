@@ -140,7 +140,7 @@ def test_nothing_is_changed_without_yes(both, promote, capsys):
     assert 'setting: engine was "modal", is "caea"' in shown.out
     assert "p0:a/1/0" in shown.out
     assert "version 1 at offset 600  version 2 at offset 600" in shown.out
-    assert "nothing was changed; this does it: resonance promote orders-shadow --over orders --yes" in shown.err
+    assert "nothing was changed; this does it: resonance promote orders-shadow --over orders --yes" in shown.out
     assert "workers of orders must then be started with the settings of orders-shadow" in shown.err
 
 

@@ -102,7 +102,7 @@ def test_the_rules_alone_are_counted_and_nothing_is_written(
     assert run(monkeypatch, "replay", "--rules-only", "--processes", "1") == 0
     printed = capsys.readouterr()
     assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
-    assert "1 alerts opened in 600 records" in printed.err
+    assert "1 alerts opened in 600 records" in printed.out
     assert {at: len(log) for at, log in deployment.logs.items()} == before
 
 
@@ -214,10 +214,10 @@ def test_open_alerts_are_listed_until_they_clear(
     assert run(monkeypatch, "alerts") == 0
     said = capsys.readouterr()
     assert "no alert is open" in said.err
-    assert re.search(r"critical  dead_letters  \d+ of the last 20 records of features\[0\] are dead", said.out)
+    assert re.search(r"critical  dead_letters  \d+ of 20 records of features\[0\] were dead", said.out)
     deployment.logs[ALERTS, 0].pop()
     assert run(monkeypatch, "alerts") == 0
-    assert "critical  dead_letters  5 of the last 20 records of features[0] are dead letters" in capsys.readouterr().out
+    assert "critical  dead_letters  5 of 20 records of features[0] were dead letters" in capsys.readouterr().out
     assert run(monkeypatch, "alerts", "--json") == 0
     listed = orjson.loads(capsys.readouterr().out)
     assert [alert["rule"] for alert in listed["open"]] == ["dead_letters"]
@@ -286,7 +286,7 @@ def test_records_that_cannot_be_routed_raise_an_alert_where_they_are_read(monkey
         ("opened", "dead_letters", None),
         ("cleared", "dead_letters", None),
     ]
-    assert found[0]["text"] == "5 of the last 20 records of features[1] are dead letters"
+    assert found[0]["text"] == "5 of 20 records of features[1] were dead letters"
     assert 200 <= found[0]["cause"]["source"]["offset"] < 210
     assert found[0]["key"] == found[1]["key"]
     assert made.verify().identical

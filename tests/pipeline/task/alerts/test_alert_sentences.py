@@ -1,0 +1,51 @@
+"""The sentence of an alert stays true for as long as it is open, which may be days."""
+
+import re
+from typing import get_args
+
+import pytest
+from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence
+from resonance.schemas import AlertRule
+
+EVIDENCE = {
+    "unlike": {"unlike": 38.0, "records": 40.0, "usual": 0.012},
+    "new_cluster": {"records": 64.0, "share": 0.266},
+    "share": {"before": 0.1, "after": 0.2},
+    "one_cluster": {"records": 2_000.0},
+    "unconfirmed": {"records": 2_000.0},
+    "drift_open": {"value": 1.2},
+    "dead_letters": {"dead_letters": 51.0, "records": 1_000.0},
+    "silent": {"seconds": 300.0, "usual_seconds": 1.5},
+}
+OF_THE_MOMENT = re.compile(r"\b(ago|now|last|today|since|currently|holds)\b")
+
+
+@pytest.mark.parametrize("rule", get_args(AlertRule))
+def test_what_an_open_alert_says_does_not_age(rule):
+    text = sentence(rule, True, "p0:a", EVIDENCE[rule], "engine.reach")
+    assert text.count("p0:a") == 1
+    assert OF_THE_MOMENT.search(text) is None
+
+
+def test_its_numbers_are_those_with_which_it_opened():
+    assert EVIDENCE.keys() == SEVERITIES.keys()
+    texts = {rule: sentence(rule, True, "x", evidence, "engine.reach") for rule, evidence in EVIDENCE.items()}
+    assert texts == {
+        "unlike": "x is unlike what its model knows: 38 of 40 records were, usually 1.2 %",
+        "new_cluster": "x is new: 64 records after it emerged it held 26.6 % of the recent ones",
+        "share": "x has another share of its stream: it went from 10 % to 20 %",
+        "one_cluster": (
+            "x has taken nearly all of 2,000 records or more: the model separates little; look at engine.reach"
+        ),
+        "unconfirmed": "x has had no confirmed cluster for 2,000 records or more; look at engine.reach",
+        "drift_open": "x has drifted and has no new baseline yet",
+        "dead_letters": "51 of 1,000 records of x were dead letters",
+        "silent": "x has had no record for 5 min or more; usually one comes every 1.5 s",
+    }
+
+
+def test_an_alert_whose_rule_has_ended_says_so():
+    for rule, began in (("unlike", "model"), ("share", "model or watch")):
+        assert sentence(rule, False, "x", {"ended": 1.0}, None) == (
+            f"x: the alert ended, because a new {began} began or the rule was switched off"
+        )

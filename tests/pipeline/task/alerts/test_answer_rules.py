@@ -1,0 +1,125 @@
+"""The rules on the answers of a stream: each transition has its row, its evidence by name, and its cluster as text."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from resonance.engine.base import Event
+from resonance.pipeline.config.sections import AlertsSection
+from resonance.pipeline.task.alerts.answer_rules import ROOM, AnswerRules
+from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
+from resonance.pipeline.task.encode.assignments import StreamTexts
+from resonance.pipeline.task.model.learn_result import LearnResult
+
+TEXTS = StreamTexts("p0", 3, 1)
+EVIDENCE = 12.0
+
+
+def rules(one_cluster=False, **given):
+    section = {"unlike": False, "new_cluster": False, "unconfirmed": False, **given}
+    return AnswerRules(AlertsSection(**section), EVIDENCE, one_cluster=one_cluster)
+
+
+def result(clusters, novel=None, learned=None, events=()):
+    """What became of rows whose answers have these clusters; `learned` are their places."""
+    clusters = np.array(clusters).reshape(-1, 1)
+    novel = np.zeros(len(clusters), np.bool_) if novel is None else np.array(novel)
+    places = range(len(clusters)) if learned is None else learned
+    return LearnResult(learned=places, step=SimpleNamespace(cluster=clusters, novel=novel), events=list(events))
+
+
+def event(kind, cluster, path=()):
+    return Event(0, kind, path, 0, cluster, None, (), ())
+
+
+def found(own, alerts, *results):
+    each = (transition for one in results for transition in own.transitions(alerts, one, TEXTS))
+    return [(at, one.rule, one.opened, one.cluster) for at, one in each]
+
+
+def test_a_transition_has_the_place_of_its_row_and_its_numbers_by_name():
+    own = rules(unconfirmed=True, unconfirmed_records=100)
+    # Every second record belongs to another stream.
+    ((at, opened),) = own.transitions(StreamAlerts(), result([-1] * 150, learned=range(1, 300, 2)), TEXTS)
+    assert (at, opened.rule, opened.opened, opened.cluster) == (199, "unconfirmed", True, None)
+    assert opened.evidence == {"answers": 100.0, "records": 100.0}
+
+
+def test_the_cluster_that_takes_nearly_all_is_named_as_the_outputs_name_it():
+    given = result([4] * 300)
+    assert found(rules(one_cluster_records=200), StreamAlerts(), given) == []
+    # The first record only says which one it may be.
+    own = rules(one_cluster=True, one_cluster_records=200)
+    assert found(own, StreamAlerts(), given) == [(200, "one_cluster", True, "p0/3/4")]
+
+
+def new_cluster(kinds=(("emerged", 1, 1_129), ("vanished", 1, 1_300))):
+    """A stream of one cluster, then novel records of which another one is made; it ends later."""
+    clusters, novel = np.zeros(1_400, np.int64), np.zeros(1_400, np.bool_)
+    clusters[1_100:1_130], novel[1_100:1_130] = -1, True
+    clusters[1_130:] = 1
+    return clusters, novel, [(at, event(kind, cluster)) for kind, cluster, at in kinds]
+
+
+def test_a_cluster_is_new_from_the_record_on_that_made_it_until_it_ends():
+    own, alerts = rules(new_cluster=True), StreamAlerts()
+    clusters, novel, events = new_cluster()
+    transitions = own.transitions(alerts, result(clusters, novel, events=events), TEXTS)
+    assert [(at, one.rule, one.opened, one.cluster) for at, one in transitions] == [
+        (1_193, "new_cluster", True, "p0/3/1"),
+        (1_300, "new_cluster", False, "p0/3/1"),
+    ]
+    (_, opened), (_, cleared) = transitions
+    assert opened.evidence == {"records": 64.0, "share": 1.0, "threshold": 0.1}
+    assert cleared.evidence == {}
+
+
+def test_clusters_below_a_node_that_split_or_of_a_rule_that_is_off_are_no_new_ones():
+    clusters, novel, events = new_cluster()
+    below = [(at, event(each.kind, each.cluster, path=(0,))) for at, each in events]
+    split = [(1_129, event("split", 1))]
+    for own, given in ((rules(new_cluster=True), below), (rules(new_cluster=True), split), (rules(), events)):
+        assert found(own, StreamAlerts(), result(clusters, novel, events=given)) == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 333])
+def test_the_transitions_are_the_same_however_the_answers_are_cut(size):
+    own = rules(new_cluster=True, unlike=True)
+    clusters, novel, events = new_cluster()
+    whole = found(own, StreamAlerts(), result(clusters, novel, events=events))
+    assert {rule for _, rule, *_ in whole} == {"unlike", "new_cluster"}
+    parts = [
+        result(
+            clusters[start : start + size],
+            novel[start : start + size],
+            range(start, min(start + size, len(clusters))),
+            [(at, each) for at, each in events if start <= at < start + size],
+        )
+        for start in range(0, len(clusters), size)
+    ]
+    assert found(own, StreamAlerts(), *parts) == whole
+
+
+def test_more_transitions_than_the_kernel_returns_at_once_are_all_there():
+    own = rules(unconfirmed=True, unconfirmed_records=100)
+    # It opens after 100 records without a cluster, and four with one clear it.
+    each = found(own, StreamAlerts(), result(([-1] * 100 + [0] * 7) * ROOM))
+    assert len(each) == 2 * ROOM
+    assert [opened for _, _, opened, _ in each] == [True, False] * ROOM
+
+
+def test_late_labels_cause_events_without_answers():
+    own, alerts = rules(new_cluster=True), StreamAlerts()
+    clusters, novel, events = new_cluster()
+    assert len(found(own, alerts, result(clusters[:1_250], novel[:1_250], events=events[:1]))) == 1
+    late = LearnResult(events=[(0, event("absorbed", 1))])
+    assert found(own, alerts, late) == [(0, "new_cluster", False, "p0/3/1")]
+
+
+def test_a_rule_that_is_switched_off_forgets_what_it_had_open():
+    alerts, given = StreamAlerts(), result([-1] * 150)
+    own = rules(unconfirmed=True, unconfirmed_records=100)
+    assert len(found(own, alerts, given)) == 1
+    rules().switch_off(alerts)
+    own.switch_off(alerts)
+    assert len(found(own, alerts, given)) == 1
