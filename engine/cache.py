@@ -13,7 +13,6 @@ import functools
 import hashlib
 import importlib.metadata
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -38,9 +37,6 @@ FLAGS: Final = (
     "NUMBA_SLP_VECTORIZE",
 )
 """Variables that change the code of a kernel, though numba would use that of a run without them."""
-
-
-_TUPLE: Final = re.compile(rb"\((NamedTuple|Table)\)")
 
 
 @functools.cache

@@ -31,12 +31,10 @@ class Deferred:
     def __init__(self, context: Any, library: _Part, lowered: Any) -> None:
         self._context, self._library, self._lowered = context, library, lowered
         # Kept: numba's dispatcher does not count its references to what it calls.
-        self._made: Any = None
+        self.made: Any = None
 
     def make(self, compiled: Any) -> Any:
-        """Return numba's result of a compilation with machine code in it, which is made once."""
-        if self._made is not None:
-            return self._made
+        """Return numba's result of a compilation with machine code in it."""
         context, lowered = self._context, self._lowered
         library = context.codegen().create_library(self._library.name)
         library.enable_object_caching()
@@ -48,10 +46,10 @@ class Deferred:
         constants = Environment.from_fndesc(called)
         context.create_cpython_wrapper(library, called, constants, lowered.call_helper, release_gil=True)
         function = context.get_executable(library, called, constants)
-        self._made = compiled._replace(entry_point=function, library=library, fndesc=called, environment=constants)
-        for environment in self._made._find_referenced_environments():
+        made = compiled._replace(entry_point=function, library=library, fndesc=called, environment=constants)
+        for environment in made._find_referenced_environments():
             library.codegen.set_env(environment.env_name, environment)
-        return self._made
+        return made
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -112,11 +110,14 @@ def deferring(kernel: Any) -> Any:
         if not isinstance(found, Deferred):
             return found
         with global_compiler_lock:
-            compiled = next(each for each in kernel.overloads.values() if each.entry_point is found)
-            whole, types = found.make(compiled), tuple(compiled.signature.args)
-            kernel._insert([each._code for each in types], whole.entry_point, False)
-            kernel._cache.save_overload(types, whole)
-        return whole.entry_point
+            # Once, though threads may have waited here: of two alike numba's dispatcher takes neither.
+            if found.made is None:
+                compiled = next(each for each in kernel.overloads.values() if each.entry_point is found)
+                whole, types = found.make(compiled), tuple(compiled.signature.args)
+                kernel._insert([each._code for each in types], whole.entry_point, False)
+                found.made = whole
+                kernel._cache.save_overload(types, whole)
+        return found.made.entry_point
 
     kernel.add_overload, kernel._compile_for_args = add_overload, compile_for_args
     return kernel

@@ -259,15 +259,16 @@ def new(kind: type[Model], **sizes: int) -> Model:
 
 
 def resized(model: Model, **sizes: int) -> Model:
-    """Return the model with room for other sizes; an array that keeps its room stays the same one."""
-    arrays = list(model)
+    """Return the model with room for other sizes; one that has it, and an array that has, stays the same."""
+    arrays, kept = list(model), True
     for at, (_, _, array) in enumerate(declared(type(model))):
         old, axes = arrays[at], [axis if _name(axis) in sizes else 0 for axis in array.axes]
         shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, arrays[at].shape, strict=True))
         if shape != old.shape:
             arrays[at] = replace(array, axes=shape).made({})
             arrays[at][tuple(map(slice, old.shape))] = old
-    return type(model)(*arrays)
+            kept = False
+    return model if kept else type(model)(*arrays)
 
 
 def more_slots(slots: int) -> int:

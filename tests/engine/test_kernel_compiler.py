@@ -64,3 +64,13 @@ def test_an_error_in_a_kernel_that_another_one_calls_is_raised(call):
     with pytest.raises(subprocess.CalledProcessError) as error:
         call("total(np.ones(0))")
     assert error.value.stderr.endswith("ValueError: nothing\n")
+
+
+def test_threads_that_call_a_kernel_at_once_have_one_form_of_it(call):
+    later = """[
+    threads := [__import__("threading").Thread(target=lambda: doubled(np.ones(2))) for _ in range(4)],
+    [each.start() for each in threads], [each.join() for each in threads],
+    setattr(doubled, "_compile_for_args", None), doubled(np.ones(2)),
+][-1]"""
+    # Compiled for none of the later calls: numba's dispatcher finds the form.
+    assert call(later)[0] == "6.0 [2. 2.]"
