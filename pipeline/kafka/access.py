@@ -22,6 +22,8 @@ PAUSE_SECONDS: Final = 30.0
 """Distance above which two refusals are unrelated: a refused client retries more often, aiokafka and librdkafka every
 10 s at least."""
 
+_TOO_EARLY: Final = KafkaError(KafkaError.ILLEGAL_SASL_STATE).str()
+
 
 class RefusalWindow(Generic[Error]):
     """Separates lasting refusals from passing ones, by one rule for both client libraries.
@@ -90,5 +92,8 @@ class Refusals:
 
 
 def _refuses(error: KafkaError) -> bool:
+    # The answer to a log-in of an open connection within a second of its last one (KIP-368), as after a pause.
+    if _TOO_EARLY in error.str():
+        return False
     # A broker that requires a client's certificate ends the connection with an alert, later.
     return error.code() in LOGIN or error.code() == KafkaError._SSL or "SSL alert" in error.str()

@@ -119,3 +119,10 @@ def test_what_is_no_refusal_is_left_to_others():
     assert denied.exit_code == 69
     unknown = str(right_refused(CLIENT, KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "not you")))
     assert "127.0.0.1:1 refuses User:shop a right (not you); `resonance topics plan --acls`" in unknown
+
+
+def test_a_new_log_in_that_comes_too_early_is_no_refusal(clock):
+    refusals = Refusals(CLIENT, clock)
+    state = KafkaError(KafkaError.ILLEGAL_SASL_STATE).str()
+    refusals.note(KafkaError(KafkaError._AUTHENTICATION, f"OAUTHBEARER mechanism handshake failed: {state}: "))
+    refusals.check(at_once=True)
