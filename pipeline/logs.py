@@ -116,9 +116,10 @@ class Sparing:
 class Format(logging.Formatter):
     """``2025-01-31T12:00:00.123Z INFO    text``; tracebacks only at level ``debug``."""
 
-    def __init__(self, tracebacks: bool) -> None:
+    def __init__(self, tracebacks: bool, label: str = "") -> None:
         self.converter = time.gmtime
-        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%S")
+        before = f"[{label}] " if label else ""
+        super().__init__(f"%(asctime)s.%(msecs)03dZ %(levelname)-7s {before}%(message)s", "%Y-%m-%dT%H:%M:%S")
         self._tracebacks = tracebacks
 
     def format(self, record: logging.LogRecord) -> str:
@@ -135,6 +136,10 @@ OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctim
 class JsonFormat(logging.Formatter):
     """One JSON object per line: time, level, logger, message, the `extra` fields, and the traceback."""
 
+    def __init__(self, label: str = "") -> None:
+        super().__init__()
+        self._always = {"worker": label} if label else {}
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         milliseconds = f"{record.msecs:03.0f}"[:3]
@@ -143,6 +148,7 @@ class JsonFormat(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._always,
         }
         fields |= {name: value for name, value in record.__dict__.items() if name not in OWN}
         if record.exc_info:
@@ -214,14 +220,14 @@ def at(topic: str, partition: int, offset: int | None = None) -> dict[str, Any]:
     return fields if offset is None else fields | {"offset": offset}
 
 
-def configure(level: str, style: Literal["text", "json"] = "text") -> None:
-    """Log everything to standard error in one style.
+def configure(level: str, style: Literal["text", "json"] = "text", label: str = "") -> None:
+    """Log everything to standard error in one style, with a `label` on each line if there is one.
 
     `level` is the lowest level of the product's own lines; ``debug`` also shows those of the libraries, and tracebacks.
     """
     debug = level == "debug"
     handler = QueuedHandler(sys.stderr)
-    handler.setFormatter(JsonFormat() if style == "json" else Format(debug))
+    handler.setFormatter(JsonFormat(label) if style == "json" else Format(debug, label))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)

@@ -9,6 +9,7 @@ from resonance.pipeline.cli.options import SETTINGS_HELP, Loader
 from resonance.pipeline.cli.output import end
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.worker import supervisor
 from resonance.pipeline.worker import worker as process
 
 Mode = Annotated[
@@ -25,6 +26,13 @@ WorkerId = Annotated[
 WebPort = Annotated[
     int | None,
     typer.Option(metavar="PORT", help="Port of its pages for health and metrics (worker.web_port); by default 6066."),
+]
+Processes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="Workers to run on this machine, auto: one for each core (worker.processes). The first page is for all.",
+    ),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume-from-snapshot", help="After a startup mismatch: go on where the snapshots end.")
@@ -61,9 +69,16 @@ def _settings(
     delivery: Mode = None,
     worker_id: WorkerId = None,
     web_port: WebPort = None,
+    processes: Processes = None,
     log_level: LogLevel = None,
 ) -> "config.Settings":
-    return load(delivery__mode=delivery, worker__id=worker_id, worker__web_port=web_port, worker__log_level=log_level)
+    return load(
+        delivery__mode=delivery,
+        worker__id=worker_id,
+        worker__web_port=web_port,
+        worker__processes=processes,
+        worker__log_level=log_level,
+    )
 
 
 @app.command(help=TEXT)
@@ -79,4 +94,4 @@ def worker(
     recovery = [command for command, given in requested.items() if given]
     if len(recovery) > 1:
         raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
-    end(process.run(settings, *recovery))
+    end((process if settings.worker.processes == 1 else supervisor).run(settings, *recovery))

@@ -61,6 +61,15 @@ def _broker(settings: Fields) -> Iterator[Problem]:
         yield Problem(name, settings.broker.sasl_oauthbearer_client_id, "must hold no colon")
 
 
+def _worker(settings: Fields) -> Iterator[Problem]:
+    worker = settings.worker
+    if worker.processes != "auto" and worker.web_port + worker.processes > 65_535 and worker.processes > 1:
+        yield Problem(
+            *("worker.processes", worker.processes, f"must be at most {65_535 - worker.web_port}"),
+            "each has a port above worker.web_port, which may be lower",
+        )
+
+
 def _token_endpoint(url: str) -> Iterator[Problem]:
     name, parts = "broker.sasl_oauthbearer_token_endpoint_url", urlsplit(url)
     if parts.username or parts.password:
@@ -313,6 +322,7 @@ def _topics(settings: Fields) -> Iterator[Problem]:
 
 RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _broker,
+    _worker,
     _engine,
     _hierarchy,
     _prepare,

@@ -27,6 +27,7 @@ from resonance.pipeline.config.values import (
     OptionalText,
     OptionalTopic,
     Paths,
+    Processes,
     Project,
     Ranges,
     Rarity,
@@ -91,6 +92,8 @@ class WorkerSection(Section):
     """Address of health and metrics."""
     web_port: Count = Field(default=6066, ge=1, le=65535)
     """Their port, one for each worker of a host."""
+    processes: Processes = 1
+    """Workers of this command, on the next ports, or ``auto``: one for each core."""
     web_token: OptionalSecret = None
     """Token that all but probes must send."""
     web_open: bool = False

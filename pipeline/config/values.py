@@ -179,6 +179,15 @@ def _rarity(value: Any) -> Any:
     raise ValueError("must be auto, or a number from 100 to 1e15")
 
 
+def _processes(value: Any) -> Any:
+    if isinstance(value, str) and value.strip() == "auto":
+        return "auto"
+    with suppress(ValueError, TypeError):
+        if 1 <= (found := int(_no_boolean(value))) <= 1_000 and found == float(value):
+            return found
+    raise ValueError("must be auto, or an integer from 1 to 1,000")
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{value!r} is no integer")
@@ -214,6 +223,7 @@ Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_tex
 Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)]
 Project = Annotated[int | Literal["auto"], BeforeValidator(_project)]
 Robust = Annotated[bool | Literal["auto"], BeforeValidator(_robust)]
+Processes = Annotated[int | Literal["auto"], BeforeValidator(_processes)]
 Rarity = Annotated[float | Literal["auto"], BeforeValidator(_rarity)]
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]

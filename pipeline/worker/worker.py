@@ -35,7 +35,7 @@ from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.choice import end_others, make_delivery
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.http.metrics import make_registry
-from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
+from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import CLOSE_SECONDS, Processor
@@ -52,13 +52,14 @@ from resonance.pipeline.worker.transport.versions import check_versions
 _log = logging.getLogger(__name__)
 
 
-def run(settings: Settings, recovery: str = "") -> int:
+def run(settings: Settings, recovery: str = "", label: str = "") -> int:
     """Run a worker until it is stopped or fails, log the reason last, and return the process's exit code.
 
     `recovery` is one of the commands that a startup mismatch names, carried out before the worker joins its group.
-    Threads of the client libraries may outlive the call after a failure: the process should end.
+    Lines of the log have the `label`, if any. Threads of the client libraries may outlive the call after a failure: the
+    process should end.
     """
-    logs.configure(settings.worker.log_level, settings.worker.log_format)
+    logs.configure(settings.worker.log_level, settings.worker.log_format, label)
     collect_rarely()
     try:
         why = asyncio.new_event_loop().run_until_complete(Worker(settings, recovery).run())
@@ -113,8 +114,7 @@ class Worker:
         registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
         worker = self._settings.worker
         check_exposure(worker)
-        token = worker.web_token.get_secret_value() if worker.web_token else ""
-        pages = Pages(self._status, registry, self._resume, token)
+        pages = Pages(ContentOfWorker(self._status, registry, self._resume), worker.web_token)
         # Before anything else: a second worker on this host and port must fail before it fences the first.
         await pages.start(worker.web_host, worker.web_port)
         try:

@@ -10,11 +10,12 @@ import hmac
 import ipaddress
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError
@@ -41,20 +42,54 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 
 
-class Pages:
-    """Serves the pages of a worker.
+class Content(Protocol):
+    """What the pages say: of one worker, or of several."""
 
-    `resume` resumes a paused partition by its name in messages, or all of them, and returns their names. With a `token`
-    every request but those of probes must have it.
-    """
+    async def live(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether ``/livez`` is well, and what it shows."""
 
-    def __init__(
-        self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler, token: str = ""
-    ) -> None:
+    async def ready(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether ``/readyz`` is well, and what it shows."""
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics and their content type, for a request's header ``Accept``."""
+
+    async def resume(self, partition: str | None) -> list[str]:
+        """Resume a paused partition by its name in messages, or all of them, and return their names."""
+
+
+class ContentOfWorker:
+    """What the pages of one worker say."""
+
+    def __init__(self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler) -> None:
         self._status = status
         self._registry = registry
         self._resume = resume
-        self._expected = f"Bearer {token}".encode() if token else b""
+
+    async def live(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether the worker makes progress."""
+        return self._status.live()
+
+    async def ready(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether the worker answers records."""
+        return self._status.ready()
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics of the worker and of its process."""
+        # In a thread: the figures of many partitions take some milliseconds.
+        return await asyncio.to_thread(exposition, self._registry, accept)
+
+    async def resume(self, partition: str | None) -> list[str]:
+        """Resume paused partitions."""
+        return await self._resume(partition)
+
+
+class Pages:
+    """Serves pages; with a `token` every request but those of probes must have it."""
+
+    def __init__(self, content: Content, token: SecretStr | None = None) -> None:
+        self._content = content
+        self._expected = f"Bearer {token.get_secret_value()}".encode() if token else b""
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> None:
@@ -90,16 +125,15 @@ class Pages:
         return await handler(request)
 
     async def _livez(self, request: web.Request) -> web.Response:
-        live, shown = self._status.live()
+        live, shown = await self._content.live()
         return _json(shown, 200 if live else 503)
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        ready, shown = self._status.ready()
+        ready, shown = await self._content.ready()
         return _json(shown, 200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        # In a thread: the figures of many partitions take some milliseconds.
-        page, content_type = await asyncio.to_thread(exposition, self._registry, request.headers.get("Accept", ""))
+        page, content_type = await self._content.metrics(request.headers.get("Accept", ""))
         return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def _dlq_resume(self, request: web.Request) -> web.Response:
@@ -115,7 +149,7 @@ class Pages:
                 raise ValueError("partition is text, such as features[0]")
         except (ValueError, AttributeError) as error:
             return _json({"error": f"the request cannot be read: {error}"}, 400)
-        resumed = await self._resume(partition)
+        resumed = await self._content.resume(partition)
         if partition is not None and not resumed:
             return _json({"error": f"{partition} is not paused on this worker", "resumed": []}, 404)
         return _json({"resumed": resumed}, 200)

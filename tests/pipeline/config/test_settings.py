@@ -403,6 +403,22 @@ def test_axes_have_no_given_ranges():
     assert Settings.of({**given, "prepare.project": 4}).engine_parameters["low"] is None
 
 
+@pytest.mark.parametrize(("given", "found"), [("auto", "auto"), ("4", 4), (2, 2)])
+def test_processes_are_a_number_or_one_for_each_core(given, found):
+    assert Settings.of({"input.topics": "in", "worker.processes": given}).worker.processes == found
+
+
+@pytest.mark.parametrize("wrong", ["0", 2.5, True, "all", 1_001])
+def test_other_numbers_of_processes_are_refused(wrong):
+    with pytest.raises(ConfigurationError, match=r"worker.processes.* must be auto, or an integer from 1 to 1,000"):
+        Settings.of({"input.topics": "in", "worker.processes": wrong})
+
+
+def test_each_process_needs_a_port():
+    with pytest.raises(ConfigurationError, match=r"worker.processes = 40: must be at most 35; each has a port above"):
+        Settings.of({"input.topics": "in", "worker.processes": 40, "worker.web_port": 65_500})
+
+
 def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_given():
     def rarity(**changes):
         own = {"input.topics": ["a"], "stream": "key"}

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 from faust.types import TP
 from prometheus_client import parser
+from pydantic import SecretStr
 from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Histograms
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.page_client import resume
-from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
+from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import POLL_SECONDS, WorkerStatus
 from resonance.pipeline.worker.processor import Processor
@@ -43,7 +44,8 @@ def visit(status, what, token=""):
             return [name for name in ("in[0]", "in[1]") if partition in (None, name)]
 
         registry = make_registry(lambda: samples(status, "caea"), durations(Histograms()))
-        pages, port = Pages(status, registry, let_go, token), free_port()
+        pages = Pages(ContentOfWorker(status, registry, let_go), SecretStr(token) if token else None)
+        port = free_port()
         await pages.start("127.0.0.1", port)
         try:
             return await asyncio.to_thread(what, f"http://127.0.0.1:{port}")
@@ -161,7 +163,7 @@ def test_metrics_are_text_for_prometheus():
 def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
     def second(address):
         async def start(host, port):
-            await Pages(WorkerStatus(), None, None).start(host, port)
+            await Pages(None).start(host, port)
 
         port = int(address.rsplit(":", 1)[1])
         with pytest.raises(ConfigurationError, match=f"worker.web_port = {port}: something listens on"):

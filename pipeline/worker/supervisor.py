@@ -1,0 +1,207 @@
+"""Several workers on one machine, each a process: started, started again where one ends, and stopped together."""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from typing import Final
+
+from resonance.pipeline import logs
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import DeliveryError, ResonanceError
+from resonance.pipeline.machine import cores
+from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
+from resonance.pipeline.worker.http.sum_of_workers import SumOfWorkers
+from resonance.pipeline.worker.shutdown import STOP_SECONDS
+
+LOOK_SECONDS: Final = 0.2
+STOP_MARGIN: Final = 3.0
+"""Seconds beyond the time that a worker may take to stop, after which it is killed."""
+FIRST_PAUSE: Final = 1.0
+"""Seconds before a worker is started again; each end soon after the last one doubles them, up to `LONGEST_PAUSE`."""
+LONGEST_PAUSE: Final = 30.0
+WELL_SECONDS: Final = 60.0
+"""Age from which on a worker's end is no longer soon after the last one."""
+CANNOT_WORK: Final = (2, 65)
+"""Exit codes that another start cannot change: of settings, and of a startup mismatch."""
+BEGINS: Final = ("starting", "compiling kernels", "recovering")
+"""States of a worker that has not joined the group."""
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, recovery: str = "") -> int:
+    """Run ``worker.processes`` workers until they are stopped, or cannot work, and return the process's exit code.
+
+    The first one starts alone, with the `recovery`, if any: what it refuses is then said once.
+    """
+    logs.configure(settings.worker.log_level, settings.worker.log_format)
+    try:
+        code = asyncio.new_event_loop().run_until_complete(Supervisor(settings, recovery).run())
+    except ResonanceError as error:
+        _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
+        return error.exit_code
+    if code == 0:
+        _log.info("all workers have ended")
+    return code
+
+
+class Supervisor:
+    """Starts workers, and has one page for all of them."""
+
+    def __init__(self, settings: Settings, recovery: str = "") -> None:
+        worker = settings.worker
+        self._settings = settings
+        count = cores() if worker.processes == "auto" else worker.processes
+        self._workers = [_Worker(settings, number) for number in range(1, count + 1)]
+        self._workers[0].recovery = recovery
+        token = worker.web_token.get_secret_value() if worker.web_token else ""
+        self._sum = SumOfWorkers({each.label: each.address for each in self._workers}, token)
+        self._stop_requested = asyncio.Event()
+
+    async def run(self) -> int:
+        """Run to the end, and return the exit code of the worker that made it the end, or of the worst stop."""
+        loop, worker = asyncio.get_running_loop(), self._settings.worker
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_requested.set)
+        check_exposure(worker)
+        pages = Pages(self._sum, worker.web_token)
+        await pages.start(worker.web_host, worker.web_port)
+        own, first, last = address(worker.web_host, worker.web_port), self._workers[0], self._workers[-1]
+        _log.info("%s has the sum of %d workers, %s to %s", own, len(self._workers), first.address, last.address)
+        try:
+            return await self._watch()
+        finally:
+            for each in self._workers:
+                each.kill()
+            await pages.stop()
+
+    async def _watch(self) -> int:
+        """Keep workers running until a stop, or until one cannot work."""
+        all_wanted = False
+        while not self._stop_requested.is_set():
+            for each in self._workers if all_wanted else self._workers[:1]:
+                code = each.exit_code
+                if code is not None and (code in CANNOT_WORK or not all_wanted):
+                    _log.error("all workers end: the last line of worker %s, code %d, says why", each.label, code)
+                    return await self._stop() or max(code, 0)
+                self._sum.absent[each.label] = each.keep_running()
+            if not all_wanted:
+                self._sum.absent |= dict.fromkeys([each.label for each in self._workers[1:]], "it waits for the first")
+                all_wanted = await self._first_has_joined()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop_requested.wait(), LOOK_SECONDS)
+        _log.info("stopping all workers")
+        return await self._stop()
+
+    async def _first_has_joined(self) -> bool:
+        _, shown = await self._sum.ready()
+        return bool(shown["workers"]) and shown["state"] not in BEGINS
+
+    async def _stop(self) -> int:
+        """Stop all workers at once, so that the group gives away their partitions at once; return the worst code."""
+        end = time.monotonic() + STOP_SECONDS + STOP_MARGIN
+        for each in self._workers:
+            each.terminate()
+        while any(each.is_alive for each in self._workers) and time.monotonic() < end:
+            await asyncio.sleep(LOOK_SECONDS / 4)
+        late = any(each.is_alive for each in self._workers)
+        return DeliveryError.exit_code if late else max(0, *(each.exit_code or 0 for each in self._workers))
+
+
+class _Worker:
+    """One worker: its process, and when it starts again."""
+
+    def __init__(self, settings: Settings, number: int) -> None:
+        worker = settings.worker
+        port = worker.web_port + number
+        own = {"web_host": "127.0.0.1", "web_port": port, "processes": 1}
+        if worker.id:
+            own["id"] = f"{worker.id}-{number}"
+        self.label = str(number)
+        self.address = address("127.0.0.1", port)
+        self.recovery = ""
+        self._settings = settings.model_copy(update={"worker": worker.model_copy(update=own)})
+        self._process: SpawnProcess | None = None
+        self._started = self._next_start = 0.0
+        self._pause = FIRST_PAUSE
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.is_alive()
+
+    @property
+    def exit_code(self) -> int | None:
+        """The code it ended with; None while it runs, or where it has not ended since it was looked at."""
+        return None if self._process is None else self._process.exitcode
+
+    def keep_running(self) -> str:
+        """Start it, again after a pause where it has ended; return what the pages say while it does not answer."""
+        now = time.monotonic()
+        if self._process is not None and (code := self._process.exitcode) is not None:
+            self._process = None
+            if now - self._started > WELL_SECONDS:
+                self._pause = FIRST_PAUSE
+            _log.warning("worker %s ended with exit code %d; it starts again in %g s", self.label, code, self._pause)
+            self._next_start = now + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        if self._process is None:
+            if now < self._next_start:
+                return f"it ended, and starts again in {self._next_start - now:.0f} s"
+            self._started = now
+            self._process = multiprocessing.get_context("spawn").Process(
+                target=_work, args=(self._settings, self.recovery, self.label)
+            )
+            with _ctrl_c_ignored():
+                self._process.start()
+            # Only once.
+            self.recovery = ""
+        return f"it does not answer, {now - self._started:.0f} s after its start"
+
+    def terminate(self) -> None:
+        """Ask it to stop."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """End it, where it has not ended."""
+        if self._process is not None and self._process.is_alive():
+            _log.error("worker %s did not stop in time, and is killed", self.label)
+            self._process.kill()
+            self._process.join()
+
+
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    """Let a process that starts inside ignore Ctrl-C until it is a worker: its imports would end in a traceback."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _work(settings: Settings, recovery: str, label: str) -> None:
+    """Run a worker in this process, as long as the one that started it is there."""
+    from resonance.pipeline.worker.worker import run as run_worker  # noqa: PLC0415 - the supervisor needs none of it
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    code = run_worker(settings, recovery, label)
+    logging.shutdown()
+    # Threads of the Kafka clients have nothing left to do.
+    os._exit(code)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
