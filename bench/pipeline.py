@@ -1,8 +1,8 @@
 """How fast the worker moves records on a real Kafka, in and out, and how long a record waits for its answer.
 
-Four partitions of JSON records with 16 features, one worker, the default engine, exactly once; beside it a
-tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The broker runs on the
-same machine. Medians of alternating runs; each is watched from outside, from its first answers to the last.
+Four partitions of JSON records with 16 features, one worker or two of one machine, the default engine, exactly once;
+beside it a tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The broker
+runs on the same machine. Medians of alternating runs; each is watched from outside, from its first answers to the last.
 """
 
 import itertools
@@ -31,8 +31,9 @@ PARTITIONS = 4
 FEATURES = 16
 STOCK_RECORDS = 20_000
 """Answers watched of the contestants that need 100 microseconds for one."""
-WORKERS = {"worker": "events", "worker-cloudevents": "cloudevents"}
-"""Settings of ``output.envelope``: no headers for an answer, as the loops have none, or six."""
+WORKERS = {"worker": ("events", 1), "worker-cloudevents": ("cloudevents", 1), "worker-two": ("events", 2)}
+"""Settings of ``output.envelope``, no headers for an answer, as the loops have none, or six; and of
+``worker.processes``."""
 FAST = (*WORKERS, "bare", "transactions")
 REFERENCES = {
     "bare": "tuned loop",
@@ -94,6 +95,7 @@ class Bench:
         envelope: str = "events",
         stream: str = "partition",
         name: str = "",
+        processes: int = 1,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run the worker on a topic."""
         name = name or f"bench-{uuid.uuid4().hex[:8]}"
@@ -104,7 +106,7 @@ class Bench:
             "name": name,
             "stream": stream,
             "broker": {"bootstrap": self.bootstrap},
-            "worker": {"web_port": port},
+            "worker": {"web_port": port, "processes": processes},
             "input": {"topics": [source], "id_path": "id"},
             "topics": {"assignments": target},
             "delivery": {"mode": mode},
@@ -128,7 +130,8 @@ class Bench:
                 self.worker(
                     source,
                     target,
-                    envelope=WORKERS[kind],
+                    envelope=WORKERS[kind][0],
+                    processes=WORKERS[kind][1],
                     stream="key" if self.keys > self.partitions else "partition",
                 )
                 if kind in WORKERS
@@ -161,10 +164,12 @@ def median(paces: list[Pace]) -> Pace:
 def speed_rows(found: dict[str, Pace], keys: int = PARTITIONS) -> list[Row]:
     """Return rate and CPU of the worker, with a model for each key, beside those of the others."""
     rows = []
-    for name, envelope in WORKERS.items():
+    for name, (envelope, processes) in WORKERS.items():
         for kind, label in REFERENCES.items():
             if name in found and kind in found:
-                case = f"worker exactly_once {envelope} d={FEATURES} partitions={PARTITIONS} models={keys:,}"
+                case = (
+                    f"{processes} x worker exactly_once {envelope} d={FEATURES} partitions={PARTITIONS} models={keys:,}"
+                )
                 rows.append(Row(case, "records/s", found[name].rate, label, found[kind].rate))
                 rows.append(Row(case, "us CPU/record", found[name].cpu, label, found[kind].cpu))
     return rows

@@ -60,15 +60,21 @@ def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def cpu_of(pid: int) -> tuple[float, Counter[str]]:
-    """Return the CPU seconds of a process, and those of its present threads by name."""
+    """Return the CPU seconds of a process and of those that it started, and of their present threads by name."""
     threads: Counter[str] = Counter()
+    below = 0.0
+    for started in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in started.read_text().split():
+            used, theirs = cpu_of(int(child))
+            below += used
+            threads += theirs
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             threads[(task / "comm").read_text().strip()] += int((task / "schedstat").read_text().split()[0]) / 1e9
         except (FileNotFoundError, ProcessLookupError):
             continue
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS, threads
+    return below + (int(fields[11]) + int(fields[12])) / TICKS, threads
 
 
 class Answers:
