@@ -5,7 +5,7 @@ import contextlib
 import logging
 from typing import Final
 
-from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.errors import DeliveryError, ResonanceError, named
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.transport.app import WorkerApp
 
@@ -20,6 +20,21 @@ LEAVE_SECONDS: Final = 2.0
 """How long a failing worker tries to leave its group."""
 
 _log = logging.getLogger(__name__)
+
+
+def explain_end(error: Exception) -> int:
+    """Log why a worker ends, as its last line, and return the exit code of the error."""
+    _log.debug("where it came from", exc_info=error)
+    if (shown := error if isinstance(error, ResonanceError) else named(error)) is not None:
+        _log.error("the worker ends with exit code %d: %s", shown.exit_code, shown)
+        return shown.exit_code
+    _log.critical(
+        "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
+        "program: RESONANCE_WORKER__LOG_LEVEL=debug shows where",
+        type(error).__name__,
+        error,
+    )
+    return 1
 
 
 class Ending:

@@ -15,11 +15,11 @@ from typing import Final
 
 from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import DeliveryError, ResonanceError
+from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.machine import cores
 from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.sum_of_workers import SumOfWorkers
-from resonance.pipeline.worker.shutdown import STOP_SECONDS
+from resonance.pipeline.worker.shutdown import STOP_SECONDS, explain_end
 
 LOOK_SECONDS: Final = 0.2
 STOP_MARGIN: Final = 3.0
@@ -45,9 +45,8 @@ def run(settings: Settings, recovery: str = "") -> int:
     logs.configure(settings.worker.log_level, settings.worker.log_format)
     try:
         code = asyncio.new_event_loop().run_until_complete(Supervisor(settings, recovery).run())
-    except ResonanceError as error:
-        _log.error("the worker ends with exit code %d: %s", error.exit_code, error)
-        return error.exit_code
+    except Exception as error:
+        return explain_end(error)
     if code == 0:
         _log.info("all workers have ended")
     return code
@@ -103,7 +102,8 @@ class Supervisor:
 
     async def _first_has_joined(self) -> bool:
         _, shown = await self._sum.ready()
-        return bool(shown["workers"]) and shown["state"] not in BEGINS
+        first = shown["workers"].get(self._workers[0].label)
+        return first is not None and first["state"] not in BEGINS
 
     async def _stop(self) -> int:
         """Stop all workers at once, so that the group gives away their partitions at once; return the worst code."""

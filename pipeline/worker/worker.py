@@ -18,8 +18,6 @@ from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ResonanceError
-from resonance.pipeline.errors import named as named_error
 from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.topology import Deployment
@@ -41,7 +39,7 @@ from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import CLOSE_SECONDS, Processor
 from resonance.pipeline.worker.progress import LOOK, Progress, models_of
 from resonance.pipeline.worker.refresh_topology import look_again
-from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, leave
+from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, explain_end, leave
 from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
@@ -64,17 +62,7 @@ def run(settings: Settings, recovery: str = "", label: str = "") -> int:
     try:
         why = asyncio.new_event_loop().run_until_complete(Worker(settings, recovery).run())
     except Exception as error:
-        _log.debug("where it came from", exc_info=True)
-        if (shown := error if isinstance(error, ResonanceError) else named_error(error)) is not None:
-            _log.error("the worker ends with exit code %d: %s", shown.exit_code, shown)
-            return shown.exit_code
-        _log.critical(
-            "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
-            "program: RESONANCE_WORKER__LOG_LEVEL=debug shows where",
-            type(error).__name__,
-            error,
-        )
-        return 1
+        return explain_end(error)
     _log.info("the worker ends: %s", why)
     return 0
 

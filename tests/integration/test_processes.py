@@ -69,7 +69,8 @@ def test_they_share_the_partitions_and_one_that_is_killed_comes_back(broker):
         wait_until(lambda: all(is_owner(worker.port + n) for n in (1, 2)))
         shown = worker.ready()
         assert shown["partitions"] == [f"{deployment.input}[{p}]" for p in range(4)]
-        assert shown["workers"] == {str(n): f"http://127.0.0.1:{worker.port + n}" for n in (1, 2)}
+        pages = [{"page": f"http://127.0.0.1:{worker.port + n}", "state": "running"} for n in (1, 2)]
+        assert shown["workers"] == {"1": pages[0], "2": pages[1]}
         assert value(worker, "resonance_assigned_partitions") == 4
         before = value(worker, "resonance_outputs_total")
         old = pids(worker)

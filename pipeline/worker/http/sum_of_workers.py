@@ -73,7 +73,7 @@ class SumOfWorkers:
             "partitions": sorted(name for _, shown in answers for name in shown["partitions"]),
             **totals,
             "seen": {name: seen for _, shown in answers for name, seen in shown["seen"].items()},
-            "workers": {label: self._addresses[label] for label, _ in answers},
+            "workers": {label: {"page": self._addresses[label], "state": shown["state"]} for label, shown in answers},
         }
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
