@@ -243,7 +243,7 @@ class _Demo:
     def _check_stall(self, seconds: float, starting: bool) -> None:
         if starting and seconds > SLOW_SECONDS and not self._explained:
             self._explained = True
-            self._story.say("note", "the worker compiles its kernels, once on a machine: about a minute")
+            self._story.say("note", "the worker compiles its kernels, once on a machine: half a minute")
         limit = READY_SECONDS if starting else STALL_SECONDS
         if seconds > limit:
             raise BrokerError(

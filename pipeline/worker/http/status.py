@@ -18,7 +18,7 @@ Phase = Literal["starting", "compiling kernels", "recovering", "joining", "resto
 
 _WAITS: Final[dict[Phase, str]] = {
     "starting": "starting: the topics are being checked",
-    "compiling kernels": "the engine's kernels are being loaded, or compiled, which takes about a minute once",
+    "compiling kernels": "the engine's kernels are being loaded, or compiled, which takes half a minute once",
     "recovering": "the recovery that was requested is carried out",
     "joining": "waiting for the consumer group to assign partitions",
     "stopping": "stopping",
