@@ -141,8 +141,8 @@ class Outlet:
     def send(self, batch: Batch) -> None:
         """Queue messages for one partition.
 
-        Raises `DeliveryError` where the producer refuses a message or its queue stays full, and `KafkaException` where
-        the producer has ended.
+        Raises `DeliveryError` where the producer refuses a message or its queue stays full, `DeniedError` where the
+        cluster does, and `KafkaException` where the producer has ended.
         """
         topic, partition, messages = batch
         produce = self.producer.produce
@@ -175,10 +175,9 @@ class Outlet:
             "look at the broker and start again"
         )
 
-    @staticmethod
-    def _refused(batch: Batch, message: Message, error: Exception) -> Exception:
+    def _refused(self, batch: Batch, message: Message, error: Exception) -> Exception:
         if code_of(error) != KafkaError.MSG_SIZE_TOO_LARGE:
-            return error
+            return right_refused(self._client, error, for_topic(batch.topic, ["Write"])) or error
         # A batch counts as a whole towards the topic's limit, framing included.
         size = (
             len(message.value or b"")

@@ -1,7 +1,8 @@
 """An output that its topic refuses ends the worker with what helps for this topic."""
 
 import pytest
-from resonance.pipeline.errors import DeliveryError
+from confluent_kafka import KafkaError, KafkaException
+from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
 
@@ -26,6 +27,19 @@ def test_the_remedy_is_that_of_the_topic(topic, message, remedy):
     assert f"--entity-name {topic} --add-config max.message.bytes=200" in text
     assert ("), or " in text) == bool(remedy)
     assert remedy is None or f", or {remedy}; nothing was committed" in text
+
+
+def test_a_right_that_the_producer_knows_to_be_missing_is_named():
+    class Refusing:
+        """The topic's metadata has said so already, before any message was sent."""
+
+        def produce(self, *_):
+            raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Unable to produce message"))
+
+    outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1"}), 1.0, reports=False)
+    outlet.producer = Refusing()
+    with pytest.raises(DeniedError, match="no right to Write topic answers"):
+        outlet.send(Batch("answers", 3, [Message(b"k", b"{}", [])]))
 
 
 UP, SETUP = "(after 20ms in state UP)", "(after 0ms in state CONNECT)"
