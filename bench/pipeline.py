@@ -221,7 +221,8 @@ def other_rows(found: dict[str, Pace]) -> list[Row]:
     return [
         row
         for kind, run in found.items()
-        for row in (Row(REFERENCES[kind], "records/s", run.rate), Row(REFERENCES[kind], "us CPU/record", run.cpu))
+        for label in [REFERENCES.get(kind, kind)]
+        for row in (Row(label, "records/s", run.rate), Row(label, "us CPU/record", run.cpu))
     ]
 
 

@@ -1,12 +1,10 @@
 """Record times as RFC 3339 text in UTC with milliseconds, from Kafka timestamps and from members of the input."""
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from resonance.engine.text.times import FIRST, LAST
 
 CACHED = 50_000
 """Number of texts that are kept; records of one batch share most of theirs."""
@@ -16,8 +14,6 @@ SECONDS = "%s"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_FIRST = -62_135_596_800_000
-_LAST = 253_402_300_799_999
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
     r"(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
@@ -45,7 +41,7 @@ class TimeTexts(dict[Any, str]):
         return text
 
     def _from_milliseconds(self, value: float) -> str:
-        if not _FIRST <= value <= _LAST:
+        if not FIRST <= value <= LAST:
             raise ValueError(f"{value!r} is no time in milliseconds between the years 1 and 9999")
         milliseconds = int(value // 1)
         # Kafka's -1 means no timestamp and becomes 1970.
@@ -95,7 +91,7 @@ def milliseconds(value: Any, form: str | None = None) -> int | None:
     if form is not None:
         value = _of_form(value, form)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if 0 <= value <= _LAST:
+        if 0 <= value <= LAST:
             return int(value)
     elif isinstance(value, str):
         try:
@@ -140,11 +136,6 @@ def epoch_ms(text: str) -> int:
     return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND
 
 
-def epochs(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Return `canonical` times in milliseconds since 1970."""
-    return np.array([text[:-1] for text in texts], dtype="datetime64[ms]").astype(np.int64)
-
-
 def later(text: str, seconds: float) -> str:
     """Return the `canonical` time that is `seconds` after another, at most the end of the year 9999."""
-    return canonical(min(epoch_ms(text) + round(1000 * seconds), _LAST))
+    return canonical(min(epoch_ms(text) + round(1000 * seconds), LAST))

@@ -193,35 +193,6 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
     return found, stop
 
 
-@jit
-def _pair(text, p):
-    """Return the number that two digits write."""
-    return (np.int64(text[p]) - 48) * 10 + np.int64(text[p + 1]) - 48
-
-
-@jit
-def milliseconds(text, times):
-    """Read times such as 2026-01-02T03:04:05.678Z, 24 characters each, as milliseconds since 1970."""
-    for i in range(len(times)):
-        p = 24 * i
-        year = 100 * _pair(text, p) + _pair(text, p + 2)
-        month, day = _pair(text, p + 5), _pair(text, p + 8)
-        hour, minute, second = _pair(text, p + 11), _pair(text, p + 14), _pair(text, p + 17)
-        rest = 10 * _pair(text, p + 20) + np.int64(text[p + 22]) - 48
-        # A year that begins in March ends with the leap day.
-        shifted = year - (1 if month <= 2 else 0)
-        months = month + 9 if month <= 2 else month - 3
-        days = 365 * shifted + shifted // 4 - shifted // 100 + shifted // 400 + (153 * months + 2) // 5 + day - 719469
-        times[i] = (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + rest
-
-
-def times_of(texts: list[str]) -> IntArray:
-    """Return canonical times as milliseconds since 1970."""
-    times: IntArray = np.empty(len(texts), np.int64)
-    milliseconds(np.frombuffer("".join(texts).encode(), np.uint8), times)
-    return times
-
-
 def new_rows(count: int) -> tuple[IntArray, FloatArray]:
     """Return rows of streams without records."""
     rows: IntArray = np.zeros((count, COLUMNS), np.int64)
@@ -232,7 +203,6 @@ def new_rows(count: int) -> tuple[IntArray, FloatArray]:
 def compile() -> None:
     """Compile the kernels, or load them from the cache."""
     rows, means = new_rows(1)
-    times = times_of(["2026-01-02T03:04:05.678Z"])
     zeros: IntArray = np.zeros(1, np.int64)
     queue(rows, means, zeros - 1, 0, 1.0, 1)
-    follow(times, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 5), np.int64))
+    follow(zeros, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 5), np.int64))

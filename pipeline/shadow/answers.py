@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from resonance.engine.text import times as time_texts
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
 from resonance.pipeline.evaluate.order import merged
 from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Numbers, Run
 from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.records import Record, TopicPartition
-from resonance.pipeline.timestamps import epochs
 
 _PLACE: Final = 44
 """Bits of an offset in a key; those above have the number of its partition."""
@@ -49,7 +49,7 @@ class RecordedAnswers:
             streams.append(self._stream[stream])
             novel.append(bool(is_novel))
             times.append(time)
-        self._times.extend(epochs(times).tolist())
+        self._times.extend(time_texts.times_of(times).tolist())
 
     def add_events(self, events: Sequence[Record]) -> None:
         """Take recorded cluster events, each once."""

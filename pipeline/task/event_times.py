@@ -5,8 +5,8 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from resonance.engine.alerts import silence
 from resonance.engine.base import IntArray
+from resonance.engine.text import times as time_texts
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
@@ -18,7 +18,7 @@ def event_times(records: Sequence[SourceRecord], batch: RecordBatch) -> IntArray
 
     Otherwise a source with a wrong clock would make all the others silent.
     """
-    times = silence.times_of(batch.times)
+    times = time_texts.times_of(batch.times)
     usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
     stamps = np.fromiter(map(_timestamp, usable), np.int64, len(usable))
     return np.where(stamps > 0, np.minimum(times, stamps), times)

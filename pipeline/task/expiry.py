@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from resonance.engine.alerts import silence
+from resonance.engine.text import times as time_texts
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.event_times import event_times
@@ -91,7 +91,7 @@ class Expiry:
         self._before, self._offsets, self._clocks = self.now, list[int](), np.empty(0, np.int64)
         self._last_end = Moment(-1, NEVER, 0)
         if self.active:
-            silence.compile()
+            time_texts.compile()
 
     # A batch
 

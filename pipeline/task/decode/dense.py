@@ -39,7 +39,7 @@ def shape_from(content: Any) -> Shape | None:
     return None if content is None else Shape(int(content["length"]), tuple(map(str, content["names"])))
 
 
-class _FeatureGroup(NamedTuple):
+class FeatureGroup(NamedTuple):
     """Numbers in the same container of a record: their keys there, and their columns."""
 
     container: Path
@@ -86,13 +86,13 @@ class Layout:
             if feature in settings.prepare.categories:
                 values = settings.prepare.categories[feature]
                 self._tables[column] = {value: float(place) for place, value in enumerate(values)}
-        self._groups: list[_FeatureGroup] = []
+        self._groups: list[FeatureGroup] = []
         by_container: dict[Path, list[int]] = {}
         for column, (container, _) in enumerate(places):
             if column not in self._tables:
                 by_container.setdefault(container, []).append(column)
         for container, columns in by_container.items():
-            self._groups.append(_FeatureGroup(container, tuple(places[c][1] for c in columns), tuple(columns)))
+            self._groups.append(FeatureGroup(container, tuple(places[c][1] for c in columns), tuple(columns)))
         self._categories = [_Category(*places[c], c, table) for c, table in self._tables.items()]
         self.openings = 1 + len({container[: i + 1] for container, _ in places for i in range(len(container))})
         """Fewest objects and arrays that a record with these features opens."""
@@ -101,6 +101,11 @@ class Layout:
     def dimension(self) -> int:
         """Number of columns."""
         return len(self.features)
+
+    @property
+    def only_group(self) -> FeatureGroup | None:
+        """Where all columns stand if that is one array or one object; None otherwise, or if one is a category."""
+        return self._groups[0] if len(self._groups) == 1 and not self._categories else None
 
     def is_category(self, column: int) -> bool:
         """Return whether a column has the places of a category's values."""
@@ -113,8 +118,8 @@ class Layout:
         If a record is not usable, `KeyError`, `TypeError`, `ValueError` or `IndexError` is raised, and `row` says why.
         """
         count = len(objects)
-        if len(self._groups) == 1 and not self._categories:
-            return self._numbers(objects, self._groups[0]).reshape(count, -1)
+        if (only := self.only_group) is not None:
+            return self._numbers(objects, only).reshape(count, -1)
         rows = np.empty((count, self.dimension))
         for group in self._groups:
             rows[:, group.columns] = self._numbers(objects, group).reshape(count, -1)
@@ -141,7 +146,7 @@ class Layout:
             raise TypeError("not objects")
         return containers
 
-    def _numbers(self, objects: list[dict[str, Any]], group: _FeatureGroup) -> FloatArray:
+    def _numbers(self, objects: list[dict[str, Any]], group: FeatureGroup) -> FloatArray:
         containers = self._containers(objects, group.container)
         flat = self._flat(containers, group)
         try:
@@ -151,7 +156,7 @@ class Layout:
                 raise
         return as_floats([np.nan if value is None else value for value in flat])
 
-    def _flat(self, containers: list[Any], group: _FeatureGroup) -> list[Any]:
+    def _flat(self, containers: list[Any], group: FeatureGroup) -> list[Any]:
         if self._length and len(group.keys) == self._length:
             return list(chain.from_iterable(containers))
         get: Callable[[Any], Any] = itemgetter(*group.keys)

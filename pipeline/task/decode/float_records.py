@@ -25,7 +25,6 @@ class FloatMapping(InputMapping):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._accepts_missing = settings.prepare.missing != "reject"
         self._has_ids = settings.stream != "key"
 
     def shape_of(self, value: bytes) -> Shape:

@@ -167,7 +167,6 @@ class FramedMapping(InputMapping):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._readers = _readers(settings.input.format, settings.schema_registry)
-        self._accepts_missing = settings.prepare.missing != "reject"
 
     def parsed(self, value: bytes) -> dict[str, Any]:
         """Return a record as an object; a `FaultError` says why it is none."""

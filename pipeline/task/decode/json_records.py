@@ -6,7 +6,7 @@ small parts. Only a part that holds a fault is decoded record by record, which s
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, k
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
+from resonance.pipeline.task.decode.plain_json import FEWEST, PlainJson
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
 from resonance.pipeline.timestamps import TimeTexts
@@ -34,6 +35,7 @@ _OPENING_BRACE = ord("{")
 _BRACKET_TO_BRACE = ord("{") ^ ord("[")
 
 _loads = orjson.loads
+_value, _timestamp = map(attrgetter, ("value", "timestamp"))
 
 
 AnyLayout = Layout | SparseLayout
@@ -61,8 +63,12 @@ class InputMapping:
         self._time_path = _path(settings.input.time_path)
         self._label_path = _path(settings.input.label_path)
         self._takes_labels = settings.takes_labels
+        self._is_json = settings.input.format == "json"
+        self._accepts_missing = settings.prepare.missing != "reject"
         self._include = [(path_name(text), parse_path(text)) for text in settings.output.include]
         self._texts = TimeTexts()
+        # What reads plain records of a layout, as soon as that is known.
+        self._plain: tuple[AnyLayout | None, PlainJson | None] = (None, None)
         self._bytes = np.empty(0, np.uint8)
         self._marks = np.empty(0, np.bool_)
         self.layout: AnyLayout | None = None
@@ -107,10 +113,14 @@ class InputMapping:
 
     def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
         """Decode a batch without any fault; a fault raises one of several exceptions."""
-        values: list[Any] = [record.value for record in records]
+        values: list[Any] = list(map(_value, records))
         sizes = list(map(len, values))
         if sizes and max(sizes) > self._limit:
             raise ValueError("too large")
+        if len(values) >= FEWEST and (plain := self._plain_json(layout)) is not None:
+            stamps = np.fromiter(map(_timestamp, records), np.int64, len(records))
+            if (found := plain.read(values, sizes, stamps)) is not None:
+                return RecordBatch(found.rows, found.times, sizes, ids=found.ids, index=list(range(len(values))))
         objects = self._objects(values)
         if objects and set(map(type, objects)) != {dict}:
             raise TypeError("not objects")
@@ -122,6 +132,15 @@ class InputMapping:
         row_labels = self._row_labels(objects, ids) if self._takes_labels else []
         index = list(range(len(values)))
         return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=index)
+
+    def _plain_json(self, layout: AnyLayout) -> PlainJson | None:
+        """Return what reads plain records, where these need nothing of their objects but features, ids and times."""
+        if self._plain[0] is not layout:
+            made = None
+            if isinstance(layout, Layout) and self._is_json and not self._include and not self._takes_labels:
+                made = PlainJson.of(layout, self._id_path, self._time_path, nulls=self._accepts_missing)
+            self._plain = layout, made
+        return self._plain[1]
 
     def _objects(self, values: list[bytes]) -> list[Any]:
         """Parse a batch of values."""
@@ -148,7 +167,7 @@ class InputMapping:
                 raise ValueError("too deep")
 
     def _times(self, objects: list[dict[str, Any]], records: Sequence[SourceRecord]) -> list[str]:
-        stamps: list[Any] = [record.timestamp for record in records]
+        stamps: list[Any] = list(map(_timestamp, records))
         if self._time_path:
             given = _members(objects, self._time_path)
             if not set(map(type, given)) <= {str, int, float, type(None), type(ABSENT)}:

@@ -3,12 +3,15 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.labels import RowLabels
+
+_offset, _key, _headers = map(attrgetter, ("offset", "key", "headers"))
 
 TRACE_BYTES = 1_000
 """Bytes of the longest ``traceparent`` that is passed through; the standard's have 55."""
@@ -71,9 +74,9 @@ class RecordBatch:
     def place(self, records: Sequence[SourceRecord]) -> Self:
         """Copy what the records of the batch have beside their values."""
         usable: Sequence[Any] = records if len(self.index) == len(records) else [records[i] for i in self.index]
-        self.offsets = [record.offset for record in usable]
-        self.keys = [record.key for record in usable]
-        headers = [record.headers for record in usable]
+        # Not as comprehensions, which take twice as long.
+        self.offsets, self.keys = list(map(_offset, usable)), list(map(_key, usable))
+        headers = list(map(_headers, usable))
         if any(headers):
             found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
             self.traces = [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]

@@ -67,7 +67,7 @@ class Answers:
         if self._wanted != "all":
             kept = list(chain.from_iterable(rows.kept for rows in (*held, *learned)))
             places, messages = list(compress(places, kept)), list(compress(messages, kept))
-        if len(held) + len(learned) > 1:
+        if len(held) + len(learned) > 1 and not isinstance(places, range):
             order = sorted(range(len(places)), key=places.__getitem__)
             places, messages = [places[at] for at in order], [messages[at] for at in order]
         offsets = batch.offsets
@@ -95,7 +95,13 @@ class Answers:
 
 
 def _places(parts: Sequence[_Rows]) -> Sequence[int]:
-    return parts[0].places if len(parts) == 1 else list(chain.from_iterable(rows.places for rows in parts))
+    """Return where the records of all parts stand; a range, which needs no copies, if they follow one another."""
+    places: Sequence[int] = parts[0].places if parts else []
+    for rows in parts[1:]:
+        if not (isinstance(places, range) and isinstance(rows.places, range) and places.stop == rows.places.start):
+            return list(chain.from_iterable(rows.places for rows in parts))
+        places = range(places.start, rows.places.stop)
+    return places
 
 
 def _statuses(result: LearnResult) -> list[tuple[str, int]]:

@@ -97,7 +97,7 @@ class Examples:
         numbers, least = self._full_of(block)
         wanted = cluster >= 0
         if len(numbers):
-            row = np.searchsorted(numbers, cluster).clip(max=len(numbers) - 1)
+            row = np.minimum(np.searchsorted(numbers, cluster), len(numbers) - 1)
             wanted &= (numbers[row] != cluster) | (score > least[row])
         places = np.flatnonzero(wanted)
         # By cluster, the best first, and of equal scores the first one.

@@ -10,7 +10,7 @@ from resonance.engine.base import Engine, FloatArray, IntArray
 from resonance.engine.drift import STRIDE, ChangedChannel, DriftChange, DriftWatch
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.state import pack, unpack
-from resonance.pipeline.timestamps import epochs
+from resonance.engine.text import times as time_texts
 
 KIND: Final = "stream_drift"
 REVISION: Final = 1
@@ -32,7 +32,7 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, offsets: Sequence[int], times: Sequence[str]) -> Self:
         """Return the marks of records with these offsets and own times."""
-        return cls(np.array(offsets, dtype=np.int64), epochs(times))
+        return cls(np.array(offsets, dtype=np.int64), time_texts.times_of(times))
 
     @classmethod
     def numbered(cls, rows: int) -> Self:

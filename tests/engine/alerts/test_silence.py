@@ -1,7 +1,5 @@
 """Streams without records for long, among many others."""
 
-from datetime import UTC, datetime, timedelta
-
 import numpy as np
 import pytest
 from resonance.engine.alerts import silence
@@ -140,14 +138,3 @@ def test_a_hundred_thousand_streams_that_all_fall_silent():
     part.take(times, owners)
     part.take(np.arange(3_300_000, 9_000_000, 1_000), np.full(5_700, count))
     assert {row for _, row, _ in part.found} == set(range(count))
-
-
-def test_times_are_read_as_datetime_reads_them():
-    rng = np.random.default_rng(2)
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    values = [*rng.integers(-62_135_596_800_000, 253_402_300_799_999, 500).tolist(), 0, -62_135_596_800_000]
-    texts = [
-        (epoch + timedelta(milliseconds=value)).replace(tzinfo=None).isoformat(timespec="milliseconds").zfill(23) + "Z"
-        for value in values
-    ]
-    assert silence.times_of(texts).tolist() == values

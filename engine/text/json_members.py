@@ -1,0 +1,397 @@
+"""Members of JSON objects as columns: the records of a batch are read without a Python object for each of their parts.
+
+What is read here is what a JSON library reads; the reverse is not so. A record that is unusual in any way ends the
+reading: one with an escape, with a member twice, with a number that `decimals` does not decide, or that is no JSON.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from resonance.engine.arithmetic import jit
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.borrowed import row
+from resonance.engine.text.decimals import read_number
+from resonance.engine.text.times import FIRST, LAST, read_time
+
+Bytes = NDArray[np.uint8]
+
+# What a member is, where it is not the number of a column.
+NUMBERS = -1  # an array of the numbers of all columns
+MEMBERS = -2  # an object, whose members are those of the second level
+ID = -3  # text, or a whole number
+TIME = -4  # RFC 3339 text, or milliseconds since 1970
+
+_DEEPEST = 16
+"""Objects and arrays inside one another in a member that is not wanted."""
+
+_QUOTE, _COMMA, _COLON, _BACKSLASH = 34, 44, 58, 92
+_OPEN_ARRAY, _CLOSE_ARRAY, _OPEN_OBJECT, _CLOSE_OBJECT = 91, 93, 123, 125
+_TO_OBJECT = 32  # the bit that makes an object's bracket of an array's
+_WORDS = np.frombuffer(b"null\0true\0false", np.uint8)
+_FAILED = np.int64(-1)
+
+
+class Wanted(NamedTuple):
+    """The members that are wanted: those of a record itself come first, then those of an object in it.
+
+    Arrays have one row.
+    """
+
+    names: Bytes
+    """All names, one behind the other."""
+    ends: IntArray
+    """Of each name."""
+    roles: IntArray
+    """A column, or one of the roles above."""
+    second: int
+    """Number of the members of a record itself."""
+    nulls: bool
+    """A number may be null or missing."""
+
+
+class Columns(NamedTuple):
+    """What a reading fills, one row for each record; what a record does not have is left as it is."""
+
+    numbers: FloatArray
+    """NaN for a null."""
+    ids: IntArray
+    """Where the text of each id begins and ends."""
+    times: IntArray
+    """Times in milliseconds since 1970, of shape (records, 1)."""
+
+
+class _Members(NamedTuple):
+    """The members that are wanted, for functions that must not count references."""
+
+    names: Any
+    ends: Any
+    roles: Any
+    seen: Any
+    """1 where a member of the present record has come."""
+    second: int
+    members: int
+    nulls: bool
+
+
+class _Cells(NamedTuple):
+    """The row of a record."""
+
+    numbers: Any
+    columns: int
+    id: Any
+    time: Any
+
+
+@jit
+def _skip_space(text, p):
+    while text[p] == 32 or text[p] == 10 or text[p] == 13 or text[p] == 9:
+        p += 1
+    return p
+
+
+@jit
+def _end_of_text(text, p):
+    """Return the position of the quote that ends the text at a position; -1 behind an escape or a control character."""
+    while text[p] >= 32 and text[p] != _QUOTE and text[p] != _BACKSLASH:
+        p += 1
+    return p if text[p] == _QUOTE else _FAILED
+
+
+@jit
+def _skip_word(text, p):
+    """Return the position behind null, true or false."""
+    at = 0 if text[p] == 110 else (5 if text[p] == 116 else 10)
+    stop = 15 if at == 10 else at + 4
+    for each in range(at, stop):
+        if text[p] != _WORDS[each]:
+            return _FAILED
+        p += 1
+    return np.int64(p)
+
+
+@jit
+def _skip_name(text, p):
+    """Return the position of the value whose name begins at a position."""
+    if text[p] != _QUOTE:
+        return _FAILED
+    p = _end_of_text(text, p + 1)
+    if p < 0:
+        return _FAILED
+    p = _skip_space(text, p + 1)
+    return np.int64(_skip_space(text, p + 1)) if text[p] == _COLON else _FAILED
+
+
+@jit
+def _skip_value(text, p):
+    """Return the position behind the value at a position, whatever it is."""
+    depth, kinds = 0, 0
+    while True:
+        c = text[p]
+        if c | _TO_OBJECT == _OPEN_OBJECT:
+            p = _skip_space(text, p + 1)
+            # The closing brackets are two behind the opening ones.
+            if text[p] != c + 2:
+                depth, kinds = depth + 1, 2 * kinds + (c == _OPEN_OBJECT)
+                if depth > _DEEPEST:
+                    return _FAILED
+                if c == _OPEN_OBJECT:
+                    p = _skip_name(text, p)
+                    if p < 0:
+                        return _FAILED
+                continue
+            p += 1
+        elif c == _QUOTE:
+            p = _end_of_text(text, p + 1)
+            if p < 0:
+                return _FAILED
+            p += 1
+        elif c == 45 or 48 <= c <= 57:
+            p = read_number(text, p)[1]
+        else:
+            p = _skip_word(text, p)
+        if p < 0:
+            return _FAILED
+        p = _skip_space(text, p)
+        while depth > 0 and text[p] == (_CLOSE_OBJECT if kinds & 1 else _CLOSE_ARRAY):
+            depth, kinds = depth - 1, kinds >> 1
+            p = _skip_space(text, p + 1)
+        if depth == 0:
+            return np.int64(p)
+        if text[p] != _COMMA:
+            return _FAILED
+        p = _skip_space(text, p + 1)
+        if kinds & 1:
+            p = _skip_name(text, p)
+            if p < 0:
+                return _FAILED
+
+
+@jit
+def _is_name(text, start, stop, wanted, member):
+    first = wanted.ends[member - 1] if member > 0 else np.int64(0)
+    if wanted.ends[member] - first != stop - start:
+        return False
+    while start < stop and text[start] == wanted.names[first]:
+        start, first = start + 1, first + 1
+    return start == stop
+
+
+@jit
+def _find(text, start, stop, wanted, guess, first, last):
+    """Return the wanted member, one from `first` to `last`, that has a name; -1 where none has."""
+    if first <= guess < last and _is_name(text, start, stop, wanted, guess):
+        return np.int64(guess)
+    for member in range(first, last):
+        if _is_name(text, start, stop, wanted, member):
+            return np.int64(member)
+    return np.int64(-1)
+
+
+@jit
+def _read_cell(text, p, wanted, cells, column):
+    """Read the number of a column, or null."""
+    if text[p] == 110 and wanted.nulls:
+        cells.numbers[column] = np.nan
+        return _skip_word(text, p)
+    cells.numbers[column], p = read_number(text, p)
+    return np.int64(p)
+
+
+@jit
+def _read_array(text, p, wanted, cells):
+    """Read as many numbers as there are columns."""
+    if text[p] != _OPEN_ARRAY:
+        return _FAILED
+    for column in range(cells.columns):
+        if column > 0 and text[p] != _COMMA:
+            return _FAILED
+        p = _skip_space(text, p + 1)
+        p = _read_cell(text, p, wanted, cells, column)
+        if p < 0:
+            return _FAILED
+        p = _skip_space(text, p)
+    return np.int64(p + 1) if text[p] == _CLOSE_ARRAY else _FAILED
+
+
+@jit
+def _read_id(text, p, place):
+    """Note where an id begins and ends: a text with its quotes, or a whole number as it is written everywhere."""
+    if text[p] == 110:
+        return _skip_word(text, p)
+    place[0] = p
+    if text[p] == _QUOTE:
+        p = _end_of_text(text, p + 1)
+        place[1] = p + 1
+        return np.int64(p + 1) if p >= 0 else _FAILED
+    p += text[p] == 45
+    first = p
+    while 48 <= text[p] <= 57:
+        p += 1
+    place[1] = p
+    digits = p - first
+    # A point or an exponent behind it is no end of a member.
+    if digits == 0 or digits > 18 or (text[first] == 48 and p - place[0] > 1):
+        return _FAILED
+    return np.int64(p)
+
+
+@jit
+def _read_time(text, p, place):
+    if text[p] == 110:
+        return _skip_word(text, p)
+    if text[p] == _QUOTE:
+        place[0], p = read_time(text, p + 1)
+        return np.int64(p + 1) if p >= 0 and text[p] == _QUOTE else _FAILED
+    time, p = read_number(text, p)
+    if not FIRST <= time <= LAST:
+        return _FAILED
+    place[0] = np.int64(np.floor(time))
+    return np.int64(p)
+
+
+@jit
+def _read_members(text, p, wanted, cells):
+    """Read an object of the second level, all of whose wanted members are columns."""
+    if text[p] != _OPEN_OBJECT:
+        return _FAILED
+    p = _skip_space(text, p + 1)
+    if text[p] == _CLOSE_OBJECT:
+        return np.int64(p + 1)
+    last, guess = wanted.members, wanted.second
+    while True:
+        start = p + 1
+        p = _skip_name(text, p)
+        if p < 0:
+            return _FAILED
+        stop = start
+        while text[stop] != _QUOTE:
+            stop += 1
+        member = _find(text, start, stop, wanted, guess, wanted.second, last)
+        if member < 0:
+            p = _skip_value(text, p)
+        elif wanted.seen[member] == 1:
+            return _FAILED
+        else:
+            wanted.seen[member], guess = 1, member + 1
+            p = _read_cell(text, p, wanted, cells, wanted.roles[member])
+        if p < 0:
+            return _FAILED
+        p = _skip_space(text, p)
+        if text[p] == _CLOSE_OBJECT:
+            return np.int64(p + 1)
+        if text[p] != _COMMA:
+            return _FAILED
+        p = _skip_space(text, p + 1)
+
+
+@jit
+def _read_wanted(text, p, wanted, cells, role):
+    """Read the value at a position, of a member with a role."""
+    if role == MEMBERS:
+        return _read_members(text, p, wanted, cells)
+    if role == ID:
+        return _read_id(text, p, cells.id)
+    if role == TIME:
+        return _read_time(text, p, cells.time)
+    if role == NUMBERS:
+        return _read_array(text, p, wanted, cells)
+    return _read_cell(text, p, wanted, cells, role)
+
+
+@jit
+def _read_record(text, p, wanted, cells):
+    """Read a record; return the position behind it."""
+    p = _skip_space(text, p)
+    if text[p] != _OPEN_OBJECT:
+        return _FAILED
+    p, guess = _skip_space(text, p + 1), 0
+    while True:
+        start = p + 1
+        p = _skip_name(text, p)
+        if p < 0:
+            return _FAILED
+        stop = start
+        while text[stop] != _QUOTE:
+            stop += 1
+        member = _find(text, start, stop, wanted, guess, 0, wanted.second)
+        if member < 0:
+            p = _skip_value(text, p)
+        elif wanted.seen[member] == 1:
+            return _FAILED
+        else:
+            wanted.seen[member], guess = 1, member + 1
+            p = _read_wanted(text, p, wanted, cells, wanted.roles[member])
+        if p < 0:
+            return _FAILED
+        p = _skip_space(text, p)
+        if text[p] == _CLOSE_OBJECT:
+            return np.int64(_skip_space(text, p + 1))
+        if text[p] != _COMMA:
+            return _FAILED
+        p = _skip_space(text, p + 1)
+
+
+@jit
+def _has_all(wanted):
+    """Whether a record had all members that it must have."""
+    for member in range(wanted.members):
+        role = wanted.roles[member]
+        if wanted.seen[member] == 0 and role >= MEMBERS and (role < 0 or not wanted.nulls):
+            return False
+    return True
+
+
+@jit
+def read_records(text, ends, wanted, columns):
+    """Read records into columns; say whether all of them could be read.
+
+    `text` has one row; `ends` has the position behind each record, where the text has a zero byte.
+    """
+    source, p, count = row(text, 0), np.int64(0), wanted.roles.shape[1]
+    seen = np.empty((1, count), dtype=np.int64)
+    members = _Members(
+        row(wanted.names, 0),
+        row(wanted.ends, 0),
+        row(wanted.roles, 0),
+        row(seen, 0),
+        wanted.second,
+        count,
+        wanted.nulls,
+    )
+    for t in range(len(ends)):
+        for member in range(count):
+            seen[0, member] = 0
+        cells = _Cells(row(columns.numbers, t), columns.numbers.shape[1], row(columns.ids, t), row(columns.times, t))
+        p = _read_record(source, p, members, cells)
+        if p != ends[t] or not _has_all(members):
+            return False
+        p += 1
+    return True
+
+
+@jit
+def copy_lines(text, places, lines):
+    """Copy parts of a text, each into a line; null where a part has no length."""
+    end = 0
+    for t in range(len(places)):
+        start, stop = places[t]
+        if start == stop:
+            for at in range(4):
+                lines[end] = _WORDS[at]
+                end += 1
+        for at in range(start, stop):
+            lines[end] = text[at]
+            end += 1
+        lines[end] = 10
+        end += 1
+
+
+def compile() -> None:
+    """Compile the kernels, or load them from the cache."""
+    text: Bytes = np.frombuffer(b"{}\0", np.uint8).reshape(1, -1)
+    none: IntArray = np.zeros((1, 0), np.int64)
+    places: IntArray = np.zeros((1, 2), np.int64)
+    wanted = Wanted(text, none, none, 0, nulls=False)
+    read_records(text, np.array([2]), wanted, Columns(np.zeros((1, 1)), places, np.zeros((1, 1), np.int64)))
+    copy_lines(text[0], places, np.zeros(8, np.uint8))

@@ -1,0 +1,90 @@
+"""Reads a batch of plain JSON records as columns, without a Python object for each number and name.
+
+It knows the frequent layouts, numbers in one array or one object, or each a member of the record, and reads what
+`engine.text.json_members` reads. Whatever else comes is left to `json_records`, which finds the same in what both read.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.text import json_members, times
+from resonance.engine.text.json_members import Bytes, Columns, Wanted
+from resonance.pipeline.json_paths import Path
+from resonance.pipeline.task.decode.dense import Layout
+
+FEWEST: Final = 8
+"""Records of a batch from which on one call of a kernel costs less than what it saves."""
+
+
+class PlainRecords(NamedTuple):
+    """What was read of a batch."""
+
+    rows: FloatArray
+    times: list[str]
+    ids: list[bytes] | None
+
+
+class PlainJson:
+    """Reads the records of a layout; without a path there are no ids, or times."""
+
+    def __init__(self, wanted: Wanted, columns: int) -> None:
+        self._wanted = wanted
+        self._columns = columns
+        self._has_ids = json_members.ID in wanted.roles
+
+    @classmethod
+    def of(cls, layout: Layout, id_path: Path, time_path: Path, *, nulls: bool) -> Self | None:
+        """Return what reads records of a layout; None for layouts that are not frequent."""
+        if (group := layout.only_group) is None:
+            return None
+        container, keys, columns = group
+        own: list[tuple[Path, int]] = [
+            (path, role) for path, role in ((id_path, json_members.ID), (time_path, json_members.TIME)) if path
+        ]
+        second: list[tuple[str, int]] = []
+        if not container:
+            own += [((str(key),), column) for key, column in zip(keys, columns, strict=True)]
+        elif layout.shape is not None and not layout.shape.names:
+            own.append((container, json_members.NUMBERS))
+        else:
+            own.append((container, json_members.MEMBERS))
+            second = [(str(key), column) for key, column in zip(keys, columns, strict=True)]
+        if {len(path) for path, _ in own} != {1} or len({path for path, _ in own}) < len(own):
+            return None
+        members = [*((path[0], role) for path, role in own), *second]
+        names = [name.encode() for name, _ in members]
+        ends = np.cumsum([len(name) for name in names])
+        text = np.frombuffer(b"".join(names), np.uint8)[np.newaxis]
+        roles: IntArray = np.array([[role for _, role in members]])
+        return cls(Wanted(text, ends[np.newaxis], roles, len(own), nulls=nulls), layout.dimension)
+
+    def read(self, values: Sequence[bytes], sizes: Sequence[int], stamps: IntArray) -> PlainRecords | None:
+        """Read records, whose time is a stamp where they have no other; None if one is not to be read here."""
+        count = len(values)
+        joined = b"\0".join((*values, b""))
+        if not joined.isascii():
+            try:
+                joined.decode()
+            except UnicodeDecodeError:
+                return None
+        text, ends = np.frombuffer(joined, np.uint8), np.cumsum(np.array(sizes) + 1) - 1
+        places: IntArray = np.zeros((count, 2), np.int64)
+        columns = Columns(np.full((count, self._columns), np.nan), places, stamps[:, np.newaxis])
+        if not json_members.read_records(text[np.newaxis], ends, self._wanted, columns):
+            return None
+        if stamps.min() < times.FIRST or stamps.max() > times.LAST:
+            return None
+        # Kafka's -1 means no timestamp and becomes 1970.
+        stamps[stamps == -1] = 0
+        ids = _lines(text, places) if self._has_ids else None
+        return PlainRecords(columns.numbers, times.texts_of(stamps), ids)
+
+
+def _lines(text: Bytes, places: IntArray) -> list[bytes]:
+    """Return parts of a text; null where a part has no length."""
+    lengths = places[:, 1] - places[:, 0]
+    lines = np.empty(int(np.where(lengths > 0, lengths, 4).sum()) + len(places), np.uint8)
+    json_members.copy_lines(text, places, lines)
+    return lines.tobytes().split(b"\n")[:-1]

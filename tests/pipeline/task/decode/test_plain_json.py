@@ -1,0 +1,141 @@
+"""A batch of plain records is the same batch whether kernels read it or a JSON library does."""
+
+import json
+import random
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from resonance.pipeline.records import Record
+from resonance.pipeline.task.decode import json_records
+from resonance.pipeline.task.decode.dense import Layout
+from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.plain_json import PlainJson
+
+from tests.pipeline.streams import STAMP, TOPIC
+from tests.pipeline.streams import settings as stream_settings
+from tests.pipeline.task.test_fuzz import broken
+
+LAYOUTS = {
+    "array": {"input.features": "v", "input.dimension": 3},
+    "listed": {"input.features": ["a", "b", "c"]},
+    "object": {"input.features": ["v.a", "v.b", "v.c"]},
+    "missing": {"input.features": ["a", "b", "c"], "prepare.missing": "mean"},
+    "missing in an array": {"input.features": "v", "input.dimension": 3, "prepare.missing": 0.0},
+    "missing in an object": {"input.features": ["v.a", "v.b", "v.c"], "prepare.missing": "mean"},
+}
+PATHS = ({}, {"input.id_path": "id"}, {"input.time_path": "t"}, {"input.id_path": "id", "input.time_path": "t"})
+
+numbers = some.one_of(some.floats(-1e9, 1e9), some.integers(-(10**20), 10**20), some.sampled_from((0, -0.0, 1e-200)))
+cells = some.one_of(numbers, numbers, numbers, some.sampled_from((None, True, "1", [], {})))
+ids = some.one_of(some.text(max_size=5), some.integers(-(10**20), 10**20), some.sampled_from((None, 0, 1.5, True, [])))
+moments = some.one_of(
+    some.integers(-(10**14), 10**15),
+    some.floats(0, 2e12),
+    some.datetimes().map(lambda each: each.isoformat() + "Z"),
+    some.sampled_from((None, "yesterday", True, "2026-01-31T12:00:60Z", -1, -0.5)),
+)
+others = some.recursive(
+    some.one_of(some.none(), some.booleans(), numbers, some.text(max_size=3)),
+    lambda inner: some.one_of(some.lists(inner, max_size=3), some.dictionaries(some.text(max_size=3), inner)),
+    max_leaves=6,
+)
+
+
+@some.composite
+def values(draw):
+    """A record of any of the layouts, most of them whole, some with a member that is odd."""
+    odd = draw(some.booleans())
+    kind = cells if odd else numbers
+    members = {
+        "v": draw(some.one_of(some.lists(kind, min_size=3, max_size=4 if odd else 3), _named(kind))),
+        **draw(_named(kind)),
+        "id": draw(ids if odd else some.text("ab é", max_size=5)),
+        "t": draw(moments),
+        "x": draw(others),
+    }
+    names = list(members)
+    if odd and draw(some.booleans()):
+        names.remove(draw(some.sampled_from(names)))
+    order = draw(some.permutations(names))
+    text = json.dumps({name: members[name] for name in order}, ensure_ascii=False).encode()
+    if odd and draw(some.booleans()):
+        # A name may come twice.
+        text = text[:-1] + b',"%b":%b}' % (order[0].encode(), json.dumps(draw(kind)).encode())
+    return text.replace(b",", draw(some.sampled_from((b",", b" ,\n\t", b", "))))
+
+
+def _named(kind):
+    return some.fixed_dictionaries(dict.fromkeys("abc", kind))
+
+
+def decoded(given, texts, fewest, stamp=STAMP):
+    """Return all of a batch, read by kernels if it has `fewest` records."""
+    json_records.FEWEST, before = fewest, json_records.FEWEST
+    try:
+        log = [Record(TOPIC, 0, i, stamp + i, b"k", text) for i, text in enumerate(texts)]
+        batch = InputMapping(stream_settings(**given)).decode(log)
+    finally:
+        json_records.FEWEST = before
+    faults = [(fault.index, fault.stage, fault.kind, fault.message) for fault in batch.faults]
+    shape = batch.rows.shape if len(batch) else None
+    return shape, batch.rows.tobytes(), batch.times, batch.ids, batch.sizes, batch.index, faults, batch.offsets
+
+
+@settings(max_examples=200, deadline=None)
+@given(some.sampled_from(sorted(LAYOUTS)), some.sampled_from(PATHS), some.lists(values(), min_size=1, max_size=4))
+def test_kernels_find_what_the_library_finds(layout, paths, texts):
+    given = {**LAYOUTS[layout], **paths}
+    assert decoded(given, texts, 1) == decoded(given, texts, 1_000_000)
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_kernels_find_what_the_library_finds_in_broken_values(layout):
+    rng = random.Random(layout)
+    given = {**LAYOUTS[layout], **PATHS[3]}
+    for number in range(1_000):
+        row = [rng.choice((rng.random(), rng.randrange(1_000), rng.random() * 1e-5)) for _ in range(3)]
+        members = {"id": f"r{number}", "t": STAMP + number, "v": row, "more": [1, {"deep": [None, "é"]}, True]}
+        if "array" not in layout:
+            members["v"] = dict(zip("abc", row, strict=True))
+        text = broken(orjson.dumps({**members, **dict(zip("abc", row, strict=True))}), rng)
+        assert decoded(given, [text], 1) == decoded(given, [text], 1_000_000), text
+
+
+@pytest.mark.parametrize("stamp", [-1, 0, STAMP, 2**62])
+def test_times_come_from_kafka_where_records_have_none(stamp):
+    given, text = {**LAYOUTS["array"], "input.time_path": "t"}, [b'{"v":[1,2,3]}', b'{"v":[1,2,3],"t":null}']
+    assert decoded(given, text, 1, stamp) == decoded(given, text, 1_000_000, stamp)
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@pytest.mark.parametrize("paths", PATHS)
+def test_plain_records_are_read_by_kernels(layout, paths):
+    mapping = InputMapping(stream_settings(**LAYOUTS[layout], **paths))
+    members = {"v": [1, 2.5, -3e-7], "id": "é", "t": "2026-01-31T12:00:00+01:00", "x": [{"y": 1}, "z"]}
+    if "array" not in layout:
+        members = {**members, "v": {"a": 1, "b": 2.5, "c": -3e-7}, "a": 1, "b": 2.5, "c": -3e-7}
+    made = mapping._plain_json(mapping.layout)
+    value = orjson.dumps(members)
+    found = made.read([value] * 2, [len(value)] * 2, np.array([STAMP, STAMP]))
+    assert found is not None
+    assert found.rows.tolist() == [[1, 2.5, -3e-7]] * 2
+    assert found.ids == ([b'"\xc3\xa9"'] * 2 if "input.id_path" in paths else None)
+    assert found.times == ["2026-01-31T11:00:00.000Z" if "input.time_path" in paths else "2023-11-14T22:13:20.000Z"] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "id_path", "time_path"),
+    [
+        ({"input.features": ["a", "v.b"]}, (), ()),
+        ({"input.features": ["v.w.a"]}, (), ()),
+        ({"input.features": ["a"]}, ("a",), ()),
+        ({"input.features": ["a"]}, ("deep", "id"), ()),
+        ({"input.features": ["a"]}, ("b",), ("b",)),
+        ({"input.features": ["a", "b"], "prepare.categories": {"b": ["on", "off"]}}, (), ()),
+    ],
+)
+def test_other_layouts_are_left_to_the_library(given, id_path, time_path):
+    assert PlainJson.of(Layout(stream_settings(**given)), id_path, time_path, nulls=False) is None
