@@ -1,16 +1,52 @@
 """Cores of the machine, and garbage collection in the process."""
 
 import gc
+import math
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 YOUNG = 100_000
 """New objects before the collector looks at them: some ten thousand records."""
 MIDDLE, OLD = 50, 100
 
+MEMBERSHIP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""Where Linux says of which control groups the process is, and what these may use."""
+
 
 def cores() -> int:
-    """Return how many processes can run at once; a container may have fewer cores than its machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processes can run at once; a container or a service may have fewer cores than its machine."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Part of a core is a core: what is left of it would have no process that uses it.
+    return min([count, *map(math.ceil, _quotas())])
+
+
+def _quotas() -> Iterator[float]:
+    """Yield the processor time, in cores, that the control groups of this process may use, with those around them."""
+    with suppress(OSError):
+        for line in MEMBERSHIP.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            # Of the first version of control groups, each controller has a folder.
+            top = GROUPS / "cpu" if controllers else GROUPS
+            # A container may see the path of its group on the machine, but its own group as the top.
+            inner = top / path.lstrip("/")
+            for group in (inner, *(each for each in inner.parents if each.is_relative_to(top))):
+                with suppress(OSError, ValueError):
+                    yield _first_version(group) if controllers else _quota(*(group / "cpu.max").read_text().split())
+
+
+def _first_version(group: Path) -> float:
+    return _quota(*((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")))
+
+
+def _quota(quota: str, period: str) -> float:
+    """Return microseconds of each period as cores; ValueError where there is no limit."""
+    if (share := int(quota) / int(period)) > 0:
+        return share
+    raise ValueError(quota)
 
 
 def collect_rarely() -> None:

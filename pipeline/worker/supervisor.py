@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from typing import Final
 
 from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.errors import ConfigurationError, DeliveryError
 from resonance.pipeline.machine import cores
 from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.sum_of_workers import SumOfWorkers
@@ -31,6 +32,7 @@ WELL_SECONDS: Final = 60.0
 """Age from which on a worker's end is no longer soon after the last one."""
 CANNOT_WORK: Final = (2, 65)
 """Exit codes that another start cannot change: of settings, and of a startup mismatch."""
+HIGHEST_PORT: Final = 65_535
 BEGINS: Final = ("starting", "compiling kernels", "recovering")
 """States of a worker that has not joined the group."""
 
@@ -59,6 +61,11 @@ class Supervisor:
         worker = settings.worker
         self._settings = settings
         count = cores() if worker.processes == "auto" else worker.processes
+        if worker.web_port + count > HIGHEST_PORT:
+            raise ConfigurationError(
+                f"worker.web_port = {worker.web_port}: must be at most {HIGHEST_PORT - count}, for each of {count} "
+                "workers has a port above it"
+            )
         self._workers = [_Worker(settings, number) for number in range(1, count + 1)]
         self._workers[0].recovery = recovery
         token = worker.web_token.get_secret_value() if worker.web_token else ""
@@ -77,6 +84,10 @@ class Supervisor:
         _log.info("%s has the sum of %d workers, %s to %s", own, len(self._workers), first.address, last.address)
         try:
             return await self._watch()
+        except Exception:
+            # The others have done nothing wrong: they commit what they have.
+            await self._stop()
+            raise
         finally:
             for each in self._workers:
                 each.kill()
@@ -89,9 +100,13 @@ class Supervisor:
             for each in self._workers if all_wanted else self._workers[:1]:
                 code = each.exit_code
                 if code is not None and (code in CANNOT_WORK or not all_wanted):
-                    _log.error("all workers end: the last line of worker %s, code %d, says why", each.label, code)
-                    return await self._stop() or max(code, 0)
-                self._sum.absent[each.label] = each.keep_running()
+                    if code < 0:
+                        _log.error("all workers end: signal %d ended worker %s before it worked", -code, each.label)
+                    else:
+                        _log.error("all workers end: the last line of worker %s, code %d, says why", each.label, code)
+                    return await self._stop() or code_of(code)
+                self._sum.absent[each.label] = each.keep_running(code)
+            self._sum.running = {each.label: each.started for each in self._workers if each.is_alive}
             if not all_wanted:
                 self._sum.absent |= dict.fromkeys([each.label for each in self._workers[1:]], "it waits for the first")
                 all_wanted = await self._first_has_joined()
@@ -113,7 +128,13 @@ class Supervisor:
         while any(each.is_alive for each in self._workers) and time.monotonic() < end:
             await asyncio.sleep(LOOK_SECONDS / 4)
         late = any(each.is_alive for each in self._workers)
-        return DeliveryError.exit_code if late else max(0, *(each.exit_code or 0 for each in self._workers))
+        return DeliveryError.exit_code if late else max(code_of(each.exit_code or 0) for each in self._workers)
+
+
+def code_of(ended: int) -> int:
+    """Return the exit code for what Python has of a process: signals as shells have them."""
+    # SIGTERM is the request to stop, and ends a worker that has not begun.
+    return ended if ended >= 0 else 0 if ended == -signal.SIGTERM else 128 - ended
 
 
 class _Worker:
@@ -130,7 +151,7 @@ class _Worker:
         self.recovery = ""
         self._settings = settings.model_copy(update={"worker": worker.model_copy(update=own)})
         self._process: SpawnProcess | None = None
-        self._started = self._next_start = 0.0
+        self.started = self._next_start = 0.0
         self._pause = FIRST_PAUSE
 
     @property
@@ -143,28 +164,38 @@ class _Worker:
         """The code it ended with; None while it runs, or where it has not ended since it was looked at."""
         return None if self._process is None else self._process.exitcode
 
-    def keep_running(self) -> str:
-        """Start it, again after a pause where it has ended; return what the pages say while it does not answer."""
+    def keep_running(self, ended: int | None) -> str:
+        """Start it, again after a pause where it has `ended`; return what the pages say while it does not answer."""
         now = time.monotonic()
-        if self._process is not None and (code := self._process.exitcode) is not None:
+        if ended is not None:
             self._process = None
-            if now - self._started > WELL_SECONDS:
+            if now - self.started > WELL_SECONDS:
                 self._pause = FIRST_PAUSE
-            _log.warning("worker %s ended with exit code %d; it starts again in %g s", self.label, code, self._pause)
-            self._next_start = now + self._pause
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            _log.warning("worker %s ended with exit code %d; %s", self.label, ended, self._later(now))
+        if self._process is None and now >= self._next_start:
+            try:
+                self._start(now)
+            except OSError as error:
+                # The others work on, and the machine may have room for it later.
+                _log.warning("worker %s cannot start (%s); %s", self.label, error, self._later(now))
         if self._process is None:
-            if now < self._next_start:
-                return f"it ended, and starts again in {self._next_start - now:.0f} s"
-            self._started = now
-            self._process = multiprocessing.get_context("spawn").Process(
-                target=_work, args=(self._settings, self.recovery, self.label)
-            )
-            with _ctrl_c_ignored():
-                self._process.start()
-            # Only once.
-            self.recovery = ""
-        return f"it does not answer, {now - self._started:.0f} s after its start"
+            return f"it has no process, and starts in {self._next_start - now:.0f} s"
+        return f"it does not answer, {now - self.started:.0f} s after its start"
+
+    def _later(self, now: float) -> str:
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        self._next_start = now + pause
+        return f"it starts again in {pause:g} s"
+
+    def _start(self, now: float) -> None:
+        process = multiprocessing.get_context("spawn").Process(
+            target=_work, args=(self._settings, self.recovery, self.label)
+        )
+        with _ctrl_c_blocked():
+            process.start()
+        # Only once.
+        self.recovery = ""
+        self._process, self.started = process, now
 
     def terminate(self) -> None:
         """Ask it to stop."""
@@ -180,17 +211,25 @@ class _Worker:
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Let a process that starts inside ignore Ctrl-C until it is a worker: its imports would end in a traceback."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Let a process that starts inside hold Ctrl-C back until it is a worker: its imports would end in a traceback.
+
+    In this process another thread takes it.
+    """
+    # Its own start would let Ctrl-C through.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(settings: Settings, recovery: str, label: str) -> None:
     """Run a worker in this process, as long as the one that started it is there."""
+    # The one that started it has Ctrl-C as well, and passes it on as a request to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     from resonance.pipeline.worker.worker import run as run_worker  # noqa: PLC0415 - the supervisor needs none of it
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -205,3 +244,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os.kill(os.getpid(), signal.SIGTERM)
+        # What started this process would have ended it now; without that, a worker that hangs would keep its port.
+        time.sleep(STOP_SECONDS + STOP_MARGIN)
+        os.kill(os.getpid(), signal.SIGKILL)

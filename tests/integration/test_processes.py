@@ -2,9 +2,12 @@
 
 import json
 import os
+import resource
 import signal
 import socket
+import threading
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -116,3 +119,50 @@ def test_they_end_with_the_process_that_started_them(broker):
         assert len(children) == 2
         worker.kill()
         wait_until(lambda: not any(map(is_there, children)))
+
+
+def test_the_first_one_that_is_killed_early_is_no_success(broker):
+    with processes(Deployment(broker)) as worker:
+        wait_until(lambda: pids(worker))
+        os.kill(pids(worker)[0], signal.SIGKILL)
+        assert worker.ended(30) == 137
+    assert "all workers end: signal 9 ended worker 1 before it worked" in worker.log()
+
+
+def test_one_that_cannot_start_again_takes_no_other_along(broker):
+    deployment = Deployment(broker)
+    with processes(deployment) as worker:
+        worker.ready(90)
+        wait_until(lambda: all(is_owner(worker.port + n) for n in (1, 2)))
+        first, second = pids(worker)
+        before = resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, (8, before[1]))
+        os.kill(second, signal.SIGKILL)
+        wait_until(lambda: "worker 2 cannot start (" in worker.log())
+        resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, before)
+        wait_until(lambda: len(pids(worker)) == 2)
+        assert is_there(first)
+        assert worker.terminate() == 0
+
+
+class Other(BaseHTTPRequestHandler):
+    """Another program, which answers everything with JSON."""
+
+    def do_GET(self):
+        self.send_response(404)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"detail": "Not Found"}')
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_port_that_another_program_has_is_named(broker):
+    first = free_ports(3)
+    with HTTPServer(("127.0.0.1", first + 1), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with processes(Deployment(broker), settings={"worker.web_port": first}) as worker:
+            assert "all workers end: the last line of worker 1, code 2, says why" in worker.last_line(2)
+        other.shutdown()
+    assert f"worker.web_port = {first + 1}: something listens on 127.0.0.1:{first + 1} already" in worker.log()

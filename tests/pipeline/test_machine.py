@@ -1,8 +1,9 @@
-"""The worker's time goes into records and not into looking for cycles."""
+"""The worker's time goes into records and not into looking for cycles; a container has the cores that it may use."""
 
 import gc
 
 import pytest
+from resonance.pipeline import machine
 from resonance.pipeline.machine import YOUNG, collect_rarely
 
 
@@ -31,3 +32,38 @@ def test_cycles_are_still_collected():
         cycle = []
         cycle.append(cycle)
     assert gc.get_stats()[0]["collected"] > before
+
+
+@pytest.mark.parametrize(
+    ("member", "files", "found"),
+    [
+        ("0::/\n", {}, 64),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 64),
+        ("0::/\n", {"cpu.max": "200000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "20000 100000\n"}, 1),
+        ("0::/\n", {"cpu.max": "9900000 100000\n"}, 64),
+        ("0::/a.slice/b.service\n", {"a.slice/cpu.max": "300000 100000", "a.slice/b.service/cpu.max": "max 100000"}, 3),
+        ("0::/a/b\n", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "400000 100000"}, 3),
+        ("0::/../other\n", {"cpu.max": "200000 100000"}, 2),
+        ("4:cpu,cpuacct:/a\n", {"cpu/a/cpu.cfs_quota_us": "250000", "cpu/a/cpu.cfs_period_us": "100000"}, 3),
+        ("4:cpuacct,cpu:/docker/a\n", {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "50000"}, 1),
+        ("4:cpu:/\n0::/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+        ("4:memory:/a\n", {"cpu/a/cpu.cfs_quota_us": "100000", "cpu/a/cpu.cfs_period_us": "100000"}, 64),
+    ],
+)
+def test_a_container_has_the_cores_that_its_limit_gives(monkeypatch, tmp_path, member, files, found):
+    for name, text in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(text)
+    (tmp_path / "member").write_text(member)
+    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "member")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    assert machine.cores() == found
+
+
+def test_a_machine_without_control_groups_has_all_its_cores(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "none")
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    assert machine.cores() == 3

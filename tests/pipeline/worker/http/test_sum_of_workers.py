@@ -1,13 +1,17 @@
 """One page for several workers."""
 
 import asyncio
+import re
+import time
 
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, parser
 from prometheus_client.exposition import generate_latest
 from pydantic import SecretStr
+from resonance.pipeline.worker.http import sum_of_workers
 from resonance.pipeline.worker.http.pages import Pages
-from resonance.pipeline.worker.http.sum_of_workers import LARGEST, SMALLEST, SumOfWorkers, add
+from resonance.pipeline.worker.http.sum_of_workers import LARGEST, SHOWN, SMALLEST, SumOfWorkers, add
 
 from tests.brokers.jvm import free_port
 
@@ -23,6 +27,7 @@ class Worker:
         self.partition = partition
         self.problems = []
         self.registry = None
+        self.hangs = self.is_slow = False
 
     def born(self, at, **values):
         self.registry = CollectorRegistry()
@@ -30,15 +35,20 @@ class Worker:
         Gauge("resonance_ready", "Ready.", registry=self.registry).set(1)
         Gauge("resonance_lag_records", "Lag.", ["partition"], registry=self.registry).labels(self.partition).set(3)
         Counter("resonance_commits_total", "Commits.", registry=self.registry).inc(values.get("commits", 0))
+        records = Counter("resonance_records_total", "Records.", ["partition"], registry=self.registry)
+        for partition, count in values.get("records", {}).items():
+            records.labels(partition).inc(count)
         seconds = Histogram("resonance_batch_seconds", "Batches.", registry=self.registry, buckets=(1.0, 2.0))
         for each in values.get("batches", ()):
             seconds.observe(each)
         return self
 
     async def live(self):
+        await self.answers()
         return not self.problems, {"live": not self.problems, "problems": self.problems}
 
     async def ready(self):
+        await self.answers()
         return not self.problems, {
             "ready": not self.problems,
             "state": "joining" if self.problems else "running",
@@ -50,10 +60,18 @@ class Worker:
         }
 
     async def metrics(self, accept):
-        return generate_latest(self.registry), "text/plain; version=0.0.4"
+        page = generate_latest(self.registry)
+        if self.is_slow:
+            self.is_slow = False
+            await asyncio.sleep(0.3)
+        return page, "text/plain; version=0.0.4"
 
     async def resume(self, partition):
         return [self.partition] if partition in (None, self.partition) else []
+
+    async def answers(self):
+        while self.hangs:
+            await asyncio.sleep(0.02)
 
     async def start(self):
         self.pages = Pages(self, SecretStr(TOKEN))
@@ -61,6 +79,11 @@ class Worker:
 
     async def stop(self):
         await self.pages.stop()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(sum_of_workers, "ANSWER_SECONDS", 0.5)
 
 
 def with_two(what):
@@ -143,6 +166,143 @@ def test_counters_are_added_and_never_fall():
         assert found["resonance_batch_seconds_count",] == 3
         second.born(400, commits=1)
         assert (await values(pages))["resonance_commits_total",] == 9
+
+    with_two(look)
+
+
+def test_counters_of_a_partition_never_fall_while_it_moves_between_workers():
+    """A fall to what a worker that has ended had counted would look like as many new records."""
+
+    async def look(pages, first, second):
+        async def records():
+            return (await values(pages)).get(("resonance_records_total", "in[1]"))
+
+        first.born(100)
+        second.born(200, records={"in[1]": 1000})
+        assert await records() == 1000
+        await second.stop()
+        first.born(100, records={"in[1]": 10})
+        assert await records() == 1010
+        await second.start()
+        first.born(100)
+        second.born(300, records={"in[1]": 1})
+        assert await records() == 1011
+        second.born(300)
+        assert await records() == 1011, "nobody has it while it is restored"
+        first.born(100, records={"in[1]": 5})
+        assert await records() == 1016
+        first.born(100, records={"in[1]": 2})
+        assert await records() == 1018, "it went and came back"
+
+    with_two(look)
+
+
+def test_pages_at_once_count_what_has_ended_once():
+    async def look(pages, first, second):
+        await values(pages)
+        second.is_slow = True
+        old = asyncio.ensure_future(values(pages))
+        await asyncio.sleep(0.1)
+        second.born(300, commits=1)
+        await values(pages)
+        await old
+        assert (await values(pages))["resonance_commits_total",] == 8
+
+    with_two(look)
+
+
+def test_a_partition_that_two_workers_show_for_a_moment_lags_once():
+    async def look(pages, first, second):
+        second.partition = first.partition
+        second.born(200)
+        assert (await values(pages))["resonance_lag_records", "in[0]"] == 3
+
+    with_two(look)
+
+
+def test_another_program_on_the_port_of_a_worker_is_no_answer():
+    class Other(Worker):
+        async def live(self):
+            return False, {"detail": "Not Found"}
+
+        async def ready(self):
+            return True, self.shown
+
+        async def metrics(self, accept):
+            return b"<html>", "text/plain"
+
+    async def look(pages, first, second):
+        await second.stop()
+        other = Other("in[1]")
+        other.port = second.port
+        await other.start()
+        try:
+            for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}):
+                other.shown = shown
+                ready, found = await pages.ready()
+                assert not ready
+                assert found["problems"] == ["worker 2: it does not answer"]
+                assert found["records"] == 5
+            assert (await pages.live())[0]
+            assert (await values(pages))["resonance_ready",] == 0
+        finally:
+            await other.stop()
+
+    with_two(look)
+
+
+def test_probes_take_no_token_along():
+    """Before a worker listens on its port, another program may."""
+
+    seen = []
+
+    @web.middleware
+    async def note(request, handler):
+        seen.append((request.path, request.headers.get("Authorization")))
+        return await handler(request)
+
+    async def look(pages, first, second):
+        app = web.Application(middlewares=[note])
+        runner = web.AppRunner(app)
+        await second.stop()
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", second.port).start()
+        try:
+            await pages.live()
+            await pages.ready()
+            await pages.resume(None)
+        finally:
+            await runner.cleanup()
+        assert {given for _, given in seen} == {None}
+
+    with_two(look)
+
+
+def test_a_worker_that_hangs_is_not_live():
+    async def look(pages, first, second):
+        second.hangs = True
+        assert (await pages.ready())[1]["problems"] == ["worker 2: it does not answer"]
+        assert (await pages.live())[0], "it may be starting, or about to be started again"
+        pages.running["2"] = time.monotonic() - 1000
+        assert (await pages.live())[0], "not for long"
+        pages.silent["2"] -= 61
+        live, shown = await pages.live()
+        assert not live
+        assert re.fullmatch(r"worker 2: it has not answered for 6\d s \(at most 60 s are fine\)", *shown["problems"])
+        pages.running["2"] = time.monotonic()
+        assert (await pages.live())[0], "another process, which has just started"
+        second.hangs = False
+        pages.running["2"] = time.monotonic() - 1000
+        assert (await pages.live())[0]
+        assert "2" not in pages.silent
+
+    with_two(look)
+
+
+def test_a_worker_that_hangs_holds_up_no_other_that_resumes():
+    async def look(pages, first, second):
+        second.hangs = True
+        assert await pages.resume(None) == ["in[0]"]
 
     with_two(look)
 
