@@ -181,6 +181,9 @@ class Encoder:
         return list(map(_message, zip(batch.keys, values, headers, partitions, strict=False)))
 
     def _assignment_headers(self, batch: RecordBatch, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
+        if self._plain and batch.sources is None and batch.traces is None:
+            # One list for all, to which nothing is added: so many lists would be most of what the collector looks at.
+            return [[]] * len(batch.offsets)
         times = map(self._ce_times.__getitem__, batch.times)
         if self._plain:
             headers: list[list[Header]] = [[] for _ in batch.offsets]
