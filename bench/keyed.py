@@ -36,7 +36,8 @@ from bench.report import Row, arguments, show
 from bench.streams import SPREADS, blobs
 from tests.brokers import running_broker
 
-CHUNK = 500
+CHUNK = 8192
+"""Records that a busy worker hands to a task at once."""
 WARM = 0.5
 """Share of the records that is learned before the clock runs."""
 ROUTES = 8

@@ -18,7 +18,7 @@ from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
-from resonance.pipeline.task.partition_task import PIECE
+from resonance.pipeline.task.partition_task import PIECE_OF_STREAMS
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 _log = logging.getLogger(__name__)
@@ -72,8 +72,8 @@ class SubtreeTask(StreamTask):
 
     def _take(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
         self._records += len(records)
-        for start in range(0, len(records), PIECE):
-            piece = records[start : start + PIECE]
+        for start in range(0, len(records), PIECE_OF_STREAMS):
+            piece = records[start : start + PIECE_OF_STREAMS]
             messages = self._reader.read(piece)
             self._leave_aside(len(piece) - len(messages))
             if outputs is not None:
