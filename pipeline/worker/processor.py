@@ -216,13 +216,14 @@ class Processor:
             return self._commit
 
     def _chunk(self, chunk: Chunk) -> None:
-        partition = self.partitions.get(chunk.tp)
-        if partition is not None and not self._closing:
-            self._learn_or_hold(chunk, partition)
+        self._learn_or_hold(chunk)
         # Also for a held chunk: the room is for the partitions that continue.
         self._done(chunk)
 
-    def _learn_or_hold(self, chunk: Chunk, partition: AssignedPartition, start: int = 0) -> None:
+    def _learn_or_hold(self, chunk: Chunk, start: int = 0) -> None:
+        partition = self.partitions.get(chunk.tp)
+        if partition is None or self._closing:
+            return
         if chunk.tp in self.pauses.paused:
             self.pauses.hold(chunk, start)
         else:
@@ -230,9 +231,7 @@ class Processor:
 
     def _resume(self, tps: Collection[TP]) -> None:
         for chunk, start in self.pauses.resume(tps):
-            partition = self.partitions.get(chunk.tp)
-            if partition is not None and not self._closing:
-                self._learn_or_hold(chunk, partition, start)
+            self._learn_or_hold(chunk, start)
 
     def _learn(self, chunk: Chunk, partition: AssignedPartition, start: int) -> None:
         records = chunk.value[start:] if start else chunk.value
@@ -326,12 +325,17 @@ class Processor:
 
         self._running = self._committer.submit(deliver), after
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next record.
-        self._running[0].add_done_callback(lambda _: self._inbox.put(self._finish_commit))
+        self._running[0].add_done_callback(lambda _: self._inbox.put(self._finish_ended))
 
     def _note(self, tp: TP) -> OffsetNote:
         note = self.partitions[tp].note
         # Behind its last commit a worker leaves nothing open.
         return replace(note, owner="") if self._closing else note
+
+    def _finish_ended(self) -> None:
+        """Finish the commit that has ended, unless that was done, and the next one may be running."""
+        if self._running is not None and self._running[0].done():
+            self._finish_commit()
 
     def _finish_commit(self) -> None:
         """Wait for the running commit, if there is one, and send what was learned meanwhile."""

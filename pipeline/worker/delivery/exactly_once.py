@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
+from operator import attrgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -30,6 +31,8 @@ from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
+
+_value = attrgetter("value")
 
 RETRY_SECONDS = 0.1
 
@@ -202,7 +205,7 @@ class ExactlyOnce:
         if not isinstance(batch.messages, Sequence):
             # The messages of an archive exist one after the other.
             return batch._replace(messages=self._kept_one_by_one(batch))
-        self._bytes += sum(len(message.value or b"") for message in batch.messages)
+        self._bytes += sum(map(len, filter(None, map(_value, batch.messages))))
         self._sent.append(batch)
         if self._bytes > KEPT_BYTES:
             self._sent.clear()

@@ -301,6 +301,26 @@ def test_learning_goes_on_for_a_while_while_a_commit_runs(bench, monkeypatch):
     assert sent == [b"0", b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
+def test_learning_does_not_wait_for_a_commit_because_the_one_before_has_ended(bench):
+    b = bench(interval=1e-9)
+    task = b.partitions[P0].task
+    b.diary.gate.clear()
+    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.wait(b.diary.committing.is_set)
+    task.learning.clear()
+    b.hold(chunk(P0, 1, 1, behind=True))
+    b.diary.gate.set()
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 1})])
+    b.diary.gate.clear()
+    task.gate.set()
+    b.wait(b.diary.committing.is_set)
+    b.processor.submit(chunk(P0, 2, 1, behind=True))
+    b.wait(lambda: task.learned == [0, 1, 2])
+    assert b.lines("commit") == [("commit", {0: 1})]
+    b.diary.gate.set()
+    b.wait(lambda: b.lines("commit")[-1:] == [("commit", {0: 3})])
+
+
 def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     b = bench()
     task = b.hold(*(chunk(P0, first, 100, behind=True) for first in range(0, 5000, 100)))
