@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 from resonance.engine.base import Step
+from resonance.engine.best_scores import may_be_best
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.schemas import ClusterExample
@@ -22,7 +23,7 @@ ID_BYTES: Final = 200
 """Bytes of the longest id that is kept; a record is found by its place."""
 
 _FEW: Final = 32
-"""Records below which numpy takes longer than a loop."""
+"""Records below which a kernel takes longer than a loop."""
 
 
 class _Typical(NamedTuple):
@@ -92,21 +93,8 @@ class Examples:
         cluster = step.cluster[first:last, 0]
         if last - first <= _FEW:
             return [at for at, number in enumerate(cluster.tolist(), first) if number >= 0]
-        score = step.score[first:last]
         # Once a cluster has enough of a block, few records are above the least of them.
-        numbers, least = self._full_of(block)
-        wanted = cluster >= 0
-        if len(numbers):
-            row = np.minimum(np.searchsorted(numbers, cluster), len(numbers) - 1)
-            wanted &= (numbers[row] != cluster) | (score > least[row])
-        places = np.flatnonzero(wanted)
-        # By cluster, the best first, and of equal scores the first one.
-        places = places[np.lexsort((-score[places], cluster[places]))]
-        grouped = cluster[places]
-        rank = np.arange(len(places)) - np.searchsorted(grouped, grouped)
-        chosen = places[rank < EXAMPLES]
-        chosen.sort()
-        return (first + chosen).tolist()  # type: ignore[no-any-return]
+        return [first + at for at in may_be_best(cluster, step.score[first:last], *self._full_of(block), EXAMPLES)]
 
     def _full_of(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the clusters whose records of a block must be better than one of them, and the score to beat."""
