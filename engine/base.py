@@ -267,6 +267,12 @@ class Engine(Parametrised, abc.ABC):
         labels : sequence of int >= 0, optional
             Class of each record, -1 for none; they never influence the clusters.
 
+        Returns
+        -------
+        Step
+            Its `cluster` has shape (n, levels), one level for all engines but those with trees, and -1 where a record
+            is in none; `score` is NaN where there is none yet.
+
         Raises
         ------
         RecordError

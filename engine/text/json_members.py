@@ -179,12 +179,16 @@ def _is_name(text, start, stop, wanted, member):
 
 @jit
 def _find(text, start, stop, wanted, guess, first, last):
-    """Return the wanted member, one from `first` to `last`, that has a name; -1 where none has."""
-    if first <= guess < last and _is_name(text, start, stop, wanted, guess):
-        return np.int64(guess)
-    for member in range(first, last):
+    """Return the wanted member, one from `first` to `last`, that has a name; -1 where none has.
+
+    The search begins with a `guess`: members of records have an order, even where some are missing.
+    """
+    member = guess
+    for _ in range(first, last):
+        member = np.int64(member if member < last else first)
         if _is_name(text, start, stop, wanted, member):
-            return np.int64(member)
+            return member
+        member += 1
     return np.int64(-1)
 
 
