@@ -251,6 +251,9 @@ def _read_time(text, p, place):
     if not FIRST <= time <= LAST:
         return _FAILED
     place[0] = np.int64(np.floor(time))
+    if place[0] == -1:
+        # Kafka's way to say that there is no time; elsewhere, too, it becomes 1970.
+        place[0] = 0
     return np.int64(p)
 
 

@@ -64,12 +64,19 @@ class Producer:
     # Messages.
 
     def produce(
-        self, topic: str, value: Any, key: Any, partition: int, *_: Any, headers: Iterable[Any] | None = None
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int,
+        _callback: None = None,
+        _on_delivery: None = None,
+        _timestamp: int = 0,
+        headers: Iterable[Any] | None = None,
     ) -> None:
-        headers = _[3] if headers is None else headers
         self._raise_fatal()
         queue = self._queues.setdefault((topic, partition), deque())
-        queue.append((self._sim.now, (key, value, headers)))
+        queue.append((self._sim.now, (key, value, headers or ())))
         if not self._pumping:
             self._pumping = True
             self._sim.at(LINGER, self._pump)

@@ -70,14 +70,14 @@ class PlainJson:
             except UnicodeDecodeError:
                 return None
         text, ends = np.frombuffer(joined, np.uint8), np.cumsum(np.array(sizes) + 1) - 1
+        # Kafka's -1 means no timestamp and becomes 1970.
+        stamps[stamps == -1] = 0
         places: IntArray = np.zeros((count, 2), np.int64)
         columns = Columns(np.full((count, self._columns), np.nan), places, stamps[:, np.newaxis])
         if not json_members.read_records(text[np.newaxis], ends, self._wanted, columns):
             return None
         if stamps.min() < times.FIRST or stamps.max() > times.LAST:
             return None
-        # Kafka's -1 means no timestamp and becomes 1970.
-        stamps[stamps == -1] = 0
         ids = _lines(text, places) if self._has_ids else None
         return PlainRecords(columns.numbers, times.texts_of(stamps), ids)
 

@@ -35,7 +35,7 @@ moments = some.one_of(
     some.integers(-(10**14), 10**15),
     some.floats(0, 2e12),
     some.datetimes().map(lambda each: each.isoformat() + "Z"),
-    some.sampled_from((None, "yesterday", True, "2026-01-31T12:00:60Z", -1, -0.5)),
+    some.sampled_from((None, "yesterday", True, "2026-01-31T12:00:60Z", "1969-12-31T23:59:59.999Z", -1, -0.5)),
 )
 others = some.recursive(
     some.one_of(some.none(), some.booleans(), numbers, some.text(max_size=3)),
