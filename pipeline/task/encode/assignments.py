@@ -36,6 +36,7 @@ MIN_TEXTS: Final = 1_000
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 _HEADS = repeat(b'{"id":')
+_TIMES = '"}\n"time":"'
 _NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
 
 _message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
@@ -122,7 +123,6 @@ class Encoder:
         self._largest = settings.limits.dead_letter_bytes
         self._place = (topic, partition)
         self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
-        self._times = _Kept(lambda text: f'"time":"{text}"}}'.encode())
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
     def assignments(self, answers: Sequence[tuple[StreamTexts, Step]], batch: RecordBatch) -> list[Message]:
@@ -173,7 +173,7 @@ class Encoder:
         partitions: Iterable[int | None] = repeat(None) if routed is None else [number for _, number in routed.places]
         joined = orjson.dumps(batch.offsets if routed is None else routed.offsets)[1:-1]
         offsets = joined.split(b",")
-        times = map(self._times.__getitem__, batch.times)
+        times = f'"time":"{_TIMES.join(batch.times)}"}}'.encode().split(b"\n")
         # The offsets end the zip: the repeated pieces are endless.
         pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
         values = list(map(b"".join, pieces))
