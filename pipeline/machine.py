@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-YOUNG = 100_000
-"""New objects before the collector looks at them: some ten thousand records."""
+YOUNG = 400_000
+"""New objects before the collector looks at them: more than a worker at its limit holds at a time."""
 MIDDLE, OLD = 50, 100
 
 MEMBERSHIP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")

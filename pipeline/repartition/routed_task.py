@@ -8,7 +8,7 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
-from resonance.pipeline.records import Counts, Message, Outputs, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Counts, Message, Messages, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import TOPIC_BYTES, Route, no_place, read_route
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -54,7 +54,7 @@ class RoutedTask(PartitionTask):
         outputs = super().process(found)
         if self._inputs:
             if elsewhere:
-                outputs.assignments = [_placed(message, self._inputs) for message in outputs.assignments]
+                outputs.assignments = Messages(_placed(message, self._inputs) for message in outputs.assignments)
             # Dead letters can concern labels that have waited since.
             outputs.dead_letters = [_placed(message, self._most) for message in outputs.dead_letters]
         return outputs

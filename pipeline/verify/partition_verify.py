@@ -9,7 +9,7 @@ from typing import Any, Final
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.log_search import first_offset
-from resonance.pipeline.records import Message, Outputs, Record
+from resonance.pipeline.records import Message, Messages, Outputs, Record
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.initial_models import InitialModels, find_start
@@ -213,7 +213,8 @@ class _Comparison:
                     held += self._placed("cluster_events", outputs.cluster_events, place)
                     outputs.cluster_events = [message for offset, message in held if offset < behind]
                     held = [(offset, message) for offset, message in held if offset >= behind]
-                    outputs.assignments = [m for _, m in self._placed("assignments", outputs.assignments, place)]
+                    answers = self._placed("assignments", outputs.assignments, place)
+                    outputs.assignments = Messages(message for _, message in answers)
                 if difference := self._difference(outputs, place, behind):
                     found.records += len(cut(records, difference.offset)[0])
                     return difference
@@ -256,7 +257,7 @@ class _Comparison:
 
     def _messages(self, outputs: Outputs, kind: Compared) -> list[Message]:
         """Return the replayed outputs of a kind in the output partition that is compared."""
-        messages: list[Message] = outputs.of(kind.name)
+        messages = list(outputs.of(kind.name))
         own = self.part.at[1]
         if all(message.partition is None for message in messages):
             return messages if kind.at[1] == own else []

@@ -24,8 +24,8 @@ class AssignedPartition:
     """Offset of the next record."""
     committed: int
     """The group's committed offset; -1 when there is none."""
-    behind: bool = False
-    """More records were known to wait when the last ones were fetched."""
+    waiting: int = 0
+    """About how many records were known to wait when the last ones were fetched."""
     pinned: bool = True
     """A crash before the next commit would not change where the partition resumes."""
     archive: ArchiveWriter | None = None

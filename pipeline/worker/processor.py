@@ -23,6 +23,7 @@ from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import OUTPUT_KINDS, Outputs
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Histograms
 from resonance.pipeline.worker.command_queue import Inbox, Item
+from resonance.pipeline.worker.commit_interval import commit_seconds
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.topic_watch import SEND_AGE
@@ -50,7 +51,6 @@ CLOSE_SECONDS: Final = 5.0
 GIVE_UP_SECONDS: Final = 5.0
 """How long a failing worker waits for its transaction to be aborted."""
 
-
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +64,7 @@ class Processor:
     topics : mapping of str to str
         Names of the topics of the outputs and of the snapshots, by kind.
     commit_interval : float
-        Seconds between the first output and the commit that closes it, at most.
+        Seconds between the first output and the commit that closes it, at most, unless much waits (`commit_seconds`).
     done : callable
         Called in the processor's thread for each submitted chunk that is processed, held or dropped.
     failed : callable
@@ -207,13 +207,18 @@ class Processor:
         """Return what to do next: the next item of the queue, or a commit that is due."""
         if self._since is None:
             return self._inbox.get()
-        left = self._since + self._interval - time.monotonic()
-        if left <= 0 or (self._inbox.empty and not any(p.behind for p in self.partitions.values())):
+        left = self._since + self._commit_seconds() - time.monotonic()
+        if left <= 0 or (self._inbox.empty and not any(p.waiting for p in self.partitions.values())):
             return self._commit
         try:
             return self._inbox.get(timeout=left)
         except queue.Empty:
             return self._commit
+
+    def _commit_seconds(self) -> float:
+        """Return how long outputs may wait for their commit."""
+        waiting = sum(partition.waiting for partition in self.partitions.values())
+        return commit_seconds(self._interval, waiting, self._record_seconds)
 
     def _chunk(self, chunk: Chunk) -> None:
         self._learn_or_hold(chunk)
@@ -263,14 +268,14 @@ class Processor:
             partition.timestamp = part[-1].timestamp
             dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
             paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
-            if self._since is not None and time.monotonic() - self._since >= self._interval:
+            if self._since is not None and time.monotonic() - self._since >= self._commit_seconds():
                 self._commit()
         if not records:
             partition.position = chunk.next_offset
             self._since = self._since or time.monotonic()
         if paused and at < size:
             self.pauses.hold(chunk, start + at)
-        partition.behind = (at < size or chunk.behind) and not paused
+        partition.waiting = 0 if paused else max(chunk.waiting, size - at)
 
     def _slice(self, partition: AssignedPartition) -> int:
         seconds = SLICE_SECONDS if len(partition.task.models) < MANY_STREAMS else LONG_SLICE_SECONDS

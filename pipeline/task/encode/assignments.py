@@ -14,7 +14,14 @@ import numpy as np
 import orjson
 from resonance.engine.base import Cluster, Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, TopicPartition, routes_offset_header
+from resonance.pipeline.records import (
+    Message,
+    MessageRow,
+    RoutedRecord,
+    SourceRecord,
+    TopicPartition,
+    routes_offset_header,
+)
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import describe_features
@@ -38,9 +45,6 @@ _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
 _HEADS = repeat(b'{"id":')
 _TIMES = '"}\n"time":"'
 _NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
-
-_message: Callable[[Iterable[Any]], Message] = partial(tuple.__new__, Message)
-"""Make a message of an iterable, in half the time of calling the class."""
 
 
 class _Kept(dict[Any, Any]):
@@ -125,7 +129,7 @@ class Encoder:
         self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
-    def assignments(self, answers: Sequence[tuple[StreamTexts, Step]], batch: RecordBatch) -> list[Message]:
+    def assignments(self, answers: Sequence[tuple[StreamTexts, Step]], batch: RecordBatch) -> list[MessageRow]:
         """Return the assignments of learned records, which the batch has in the order of the answers."""
         steps = [step for _, step in answers]
         if not steps:
@@ -147,7 +151,7 @@ class Encoder:
             )
         return self._messages(batch, clusters, scores, novel, nodes, labels)
 
-    def warming(self, held: Iterable[tuple[StreamTexts, int]], batch: RecordBatch) -> list[Message]:
+    def warming(self, held: Iterable[tuple[StreamTexts, int]], batch: RecordBatch) -> list[MessageRow]:
         """Return the assignments of records that are held back, so many of each stream."""
         clusters = chain.from_iterable(repeat(texts.warming, count) for texts, count in held)
         return self._messages(batch, clusters, repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
@@ -160,7 +164,7 @@ class Encoder:
         novel: Iterable[bytes],
         nodes: Iterable[bytes],
         labels: Iterable[bytes] | None = None,
-    ) -> list[Message]:
+    ) -> list[MessageRow]:
         ids: Iterable[bytes] = repeat(b"null") if batch.ids is None else batch.ids
         included: Iterable[bytes] = repeat(b"],")
         if batch.included is not None:
@@ -178,7 +182,7 @@ class Encoder:
         pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
         values = list(map(b"".join, pieces))
         headers = self._assignment_headers(batch, joined, texts)
-        return list(map(_message, zip(batch.keys, values, headers, partitions, strict=False)))
+        return list(zip(batch.keys, values, headers, partitions, strict=False))
 
     def _assignment_headers(self, batch: RecordBatch, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
         if self._plain and batch.sources is None and batch.traces is None:

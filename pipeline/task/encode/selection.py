@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from resonance.engine.base import Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs
+from resonance.pipeline.records import MessageRow, Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import Encoder, StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
@@ -56,7 +56,8 @@ class Answers:
         if not held and not learned:
             return
         self._held, self._learned = [], []
-        messages, places = [], _places(held)
+        messages: list[MessageRow] = []
+        places = _places(held)
         if held:
             messages = self._encoder.warming([(rows.texts, len(rows.places)) for rows in held], batch.take(places))
         if learned:

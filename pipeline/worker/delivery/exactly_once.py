@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -25,14 +25,14 @@ from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import BrokerError, DeliveryError, ResonanceError
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import Message, rows_of
 from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
-_value = attrgetter("value")
+_value = itemgetter(1)
 
 RETRY_SECONDS = 0.1
 
@@ -205,7 +205,7 @@ class ExactlyOnce:
         if not isinstance(batch.messages, Sequence):
             # The messages of an archive exist one after the other.
             return batch._replace(messages=self._kept_one_by_one(batch))
-        self._bytes += sum(map(len, filter(None, map(_value, batch.messages))))
+        self._bytes += sum(map(len, filter(None, map(_value, rows_of(batch.messages)))))
         self._sent.append(batch)
         if self._bytes > KEPT_BYTES:
             self._sent.clear()

@@ -46,17 +46,17 @@ class Fetched:
 
         A position that moved without a record (over transaction markers) yields a chunk without records.
         """
-        start, waiting = 0, list(self.next_offsets)
-        while waiting:
-            for tp in waiting:
+        start, left = 0, list(self.next_offsets)
+        while left:
+            for tp in left:
                 records = self.records.get(tp, [])
                 last = start + size >= len(records)
                 part = records[start : start + size]
                 next_offset = self.next_offsets[tp] if last else part[-1].offset + 1
-                behind = not last or next_offset < self.ends[tp]
-                yield Chunk(tp, part, next_offset, seek=self.seek, generation=self.generation, behind=behind)
+                waiting = max(self.ends[tp] - next_offset, len(records) - start - len(part))
+                yield Chunk(tp, part, next_offset, seek=self.seek, generation=self.generation, waiting=waiting)
             start += size
-            waiting = [tp for tp in waiting if start < len(self.records.get(tp, []))]
+            left = [tp for tp in left if start < len(self.records.get(tp, []))]
 
 
 class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for mypy
@@ -67,13 +67,13 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
     a delivery commits offsets.
     """
 
-    __slots__ = ("behind", "next_offset", "seek", "value_bytes")
+    __slots__ = ("next_offset", "seek", "value_bytes", "waiting")
 
     value: Sequence[SourceRecord]
     """Empty when the position moved over transaction markers only."""
 
     def __init__(
-        self, tp: TP, records: Sequence[SourceRecord], next_offset: int, *, seek: int, generation: int, behind: bool
+        self, tp: TP, records: Sequence[SourceRecord], next_offset: int, *, seek: int, generation: int, waiting: int
     ) -> None:
         time = records[-1].timestamp / 1000 if records else 0.0
         super().__init__(
@@ -98,8 +98,8 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
         self.value_bytes = sum(sample) * len(records) // max(len(sample), 1)
         # See `Fetched`.
         self.seek = seek
-        # Whether more records of the partition were known to wait at the fetch.
-        self.behind = behind
+        # About how many records of the partition were known to wait behind it at the fetch: offsets have gaps.
+        self.waiting = waiting
 
 
 class RawSchema(faust.Schema):  # type: ignore[misc]

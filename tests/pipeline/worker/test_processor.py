@@ -10,7 +10,7 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.worker import processor
+from resonance.pipeline.worker import commit_interval, processor
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
@@ -85,9 +85,9 @@ class Writer:
             yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything and go_on() else b""), [])
 
 
-def chunk(tp, first, count, next_offset=None, behind=False, value=b""):
+def chunk(tp, first, count, next_offset=None, waiting=0, value=b""):
     records = [Record(tp.topic, tp.partition, first + n, 0, None, value) for n in range(count)]
-    return Chunk(tp, records, next_offset or first + count, seek=1, generation=1, behind=behind)
+    return Chunk(tp, records, next_offset or first + count, seek=1, generation=1, waiting=waiting)
 
 
 class Bench:
@@ -175,7 +175,7 @@ def test_many_streams_are_learned_in_longer_slices(bench, streams, first):
 
 def test_everything_is_committed_when_nothing_more_waits(bench):
     b = bench()
-    b.processor.submit(chunk(P0, 0, 2, behind=True))
+    b.processor.submit(chunk(P0, 0, 2, waiting=1))
     b.processor.submit(chunk(P1, 5, 1, next_offset=9))
     b.processor.submit(chunk(P0, 2, 1, next_offset=4))
     b.wait(lambda: b.lines("commit"))
@@ -186,8 +186,27 @@ def test_everything_is_committed_when_nothing_more_waits(bench):
 
 def test_a_timer_closes_what_no_further_record_does(bench):
     b = bench(interval=0.05)
-    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P0, 0, 1, waiting=1))
     b.wait(lambda: b.lines("commit"))
+
+
+def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
+    monkeypatch.setattr(commit_interval, "RARELY", 1e9)
+    b = bench(interval=0.01)
+    b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
+    b.wait(lambda: b.done.qsize() == 1)
+    time.sleep(0.05)
+    assert b.lines("commit") == []
+    b.processor.submit(chunk(P0, 20, 1, waiting=1))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 21})])
+
+
+@pytest.mark.parametrize(
+    ("waiting", "record_seconds", "expected"),
+    [(0, 0.01, 0.1), (10_000, 1e-5, 0.1), (100_000, 1e-5, 0.1), (300_000, 1e-5, 0.3), (10**9, 1e-5, 0.5)],
+)
+def test_commits_are_at_most_so_many_intervals_apart_however_much_waits(waiting, record_seconds, expected):
+    assert commit_interval.commit_seconds(0.1, waiting, record_seconds) == pytest.approx(expected)
 
 
 def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
@@ -222,8 +241,8 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
     for partition in b.partitions.values():
         partition.archive = Shelf()
     b.open()
-    b.processor.submit(chunk(P0, 0, 1, behind=True))
-    b.processor.submit(chunk(P1, 5, 2, behind=True))
+    b.processor.submit(chunk(P0, 0, 1, waiting=1))
+    b.processor.submit(chunk(P1, 5, 2, waiting=1))
     b.processor.submit(chunk(P1, 7, 1))
     b.processor.submit(chunk(P0, 1, 1))
     b.wait(lambda: len(b.lines("commit")) == 2)
@@ -237,7 +256,7 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
     b = bench(opened=False)
     b.partitions[P0].archive, b.partitions[P1].archive = Shelf(7.0), Shelf(6.0)
     b.open()
-    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P0, 0, 1, waiting=1))
     b.processor.submit(chunk(P1, 5, 2))
     b.processor.submit(chunk(P0, 1, 1))
     b.wait(lambda: len(b.lines("archive")) == 2)
@@ -246,7 +265,7 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
 
 def test_no_archive_is_waited_for_to_take_partitions_over(bench):
     b = bench(interval=60.0)
-    b.processor.submit(chunk(P0, 0, 2, behind=True))
+    b.processor.submit(chunk(P0, 0, 2, waiting=1))
     b.wait(lambda: b.done.qsize() == 1)
     b.partitions[P0].archive = Shelf()
     b.close()
@@ -287,10 +306,10 @@ def test_learning_goes_on_for_a_while_while_a_commit_runs(bench, monkeypatch):
     b = bench()
     b.learn_while_committing()
     task = b.partitions[P0].task
-    b.processor.submit(chunk(P0, 2, 3, behind=True))
+    b.processor.submit(chunk(P0, 2, 3, waiting=1))
     b.wait(lambda: task.learned == [0, 1, 2, 3, 4])
     monkeypatch.setattr(processor, "AHEAD_SECONDS", 0.0)
-    b.processor.submit(chunk(P0, 5, 1, behind=True))
+    b.processor.submit(chunk(P0, 5, 1, waiting=1))
     b.processor.submit(chunk(P0, 6, 1))
     b.wait(lambda: task.learned == [0, 1, 2, 3, 4, 5])
     time.sleep(0.05)
@@ -305,16 +324,16 @@ def test_learning_does_not_wait_for_a_commit_because_the_one_before_has_ended(be
     b = bench(interval=1e-9)
     task = b.partitions[P0].task
     b.diary.gate.clear()
-    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P0, 0, 1, waiting=1))
     b.wait(b.diary.committing.is_set)
     task.learning.clear()
-    b.hold(chunk(P0, 1, 1, behind=True))
+    b.hold(chunk(P0, 1, 1, waiting=1))
     b.diary.gate.set()
     b.wait(lambda: b.lines("commit") == [("commit", {0: 1})])
     b.diary.gate.clear()
     task.gate.set()
     b.wait(b.diary.committing.is_set)
-    b.processor.submit(chunk(P0, 2, 1, behind=True))
+    b.processor.submit(chunk(P0, 2, 1, waiting=1))
     b.wait(lambda: task.learned == [0, 1, 2])
     assert b.lines("commit") == [("commit", {0: 1})]
     b.diary.gate.set()
@@ -323,7 +342,7 @@ def test_learning_does_not_wait_for_a_commit_because_the_one_before_has_ended(be
 
 def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     b = bench()
-    task = b.hold(*(chunk(P0, first, 100, behind=True) for first in range(0, 5000, 100)))
+    task = b.hold(*(chunk(P0, first, 100, waiting=1) for first in range(0, 5000, 100)))
     closing = b.processor.close()
     task.gate.set()
     closing.result(5)
@@ -410,7 +429,7 @@ def test_a_cancelled_close_does_not_harm_the_processor(bench):
 
 def test_an_error_from_elsewhere_aborts_what_is_open(bench):
     b = bench()
-    b.processor.submit(chunk(P0, 0, 1, behind=True))
+    b.processor.submit(chunk(P0, 0, 1, waiting=1))
     b.wait(lambda: b.lines("answers"))
     b.processor.give_up(DeliveryError("a named stop"))
     assert b.diary.lines[-1] == ("abort",)
@@ -429,7 +448,7 @@ def test_a_failing_task_commits_nothing(bench):
 
 def test_records_that_come_again_are_refused(bench):
     b = bench()
-    b.processor.submit(chunk(P0, 0, 3, behind=True))
+    b.processor.submit(chunk(P0, 0, 3, waiting=1))
     b.processor.submit(chunk(P0, 2, 1))
     assert "in[0]@2 was read again behind 3" in str(b.failures.get(timeout=5))
     assert b.lines("commit") == []
@@ -456,8 +475,8 @@ def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_reco
     b = bench()
     learned = [b.partitions[tp].task.learned for tp in (P0, P1)]
     # A slice has 16 records: the chunk is left in its middle.
-    b.processor.submit(chunk(P0, 0, 20, behind=True, value=None))
-    b.processor.submit(chunk(P0, 20, 5, next_offset=26, behind=True))
+    b.processor.submit(chunk(P0, 0, 20, waiting=1, value=None))
+    b.processor.submit(chunk(P0, 20, 5, next_offset=26, waiting=1))
     b.processor.submit(chunk(P1, 0, 3))
     b.processor.submit(chunk(P0, 26, 0, next_offset=30))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 16, 1: 3})])

@@ -32,22 +32,22 @@ def offsets(chunk):
 def test_chunks_take_partitions_by_turns_and_keep_their_order():
     fetched = Fetched(3, 7, {P0: records(0, range(5)), P1: records(1, [10, 12])}, {P0: 6, P1: 15}, {P0: 6, P1: 20})
     chunks = list(fetched.chunks(2))
-    assert [(c.partition, offsets(c), c.next_offset, c.behind) for c in chunks] == [
-        (0, [0, 1], 2, True),
-        (1, [10, 12], 15, True),
-        (0, [2, 3], 4, True),
-        (0, [4], 6, False),
+    assert [(c.partition, offsets(c), c.next_offset, c.waiting) for c in chunks] == [
+        (0, [0, 1], 2, 4),
+        (1, [10, 12], 15, 5),
+        (0, [2, 3], 4, 2),
+        (0, [4], 6, 0),
     ]
     assert {(c.seek, c.generation_id) for c in chunks} == {(3, 7)}
 
 
 def test_a_position_that_moved_without_records_is_an_empty_chunk():
     (chunk,) = Fetched(1, 1, {}, {P0: 8}, {P0: 8}).chunks(100)
-    assert (offsets(chunk), chunk.next_offset, chunk.offset, chunk.behind) == ([], 8, 7, False)
+    assert (offsets(chunk), chunk.next_offset, chunk.offset, chunk.waiting) == ([], 8, 7, 0)
 
 
 def test_faust_neither_tracks_nor_acks_a_chunk():
-    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, behind=False)
+    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, waiting=0)
     assert chunk.tracked
     assert type(chunk).on_final_ack is not ConsumerMessage.on_final_ack
     assert chunk.timestamp == 4.0
@@ -56,7 +56,7 @@ def test_faust_neither_tracks_nor_acks_a_chunk():
 def test_the_raw_schema_hands_on_what_it_gets():
     made = []
     app = SimpleNamespace(create_event=lambda *parts: made.append(parts) or "event")
-    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, behind=False)
+    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, waiting=0)
     assert (asyncio.run(RawSchema().compile(app)(chunk)), made) == ("event", [(None, chunk.value, (), chunk)])
 
 
