@@ -247,7 +247,7 @@ class DeliverySection(Section):
     mode: Literal["exactly_once", "at_least_once"] = "exactly_once"
     """``exactly_once``: transactions; ``at_least_once``: identical repeats after a crash."""
     commit_interval: Seconds = Field(default=0.1, gt=0.0, le=60.0)
-    """Seconds between commits; up to five times that in a backlog."""
+    """Seconds between commits; in a backlog up to 0.5."""
     transaction_timeout: Seconds = Field(default=60.0, ge=1.0, le=900.0)
     """Seconds until brokers abort an open transaction."""
 

@@ -5,8 +5,8 @@ from typing import Final
 BACKLOG_SHARE: Final = 0.1
 """Most time between two commits, in parts of the time that what waits will take: an answer comes so much later."""
 
-RARELY: Final = 5
-"""Most time between two commits, in intervals. Ten commits a second cost a worker at its limit a tenth of its rate."""
+LONGEST_SECONDS: Final = 0.5
+"""Most time of it. Ten commits a second cost a worker at its limit a tenth of its rate, two next to nothing."""
 
 
 def commit_seconds(interval: float, waiting: int, record_seconds: float) -> float:
@@ -15,10 +15,10 @@ def commit_seconds(interval: float, waiting: int, record_seconds: float) -> floa
     Parameters
     ----------
     interval : float
-        Seconds that they may wait where few records do.
+        Seconds that they may always wait.
     waiting : int
         Records that wait to be learned.
     record_seconds : float
         Seconds that one of them takes.
     """
-    return min(max(interval, BACKLOG_SHARE * waiting * record_seconds), RARELY * interval)
+    return max(interval, min(BACKLOG_SHARE * waiting * record_seconds, LONGEST_SECONDS))

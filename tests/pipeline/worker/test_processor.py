@@ -191,7 +191,7 @@ def test_a_timer_closes_what_no_further_record_does(bench):
 
 
 def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
-    monkeypatch.setattr(commit_interval, "RARELY", 1e9)
+    monkeypatch.setattr(commit_interval, "LONGEST_SECONDS", 1e9)
     b = bench(interval=0.01)
     b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
     b.wait(lambda: b.done.qsize() == 1)
@@ -202,11 +202,11 @@ def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("waiting", "record_seconds", "expected"),
-    [(0, 0.01, 0.1), (10_000, 1e-5, 0.1), (100_000, 1e-5, 0.1), (300_000, 1e-5, 0.3), (10**9, 1e-5, 0.5)],
+    ("interval", "waiting", "expected"),
+    [(0.1, 0, 0.1), (0.1, 100_000, 0.1), (0.1, 300_000, 0.3), (0.1, 10**9, 0.5), (60.0, 10**9, 60.0)],
 )
-def test_commits_are_at_most_so_many_intervals_apart_however_much_waits(waiting, record_seconds, expected):
-    assert commit_interval.commit_seconds(0.1, waiting, record_seconds) == pytest.approx(expected)
+def test_a_commit_waits_for_a_part_of_what_a_backlog_takes(interval, waiting, expected):
+    assert commit_interval.commit_seconds(interval, waiting, 1e-5) == pytest.approx(expected)
 
 
 def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
