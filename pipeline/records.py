@@ -132,6 +132,9 @@ class Messages(Sequence[Message]):
     def __getitem__(self, at: int | slice) -> "Message | Messages":
         return Messages(self.rows[at]) if isinstance(at, slice) else Message._make(self.rows[at])
 
+    def __repr__(self) -> str:
+        return f"Messages({self.rows!r})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Messages | list) and self.rows == list(rows_of(other))
 
@@ -148,7 +151,7 @@ def rows_of(messages: Iterable[Message]) -> Iterable[MessageRow]:
     return messages.rows if isinstance(messages, Messages) else messages
 
 
-_Part = tuple[str, Sequence[int], Sequence[MessageRow]]
+_Part = tuple[Sequence[int], Sequence[MessageRow]]
 
 OUTPUT_KINDS: Final = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "alerts", "routes")
 """Kinds of topics that `Outputs` are for."""
@@ -173,9 +176,7 @@ class Outputs:
     """Changes of the data themselves."""
     alerts: list[Message] = field(default_factory=list)
     """Alerts that opened or cleared."""
-    _parts: list[tuple[str, Sequence[int], Sequence[MessageRow]]] = field(
-        default_factory=list, repr=False, compare=False
-    )
+    _parts: list[tuple[str, _Part]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, kind: str) -> list[Message] | Messages:
         """Return the messages for a kind of topic."""
@@ -185,29 +186,34 @@ class Outputs:
     def put(self, kind: str, offsets: Sequence[int], messages: Sequence[MessageRow]) -> None:
         """Add messages, each with the offset of the record that caused it; the offsets ascend."""
         if messages:
-            self._parts.append((kind, offsets, messages))
+            self._parts.append((kind, (offsets, messages)))
 
     def sort(self) -> Self:
         """Bring what was put into the order of the records; messages of one record keep theirs."""
-        parts: dict[str, list[tuple[Sequence[int], Sequence[MessageRow]]]] = {}
-        for kind, offsets, messages in self._parts:
-            parts.setdefault(kind, []).append((offsets, messages))
+        parts: dict[str, list[_Part]] = {}
+        for kind, part in self._parts:
+            parts.setdefault(kind, []).append(part)
         self._parts = []
         for kind, own in parts.items():
-            to: Any = self.of(kind)
             if all(before[-1] <= after[0] for (before, _), (after, _) in pairwise(own)):
-                to.extend(chain.from_iterable(messages for _, messages in own))
+                self._extend(kind, chain.from_iterable(messages for _, messages in own))
             else:
                 entries = [entry for offsets, messages in own for entry in zip(offsets, messages, strict=True)]
                 entries.sort(key=itemgetter(0))
-                to.extend(message for _, message in entries)
+                self._extend(kind, (message for _, message in entries))
         return self
 
     def add(self, other: "Outputs") -> None:
         """Append the outputs of the records that follow."""
         for kind in OUTPUT_KINDS:
-            to: Any = self.of(kind)
-            to.extend(rows_of(other.of(kind)))
+            self._extend(kind, rows_of(other.of(kind)))
+
+    def _extend(self, kind: str, rows: Iterable[MessageRow]) -> None:
+        to = self.of(kind)
+        if isinstance(to, Messages):
+            to.extend(rows)
+        else:
+            to.extend(map(Message._make, rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,16 @@ def _schema_registry(settings: Fields) -> Iterator[Problem]:
         yield Problem("schema_registry.max_retries", given.max_retries, allowed)
 
 
+def _delivery(settings: Fields) -> Iterator[Problem]:
+    given = settings.delivery
+    if given.mode == "exactly_once" and given.commit_interval > given.transaction_timeout / 2:
+        allowed = (
+            f"must be at most half of delivery.transaction_timeout ({given.transaction_timeout:g}), or brokers abort "
+            "transactions before their commit"
+        )
+        yield Problem("delivery.commit_interval", given.commit_interval, allowed)
+
+
 def _labels(settings: Fields) -> Iterator[Problem]:
     path, topic = settings.input.label_path, settings.labels.topic
     if not settings.takes_labels:
@@ -329,6 +339,7 @@ RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _format,
     _schema_registry,
     _sparse,
+    _delivery,
     _labels,
     _stream_ttl,
     _shadow,

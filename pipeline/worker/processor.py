@@ -96,6 +96,7 @@ class Processor:
         self._topics = topics
         self._check_topics = check_topics
         self._interval = commit_interval
+        self._patience = patience
         # A commit waits for the outputs and then for the offsets; a wait that is longer than both is a hang.
         self._broker_seconds = 2 * patience + WORK_SECONDS
         self._activity = Watchdog()
@@ -217,8 +218,10 @@ class Processor:
 
     def _commit_seconds(self) -> float:
         """Return how long outputs may wait for their commit."""
+        if not self._delivery.may_wait:
+            return self._interval
         waiting = sum(partition.waiting for partition in self.partitions.values())
-        return commit_seconds(self._interval, waiting, self._record_seconds)
+        return commit_seconds(self._interval, self._patience, waiting, self._record_seconds)
 
     def _chunk(self, chunk: Chunk) -> None:
         self._learn_or_hold(chunk)

@@ -27,6 +27,8 @@ class AtLeastOnce:
     """
 
     atomic = False
+    may_wait = False
+    """What a crash repeats is what was sent since the last commit: readers look for that among so many."""
 
     def __init__(
         self,

@@ -30,6 +30,10 @@ class Delivery(Protocol):
         """Set the membership for everything that follows, until the next call."""
 
     @property
+    def may_wait(self) -> bool:
+        """Whether the commit of what is open may come later than usual, as far as the delivery is concerned."""
+
+    @property
     def open(self) -> bool:
         """Whether something was sent that is neither committed nor aborted."""
 

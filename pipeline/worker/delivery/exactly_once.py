@@ -184,6 +184,11 @@ class ExactlyOnce:
         self._member_id = membership.member_id
         self._metadata = group_metadata(self._group, membership.generation, membership.member_id)
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether there is much room for what is kept to be sent again."""
+        return self._bytes < KEPT_BYTES // 4
+
     def send(self, batch: Batch) -> None:
         """Add outputs to the transaction, beginning one where none is open.
 

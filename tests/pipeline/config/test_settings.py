@@ -126,6 +126,10 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"input": "foo"}, r"^input is given as one value, and its settings beside it"),
         ({"delivery.mode": "once"}, r"^delivery\.mode = 'once': must be one of exactly_once, at_least_once"),
         ({"delivery.commit_interval": float("nan")}, r"^delivery\.commit_interval = nan: must be a"),
+        (
+            {"delivery.commit_interval": 2, "delivery.transaction_timeout": 3},
+            r"^delivery\.commit_interval = 2\.0: must be at most half of delivery\.transaction_timeout \(3\)",
+        ),
         ({"input.topics": []}, r"^input\.topics = \[\]: must not be empty"),
         ({"input.topics": ["a b"]}, r"^input\.topics = \['a b'\]: 'a b' is no topic name"),
         ({"input.topics": ["a", "a"]}, r"the same topic stands there twice"),

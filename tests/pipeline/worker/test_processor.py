@@ -27,7 +27,8 @@ class Diary:
     """A delivery that writes down what happens; `gate` holds a commit back."""
 
     def __init__(self, atomic=True):
-        self.atomic, self.lines, self.gate, self.failure = atomic, [], threading.Event(), None
+        self.atomic = self.may_wait = atomic
+        self.lines, self.gate, self.failure = [], threading.Event(), None
         self.gate.set()
         self.committing = threading.Event()
 
@@ -191,8 +192,10 @@ def test_a_timer_closes_what_no_further_record_does(bench):
 
 
 def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
-    monkeypatch.setattr(commit_interval, "LONGEST_SECONDS", 1e9)
+    for limit in ("LONGEST_SECONDS", "TIMEOUT_SHARE"):
+        monkeypatch.setattr(commit_interval, limit, 1e9)
     b = bench(interval=0.01)
+    b.partitions[P0].waiting = 10**12
     b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
     b.wait(lambda: b.done.qsize() == 1)
     time.sleep(0.05)
@@ -201,12 +204,27 @@ def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
     b.wait(lambda: b.lines("commit") == [("commit", {0: 21})])
 
 
+def test_a_delivery_can_ask_for_commits_at_the_usual_time(bench):
+    b = bench(interval=0.01, atomic=False)
+    b.partitions[P0].waiting = 10**12
+    b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
+    b.wait(lambda: b.lines("commit") == [("commit", {0: 20})])
+
+
 @pytest.mark.parametrize(
-    ("interval", "waiting", "expected"),
-    [(0.1, 0, 0.1), (0.1, 100_000, 0.1), (0.1, 300_000, 0.3), (0.1, 10**9, 0.5), (60.0, 10**9, 60.0)],
+    ("interval", "timeout", "waiting", "expected"),
+    [
+        (0.1, 60.0, 0, 0.1),
+        (0.1, 60.0, 100_000, 0.1),
+        (0.1, 60.0, 300_000, 0.3),
+        (0.1, 60.0, 10**9, 0.5),
+        (0.1, 2.0, 10**9, 0.2),
+        (0.4, 1.0, 10**9, 0.4),
+        (20.0, 60.0, 10**9, 20.0),
+    ],
 )
-def test_a_commit_waits_for_a_part_of_what_a_backlog_takes(interval, waiting, expected):
-    assert commit_interval.commit_seconds(interval, waiting, 1e-5) == pytest.approx(expected)
+def test_a_commit_waits_for_a_part_of_what_a_backlog_takes(interval, timeout, waiting, expected):
+    assert commit_interval.commit_seconds(interval, timeout, waiting, 1e-5) == pytest.approx(expected)
 
 
 def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
