@@ -127,6 +127,15 @@ def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery, monkeypatch)
     assert SlowOutlet.made == 1
 
 
+def test_the_commit_of_a_large_transaction_may_not_wait(delivery, monkeypatch):
+    monkeypatch.setattr(exactly_once, "KEPT_BYTES", 8)
+    assert delivery.may_wait
+    delivery.send(Batch("answers", 0, [Message(None, b"12", [])]))
+    assert not delivery.may_wait
+    delivery.commit({TP("in", 0): 1}, {})
+    assert delivery.may_wait
+
+
 def test_a_worker_that_is_fenced_while_it_starts_names_the_reason(delivery, monkeypatch):
     delivery._find_open = lambda: LeftOpen([TopicPartition("out", 0)], [])
     delivery._deadline = SimpleNamespace(start=lambda: None)
