@@ -1,4 +1,4 @@
-"""Cores of the machine, and garbage collection in the process."""
+"""Cores and memory of the machine, and garbage collection in the process."""
 
 import gc
 import math
@@ -14,6 +14,9 @@ MIDDLE, OLD = 50, 100
 MEMBERSHIP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """Where Linux says of which control groups the process is, and what these may use."""
 
+RESIDENT = Path("/proc/self/statm")
+"""Where Linux says what a process takes."""
+
 
 def cores() -> int:
     """Return how many processes can run at once; a container or a service may have fewer cores than its machine."""
@@ -24,18 +27,40 @@ def cores() -> int:
 
 def _quotas() -> Iterator[float]:
     """Yield the processor time, in cores, that the control groups of this process may use, with those around them."""
+    for group, first in _groups("cpu"):
+        with suppress(OSError, ValueError):
+            yield _first_version(group) if first else _quota(*(group / "cpu.max").read_text().split())
+
+
+def memory() -> int:
+    """Return the bytes of memory that this process may use; a container or a service may have less than its machine."""
+    most = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for group, first in _groups("memory"):
+        with suppress(OSError, ValueError):
+            most.append(int((group / ("memory.limit_in_bytes" if first else "memory.max")).read_text()))
+    return min(most)
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process takes now; 0 where the system does not say it."""
+    with suppress(OSError):
+        return int(RESIDENT.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _groups(controller: str) -> Iterator[tuple[Path, bool]]:
+    """Yield the control groups of this process, and those around them; true for those of the first version."""
     with suppress(OSError):
         for line in MEMBERSHIP.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            if controllers and "cpu" not in controllers.split(","):
+            if controllers and controller not in controllers.split(","):
                 continue
             # Of the first version of control groups, each controller has a folder.
-            top = GROUPS / "cpu" if controllers else GROUPS
+            top = GROUPS / controller if controllers else GROUPS
             # A container may see the path of its group on the machine, but its own group as the top.
             inner = top / path.lstrip("/")
             for group in (inner, *(each for each in inner.parents if each.is_relative_to(top))):
-                with suppress(OSError, ValueError):
-                    yield _first_version(group) if controllers else _quota(*(group / "cpu.max").read_text().split())
+                yield group, bool(controllers)
 
 
 def _first_version(group: Path) -> float:

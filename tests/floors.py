@@ -11,7 +11,7 @@ PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
     ("crash_points", "errors", "json_paths", "logs", "machine", "records", "timestamps"),
-    ("disk_map", "kernels"),
+    ("disk_map", "kernels", "memory_budget"),
     ("config", "mismatches"),
     ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),

@@ -20,6 +20,7 @@ from resonance.pipeline.config.values import (
     Categories,
     Count,
     FeaturePaths,
+    Memory,
     Missing,
     Names,
     OptionalCount,
@@ -264,8 +265,11 @@ class SnapshotsSection(Section):
 
 
 class LimitsSection(Section):
-    """Limits of one partition; records beyond them become dead letters."""
+    """Limits of one partition, beyond which records become dead letters, and of a worker's memory."""
 
+    memory: Memory = "auto"
+    """Bytes of a worker, its models excepted (docs/tuning.md). ``auto``: half of the container's or machine's, for
+    all `worker.processes`."""
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
     streams_in_memory: Count = Field(default=10_000, ge=0)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator
 from resonance.engine.parameters import Parameter
 from resonance.pipeline.json_paths import parse_path
+from resonance.pipeline.memory_budget import LEAST
 from resonance.pipeline.timestamps import canonical
 
 
@@ -188,6 +189,15 @@ def _processes(value: Any) -> Any:
     raise ValueError("must be auto, or an integer from 1 to 1,000")
 
 
+def _memory(value: Any) -> Any:
+    if isinstance(value, str) and value.strip() == "auto":
+        return "auto"
+    with suppress(ValueError, TypeError):
+        if (found := int(_no_boolean(value))) >= LEAST and found == float(value):
+            return found
+    raise ValueError(f"must be auto, or at least {LEAST:,} bytes, of which the program takes most; raise it")
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{value!r} is no integer")
@@ -224,6 +234,7 @@ Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)
 Project = Annotated[int | Literal["auto"], BeforeValidator(_project)]
 Robust = Annotated[bool | Literal["auto"], BeforeValidator(_robust)]
 Processes = Annotated[int | Literal["auto"], BeforeValidator(_processes)]
+Memory = Annotated[int | Literal["auto"], BeforeValidator(_memory)]
 Rarity = Annotated[float | Literal["auto"], BeforeValidator(_rarity)]
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]

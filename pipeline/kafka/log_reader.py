@@ -7,7 +7,7 @@ from functools import partial
 from itertools import repeat
 from operator import itemgetter, methodcaller
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
@@ -16,6 +16,7 @@ from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.threads import require_threads
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import Record, TopicPartition
 
 OffsetRange = tuple[int, int]
@@ -29,6 +30,9 @@ QUESTION_SECONDS: Final = 1.0
 BATCH: Final = 5_000
 """Most records handed over at once."""
 
+FETCH_BYTES: Final = 4 * 1024 * 1024
+"""Most bytes of a partition in one answer."""
+
 NO_OFFSET: Final = -1
 """Stands for a committed offset that does not exist."""
 
@@ -41,7 +45,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "error",
     "fetch.wait.max.ms": 50,
     "fetch.queue.backoff.ms": 10,
-    "fetch.message.max.bytes": 4 * 1024 * 1024,
+    # Also the most that librdkafka unpacks a zstd batch to: no less than a worker has learned (`MemoryBudget.batch`).
+    "receive.message.max.bytes": 2_000_000_000,
 }
 
 _headers: Final = methodcaller("headers")
@@ -74,6 +79,9 @@ class LogReader:
         Ends every wait with `RestoreCancelledError`.
     """
 
+    memory: ClassVar[MemoryBudget | None] = None
+    """What the readers of this process may take, where it has a budget: one of them reads at a time."""
+
     def __init__(
         self, client: Mapping[str, Any], group: str, patience: float, cancelled: threading.Event | None = None
     ) -> None:
@@ -85,7 +93,8 @@ class LogReader:
         self._refusals = Refusals(self._client)
         callbacks = {"error_cb": self._refusals.note}
         require_threads()
-        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **_SETTINGS, **callbacks})
+        own = {"group.id": group, **_SETTINGS, **_sizes(self.memory), **callbacks}
+        self._consumer = Consumer({"log_level": 0, **client, **own})
 
     def __enter__(self) -> Self:
         return self
@@ -254,6 +263,20 @@ class LogReader:
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise RestoreCancelledError
+
+
+def _sizes(memory: MemoryBudget | None) -> dict[str, int]:
+    """Return how much librdkafka fetches: it unpacks an answer of a broker as a whole."""
+    if memory is None:
+        return {"fetch.message.max.bytes": FETCH_BYTES}
+    answer = min(FETCH_BYTES, memory.answer)
+    return {
+        "fetch.message.max.bytes": answer,
+        "fetch.max.bytes": answer,
+        # A limit of producers below which librdkafka allows no fetch.
+        "message.max.bytes": answer,
+        "queued.max.messages.kbytes": memory.restored // 1024,
+    }
 
 
 def _metadata(place: Place) -> str:

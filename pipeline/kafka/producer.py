@@ -53,11 +53,16 @@ class Batch(NamedTuple):
 
 
 def producer_settings(
-    client: Mapping[str, Any], *, compression: str = "lz4", message_bytes: Mapping[str, int] | None = None
+    client: Mapping[str, Any],
+    *,
+    compression: str = "lz4",
+    message_bytes: Mapping[str, int] | None = None,
+    queued_bytes: int = 1024**3,
 ) -> dict[str, Any]:
     """Return librdkafka's configuration for outputs.
 
-    `message_bytes` is what each output topic takes in one message, where that is known.
+    `message_bytes` is what each output topic takes in one message, where that is known; `queued_bytes` is what may wait
+    to be sent.
     """
     limits = list((message_bytes or {}).values())
     return {
@@ -71,6 +76,7 @@ def producer_settings(
         # Limit of a single message: more than the default where a topic takes more.
         "message.max.bytes": min(max([BATCH_BYTES, *limits]), MAX_MESSAGE_BYTES),
         "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": queued_bytes // 1024,
     }
 
 

@@ -74,6 +74,8 @@ class Processor:
     check_topics : callable
         Called before anything counts, from any thread, with the seconds that an answer may be old: raises an error
         where the topics are not those of the start.
+    ahead_bytes : int
+        Records whose outputs may wait for the end of a commit.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Processor:
         histograms: Histograms | None = None,
         patience: float = 60.0,
         check_topics: Callable[[float], None] = lambda _: None,
+        ahead_bytes: int = 64_000_000,
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
@@ -113,6 +116,7 @@ class Processor:
         # Learned, but not sent while a commit goes on, and how long it took to learn.
         self._unsent: list[tuple[TP, Outputs]] = []
         self._ahead = 0.0
+        self._ahead_bytes, self._most_ahead = 0, ahead_bytes
         # The commit that goes on, with what follows its end.
         self._running: tuple[Future[float], Callable[[float], None]] | None = None
         # Assumed slow until measured: the first slice of a slow engine must not be a whole chunk.
@@ -265,7 +269,9 @@ class Processor:
             at += len(part)
             self._unsent.append((chunk.tp, outputs))
             self._ahead += spent
-            if self._running is None or self._running[0].done() or self._ahead >= AHEAD_SECONDS:
+            self._ahead_bytes += chunk.size * len(part) // len(chunk.value)
+            far = self._ahead >= AHEAD_SECONDS or self._ahead_bytes >= self._most_ahead
+            if self._running is None or self._running[0].done() or far:
                 self._finish_commit()
             partition.position = part[-1].offset + 1 if at < size else chunk.next_offset
             partition.timestamp = part[-1].timestamp
@@ -355,7 +361,7 @@ class Processor:
             self.counters.wait_seconds += time.monotonic() - began
             self._running = None
             after(ended)
-        unsent, self._unsent, self._ahead = self._unsent, [], 0.0
+        unsent, self._unsent, self._ahead, self._ahead_bytes = self._unsent, [], 0.0, 0
         for tp, outputs in unsent:
             self._send(tp, outputs)
 

@@ -18,6 +18,7 @@ from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, DeliveryError
 from resonance.pipeline.machine import cores
+from resonance.pipeline.memory_budget import automatic
 from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
 from resonance.pipeline.worker.http.sum_of_workers import SumOfWorkers
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, explain_end
@@ -66,6 +67,9 @@ class Supervisor:
                 f"worker.web_port = {worker.web_port}: must be at most {HIGHEST_PORT - count}, for each of {count} "
                 "workers has a port above it"
             )
+        if settings.limits.memory == "auto":
+            limits = settings.limits.model_copy(update={"memory": automatic(count)})
+            settings = settings.model_copy(update={"limits": limits})
         self._workers = [_Worker(settings, number) for number in range(1, count + 1)]
         self._workers[0].recovery = recovery
         token = worker.web_token.get_secret_value() if worker.web_token else ""

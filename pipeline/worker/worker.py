@@ -19,10 +19,11 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients, embedded
-from resonance.pipeline.kafka.log_reader import RestoreCancelledError
+from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.kernels import show_while_compiling
 from resonance.pipeline.machine import collect_rarely
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
 from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.tasks import Task, make_task
@@ -93,6 +94,7 @@ class Worker:
         self._delivery: Delivery
         self._source: DeploymentContext
         self._watch: TopicWatch
+        self._memory: MemoryBudget
 
     async def run(self) -> str:
         """Run to the end and return its reason; raise `ResonanceError` where the worker cannot start or continue."""
@@ -181,6 +183,8 @@ class Worker:
         self._status.enter("compiling kernels")
         with show_while_compiling(settings.engine.name):
             kernels.result()
+        # From here on records are read.
+        self._memory = LogReader.memory = MemoryBudget.of(settings.limits.memory)
         self._source = DeploymentContext.of(settings, client, deployment)
         if self._recovery:
             self._status.enter("recovering")
@@ -213,10 +217,11 @@ class Worker:
             paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
             answer_timeout=settings.broker.answer_timeout,
+            memory=self._memory,
         )
         self._watch = TopicWatch.of(lambda: self._source, self._fail)
         self._app = make_app(settings, self, options)
-        self._delivery = make_delivery(settings, deployment, self._app.consumer.commit_positions)
+        self._delivery = make_delivery(settings, deployment, self._app.consumer.commit_positions, self._memory)
         self._processor = Processor(
             self._delivery,
             {kind: settings.topic(kind) for kind in (*OUTPUT_KINDS, "snapshots")},
@@ -227,6 +232,7 @@ class Worker:
             histograms=self._histograms,
             patience=settings.delivery.transaction_timeout,
             check_topics=partial(self._watch.wait, settings.delivery.transaction_timeout),
+            ahead_bytes=self._memory.kept,
         )
         self._status.app, self._status.processor = self._app, self._processor
 

@@ -119,12 +119,12 @@ def test_offsets_that_are_never_answered_are_sent_again_with_everything_before_t
 
 def test_a_transaction_that_was_not_kept_fails_and_is_aborted(proxied, monkeypatch):
     monkeypatch.setattr(exactly_once_module, "OFFSETS_SECONDS", 1.0)
-    monkeypatch.setattr(exactly_once_module, "KEPT_BYTES", 1)
     direct, proxy = proxied
     topic = create_topic(direct, "stream", partitions=2)
     member = Member(direct, topic)
     delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
     delivery.bind(member.membership)
+    delivery._kept_bytes = 1
     delivery.send(Batch(topic, 0, messages(b"a")))
     delivery.send(Batch(topic, 0, iter(messages(b"b"))))
     proxy.answer(COMMIT_OFFSETS, b"")

@@ -34,6 +34,16 @@ def test_cycles_are_still_collected():
     assert gc.get_stats()[0]["collected"] > before
 
 
+def groups(monkeypatch, tmp_path, member, files):
+    """Let Linux say of which control groups the process is, and what they may use."""
+    for name, text in files.items():
+        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / name).write_text(text)
+    (tmp_path / "member").write_text(member)
+    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "member")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
+
+
 @pytest.mark.parametrize(
     ("member", "files", "found"),
     [
@@ -53,12 +63,7 @@ def test_cycles_are_still_collected():
     ],
 )
 def test_a_container_has_the_cores_that_its_limit_gives(monkeypatch, tmp_path, member, files, found):
-    for name, text in files.items():
-        (tmp_path / "groups" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "groups" / name).write_text(text)
-    (tmp_path / "member").write_text(member)
-    monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "member")
-    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
+    groups(monkeypatch, tmp_path, member, files)
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     assert machine.cores() == found
 
@@ -67,3 +72,30 @@ def test_a_machine_without_control_groups_has_all_its_cores(monkeypatch, tmp_pat
     monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "none")
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     assert machine.cores() == 3
+
+
+NONE = "9223372036854771712\n"
+"""How the first version of control groups writes that there is no limit."""
+
+
+@pytest.mark.parametrize(
+    ("member", "files", "found"),
+    [
+        ("0::/\n", {}, None),
+        ("0::/\n", {"memory.max": "max\n"}, None),
+        ("0::/\n", {"memory.max": "1073741824\n"}, 1 << 30),
+        ("0::/a/b\n", {"a/memory.max": "1000000", "a/b/memory.max": "max"}, 1_000_000),
+        ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": "5000000"}, 5_000_000),
+        ("4:memory:/docker/a\n0::/\n", {"memory/memory.limit_in_bytes": "6000000"}, 6_000_000),
+        ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": NONE}, None),
+        ("4:cpu:/a\n", {"memory/a/memory.limit_in_bytes": "5000000"}, None),
+    ],
+)
+def test_a_container_has_the_memory_that_its_limit_gives(monkeypatch, tmp_path, member, files, found):
+    groups(monkeypatch, tmp_path, member, files)
+    whole = machine.os.sysconf("SC_PAGE_SIZE") * machine.os.sysconf("SC_PHYS_PAGES")
+    assert machine.memory() == (found or whole)
+
+
+def test_what_the_process_takes_is_known():
+    assert 10_000_000 < machine.resident() < machine.memory()

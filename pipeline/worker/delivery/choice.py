@@ -8,6 +8,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce, CommitOffsets
 from resonance.pipeline.worker.delivery.delivery import Delivery
@@ -22,12 +23,14 @@ def make_delivery(
     settings: Settings,
     deployment: Deployment,
     commit_offsets: CommitOffsets,
+    memory: MemoryBudget,
 ) -> Delivery:
     """Return the delivery of a worker; `commit_offsets` is how it commits without transactions."""
     client = clients.librdkafka(settings)
     producer = producer_settings(
         client,
         compression=settings.output.compression,
+        queued_bytes=memory.sending,
         message_bytes={
             topic: size
             for topic, size in deployment.message_bytes.items()
@@ -46,6 +49,7 @@ def make_delivery(
         transactional_id=settings.transactional_id,
         timeout=timeout,
         find_open=lambda: left_open(client, written, settings.group, read, timeout),
+        kept_bytes=memory.kept,
     )
 
 

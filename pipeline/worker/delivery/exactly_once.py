@@ -43,9 +43,6 @@ OFFSETS_SECONDS = 10.0
 """Time for the offsets of a transaction before all of it is sent again. The client waits for a coordinator that moves
 or loads within this call alone; after a broken connection the call may never return (librdkafka 5456, 5511)."""
 
-KEPT_BYTES = 64_000_000
-"""Outputs of an open transaction that are kept to be sent again; one that is larger fails instead."""
-
 STEPS = {
     "init_transactions": "the producer",
     "begin_transaction": "the beginning",
@@ -89,6 +86,8 @@ class ExactlyOnce:
         Seconds that the broker has to answer at start.
     find_open : callable
         Returns what transactions have left open in the outputs and of the group's offsets.
+    kept_bytes : int
+        Outputs of an open transaction that are kept to be sent again; one that is larger fails instead.
     """
 
     atomic = True
@@ -102,7 +101,9 @@ class ExactlyOnce:
         timeout: float = 60.0,
         start_timeout: float = 30.0,
         find_open: Callable[[], LeftOpen] = lambda: LeftOpen([], []),
+        kept_bytes: int = 64_000_000,
     ) -> None:
+        self._kept_bytes = kept_bytes
         self._find_open = find_open
         self._group = group
         self._id = transactional_id
@@ -187,7 +188,7 @@ class ExactlyOnce:
     @property
     def may_wait(self) -> bool:
         """Whether there is much room for what is kept to be sent again."""
-        return self._bytes < KEPT_BYTES // 4
+        return self._bytes < self._kept_bytes // 4
 
     def send(self, batch: Batch) -> None:
         """Add outputs to the transaction, beginning one where none is open.
@@ -212,7 +213,7 @@ class ExactlyOnce:
             return batch._replace(messages=self._kept_one_by_one(batch))
         self._bytes += sum(map(len, filter(None, map(_value, rows_of(batch.messages)))))
         self._sent.append(batch)
-        if self._bytes > KEPT_BYTES:
+        if self._bytes > self._kept_bytes:
             self._sent.clear()
         return batch
 
@@ -286,7 +287,7 @@ class ExactlyOnce:
 
         Only before the first request of its end: until then it cannot have been committed.
         """
-        if self._bytes > KEPT_BYTES:
+        if self._bytes > self._kept_bytes:
             return False
         self._replace_producer()
         self._begin_transaction()

@@ -16,9 +16,6 @@ HEARTBEAT_SECONDS = 0.25
 """A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others, and
 how long the partitions of a leaving one wait for them."""
 
-FETCH_BYTES = 2 * 1024 * 1024
-"""Most bytes of a partition in one fetch."""
-
 
 class Lifecycle(Protocol):
     """What the app needs of the worker around it."""
@@ -79,7 +76,6 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.Transp
         broker_request_timeout=max(90.0, session + 5),
         # aiokafka leaves the group after so long without a fetch; a long restore is no reason to.
         broker_max_poll_interval=24 * 3600.0,
-        consumer_max_fetch_size=FETCH_BYTES,
         topic_allow_declare=False,
         topic_disable_leader=True,
         # Without tables this lets the driver use aiokafka's own assignor.

@@ -9,9 +9,6 @@ from faust.types import TP
 from faust.types.tuples import Message
 from resonance.pipeline.records import SourceRecord
 
-SAMPLED = 64
-"""Records of a chunk of which one is measured."""
-
 
 class Membership(NamedTuple):
     """The group coordinator's answer that assigned partitions: it fences everything done on their behalf."""
@@ -40,6 +37,8 @@ class Fetched:
     """Position behind what was read, transaction markers and aborted records included."""
     ends: dict[TP, int] = field(default_factory=dict)
     """End of what can be read at present (the last stable offset)."""
+    sizes: dict[TP, int] = field(default_factory=dict)
+    """Bytes of memory that the records take."""
 
     def chunks(self, size: int) -> "Iterator[Chunk]":
         """Yield chunks of at most `size` records, the partitions in turn, each in the order of its log.
@@ -54,7 +53,11 @@ class Fetched:
                 part = records[start : start + size]
                 next_offset = self.next_offsets[tp] if last else part[-1].offset + 1
                 waiting = max(self.ends[tp] - next_offset, len(records) - start - len(part))
-                yield Chunk(tp, part, next_offset, seek=self.seek, generation=self.generation, waiting=waiting)
+                # All chunks of the records together weigh what these do.
+                share = self.sizes.get(tp, 0) * len(part) // max(len(records), 1)
+                yield Chunk(
+                    tp, part, next_offset, seek=self.seek, generation=self.generation, waiting=waiting, size=share
+                )
             start += size
             left = [tp for tp in left if start < len(self.records.get(tp, []))]
 
@@ -67,13 +70,21 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
     a delivery commits offsets.
     """
 
-    __slots__ = ("next_offset", "seek", "value_bytes", "waiting")
+    __slots__ = ("next_offset", "seek", "size", "waiting")
 
     value: Sequence[SourceRecord]
     """Empty when the position moved over transaction markers only."""
 
     def __init__(
-        self, tp: TP, records: Sequence[SourceRecord], next_offset: int, *, seek: int, generation: int, waiting: int
+        self,
+        tp: TP,
+        records: Sequence[SourceRecord],
+        next_offset: int,
+        *,
+        seek: int,
+        generation: int,
+        waiting: int,
+        size: int = 0,
     ) -> None:
         time = records[-1].timestamp / 1000 if records else 0.0
         super().__init__(
@@ -93,9 +104,8 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
         )
         # Where the log continues behind the chunk.
         self.next_offset = next_offset
-        # About the bytes of its values, from a few of them.
-        sample = [len(record.value or b"") for record in records[::SAMPLED]]
-        self.value_bytes = sum(sample) * len(records) // max(len(sample), 1)
+        # Bytes of memory that its records take.
+        self.size = size
         # See `Fetched`.
         self.seek = seek
         # About how many records of the partition were known to wait behind it at the fetch: offsets have gaps.

@@ -19,11 +19,15 @@ from aiokafka import errors as aiokafka_errors
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.worker.transport import group_member
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.worker.transport.connections import WATCH, watch_connections
 from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, explained
-from resonance.pipeline.worker.transport.unpack import WholeBatches, keep_bytes
+from resonance.pipeline.worker.transport.unpack import Taken, WholeBatches, keep_bytes
+
+FETCH_BYTES = 2 * 1024 * 1024
+"""Most bytes of a partition in one fetch, where there are few enough partitions."""
 
 FETCH_WAIT_MS = 500
 """How long a broker may hold an idle fetch."""
@@ -51,6 +55,8 @@ class TransportOptions:
     """Where each partition of a membership resumes; empty while that is not known."""
     failed: Callable[[BaseException], None]
     """Called with an error after which no records will come."""
+    memory: MemoryBudget
+    """What may be taken of the memory for what is fetched and what is handed over."""
     paused: Callable[[], Collection[TP]] = tuple
     """Partitions to fetch nothing of; called before each fetch, in the consumer's thread."""
     isolation_level: str = "read_committed"
@@ -59,8 +65,6 @@ class TransportOptions:
     """Most records of a chunk: the more there are, the more has each of many streams, and the less costs a record."""
     queued_records: int = 32_768
     """Records handed over and not yet done at which fetching pauses."""
-    queued_bytes: int = 64 * 1024 * 1024
-    """The same of the bytes of their values."""
     fetch_wait_ms: int = FETCH_WAIT_MS
     """How long a broker may hold an idle fetch; Faust's driver has 1500 fixed."""
     answer_timeout: float = 0.0
@@ -94,12 +98,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         self.seek_number = 0
 
     def _create_worker_consumer(self, transport: Any) -> Any:
-        # Faust's driver has fixed values for the first two and reads the third from a setting that it also uses for
-        # changelogs. aiokafka keeps them as attributes until its fetcher is made, in `start`.
+        # Faust's driver has fixed values for these, or reads them from a setting that it also uses for changelogs.
+        # aiokafka keeps them as attributes until its fetcher is made, in `start`.
         consumer = super()._create_worker_consumer(transport)
         options = self.consumer.options
         consumer._isolation_level = options.isolation_level
         consumer._fetch_max_wait_ms = options.fetch_wait_ms
+        consumer._fetch_max_bytes = options.memory.fetched
         # A log that was truncated under a running worker is an error to report, never a jump over what is lost.
         consumer._auto_offset_reset = "none"
         return consumer
@@ -120,7 +125,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                     raise
                 await asyncio.sleep(START_AGAIN_SECONDS)
                 start = self._consumer.start
-        self._ensure_consumer()._fetcher._records = WholeBatches()
+        self._ensure_consumer()._fetcher._records = WholeBatches(self.consumer.options.memory)
 
     def _start_thread(self) -> None:
         # The app has its error by now; Python would print it once more, with a traceback.
@@ -130,6 +135,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def seek_all(self, positions: Mapping[TP, int]) -> int:
         """Seek to `positions`, which voids everything fetched before; return the number of this seek."""
         consumer = self._ensure_consumer()
+        # What was fetched of a partition stays until it is taken, and all of them together must have room.
+        most = self.consumer.options.memory.fetched // max(len(positions), 1)
+        consumer._fetcher._max_partition_fetch_bytes = min(FETCH_BYTES, most)
         for tp, offset in positions.items():
             consumer.seek(driver.TopicPartition(tp.topic, tp.partition), offset)
         self.positions = dict(positions)
@@ -148,6 +156,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             with consumer._subscription.fetch_context():
                 await asyncio.sleep(timeout or 0.0)
             return fetched
+        consumer._fetcher._records.begin(active)
         try:
             records = await super()._fetch_records(consumer, active, timeout, max_records)
         except aiokafka_errors.NoOffsetForPartitionError:
@@ -160,7 +169,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             state = assignment and assignment.state_value(tp)
             if state is None or not state.has_valid_position or (state.position == before and tp not in records):
                 continue
-            fetched.records[tp] = records.get(tp, [])
+            fetched.records[tp] = taken = records.get(tp, Taken())
+            fetched.sizes[tp] = taken.size
             fetched.next_offsets[tp] = self.positions[tp] = state.position
             fetched.ends[tp] = self._end(state)
         return fetched
@@ -241,7 +251,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     def _weight(self, chunk: Chunk) -> int:
         # Small chunks count for more than their records, so that their number is bounded, too; and so do large values.
         most = self.options.queued_records
-        return max(len(chunk.value), most // MOST_CHUNKS, chunk.value_bytes * most // self.options.queued_bytes)
+        return max(len(chunk.value), most // MOST_CHUNKS, chunk.size * most // self.options.memory.queued)
 
     def ends(self) -> dict[TP, int]:
         """See `ConsumerThread.ends`."""

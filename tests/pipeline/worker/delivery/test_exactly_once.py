@@ -117,8 +117,8 @@ def test_a_transaction_with_an_archive_is_sent_again_where_the_coordinator_moves
     assert delivery._outlet.sent == [("answers", [b"1"]), ("archive", [b"2"]), ("archive", [b"3"])]
 
 
-def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery, monkeypatch):
-    monkeypatch.setattr(exactly_once, "KEPT_BYTES", 2)
+def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery):
+    delivery._kept_bytes = 2
     delivery.send(Batch("archive", 0, (Message(None, value, []) for value in (b"2", b"34"))))
     assert delivery._sent == []
     lose_the_coordinator(delivery)
@@ -127,8 +127,8 @@ def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery, monkeypatch)
     assert SlowOutlet.made == 1
 
 
-def test_the_commit_of_a_large_transaction_may_not_wait(delivery, monkeypatch):
-    monkeypatch.setattr(exactly_once, "KEPT_BYTES", 8)
+def test_the_commit_of_a_large_transaction_may_not_wait(delivery):
+    delivery._kept_bytes = 8
     assert delivery.may_wait
     delivery.send(Batch("answers", 0, [Message(None, b"12", [])]))
     assert not delivery.may_wait

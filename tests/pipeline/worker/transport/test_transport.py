@@ -13,16 +13,18 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, MismatchError
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport import transport
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership, RawSchema
 from resonance.pipeline.worker.transport.fetch_errors import explained
+from resonance.pipeline.worker.transport.unpack import Taken
 
 P0, P1 = TP("in", 0), TP("in", 1)
 
 
 def records(partition, offsets):
-    return [Record("in", partition, offset, 1000 * offset, None, b"") for offset in offsets]
+    return Taken(Record("in", partition, offset, 1000 * offset, None, b"") for offset in offsets)
 
 
 def offsets(chunk):
@@ -101,7 +103,10 @@ def fetch(thread):
 
 def library_consumer(thread):
     assignment = SimpleNamespace(state_value=thread.states.get)
-    return SimpleNamespace(_subscription=SimpleNamespace(subscription=SimpleNamespace(assignment=assignment)))
+    subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
+    return SimpleNamespace(
+        _subscription=subscription, _fetcher=SimpleNamespace(_records=SimpleNamespace(begin=lambda active: None))
+    )
 
 
 def test_a_fetch_carries_positions_beyond_markers(thread):
@@ -197,7 +202,7 @@ def options(**changes):
         pass
 
     settings = {"before_revoke": nothing, "positions": lambda membership: {}, "failed": lambda error: None} | changes
-    return transport.TransportOptions(**settings)
+    return transport.TransportOptions(**{"memory": MemoryBudget(1024**3), **settings})
 
 
 @pytest.fixture
@@ -271,10 +276,9 @@ def test_handing_over_pauses_until_there_is_room(consumer):
 
 def test_handing_over_pauses_for_large_values_too(consumer):
     async def run():
-        made = await consumer(queued_bytes=25_000)
+        made = await consumer(memory=MemoryBudget(8 * 25_000))
         made.app.consumer_generation_id = 0
-        large = [record._replace(value=bytes(2000)) for record in records(0, range(60))]
-        fetched = Fetched(0, 0, {P0: large}, {P0: 60}, {P0: 60})
+        fetched = Fetched(0, 0, {P0: records(0, range(60))}, {P0: 60}, {P0: 60}, {P0: 60 * 2000})
         going = asyncio.create_task(made._hand_over(fetched, SimpleNamespace(should_stop=False)))
         await asyncio.sleep(0.01)
         assert len(made.handed) == 2
