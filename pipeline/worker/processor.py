@@ -200,13 +200,17 @@ class Processor:
                     item()
         except BaseException as error:  # whatever it is, nothing after it may be committed
             self._inbox.refuse_all(error)
-            try:
-                self._delivery.abort()
-            except Exception as another:  # a thread that ended without a report would leave a worker that hangs
-                _log.debug("not aborted: %s", another)
+            self._abort()
             self._failed(error)
         finally:
             self._activity.rest()
+
+    def _abort(self) -> None:
+        """Abort what is open, in the committer's thread: beside a commit it would take away what that sends again."""
+        try:
+            self._committer.submit(self._delivery.abort).result(GIVE_UP_SECONDS)
+        except Exception as error:  # a thread that ended without a report would leave a worker that hangs
+            _log.debug("not aborted: %s", error)
 
     def _next(self) -> Item:
         """Return what to do next: the next item of the queue, or a commit that is due."""

@@ -5,6 +5,7 @@ import concurrent.futures
 import queue
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,17 +138,25 @@ class _Future(concurrent.futures.Future):  # type: ignore[type-arg]
 
 
 class _Executor:
-    """Runs each job in a thread of its own; the processor submits none before the last one has ended."""
+    """Runs one job after the other, each in a thread of its own."""
 
     sim: Scheduler
     future: type[_Future]
 
     def __init__(self, *_: Any) -> None:
-        """It has no threads that wait for jobs."""
+        self._last: _Future | None = None
 
     def submit(self, call: Callable[[], Any]) -> _Future:
-        future = self.future()
-        self.sim.spawn(self.sim.current.process, lambda: carry_out(future, call))
+        before, future = self._last, self.future()
+
+        def run() -> None:
+            if before is not None:
+                with suppress(Exception):
+                    before.result()
+            carry_out(future, call)
+
+        self._last = future
+        self.sim.spawn(self.sim.current.process, run)
         return future
 
     def shutdown(self, **_: Any) -> None:

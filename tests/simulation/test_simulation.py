@@ -14,9 +14,10 @@ from resonance.pipeline.kafka.producer import Outlet
 from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
+from resonance.pipeline.worker.processor import Processor
 
 from tests.simulation.network import Weather
-from tests.simulation.world import FAULT_SECONDS, Plan, simulate
+from tests.simulation.world import FAULT_SECONDS, Plan, World, simulate
 
 SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
 BUNCH = 50
@@ -94,9 +95,18 @@ def read_uncommitted_offsets_and_snapshots(patch):
     patch.setattr(log_reader, "_SETTINGS", {**log_reader._SETTINGS, "isolation.level": "read_uncommitted"})
 
 
+def abort_beside_a_commit(patch):
+    """Abort in the processor's thread, whatever the committer's does: offsets then count without their outputs."""
+    patch.setattr(Processor, "_abort", lambda self: self._delivery.abort())
+    # A commit takes some milliseconds: a worker has to end for something else in just these.
+    ends = lambda world: [world.sim.at(0.3 * number, world._give_up) for number in range(25)]  # noqa: E731
+    patch.setattr(World, "_plan_faults", ends)
+
+
 @pytest.mark.parametrize(
     "broken",
     [
+        abort_beside_a_commit,
         keep_doubtful_producers,
         commit_unfenced,
         write_snapshots_beside_the_transaction,

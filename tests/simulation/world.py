@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from resonance.pipeline.checkpoint import restore
-from resonance.pipeline.errors import MismatchError, ResonanceError
+from resonance.pipeline.errors import BrokerError, MismatchError, ResonanceError
 from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.worker import command_queue, processor, watchdog, worker
@@ -212,6 +212,7 @@ class World:
             self._stop,
             self._twin,
             self._rebalance,
+            self._give_up,
         )
         chosen = [fault for fault in faults if random.random() < 0.35]
         for fault in chosen:
@@ -276,6 +277,12 @@ class World:
 
     def _rebalance(self) -> None:
         self.group.rebalance()
+
+    def _give_up(self) -> None:
+        """Let a worker end for an error from outside its processor, whatever its threads do at the time."""
+        made = self.workers.get(self._any())  # type: ignore[arg-type]
+        if made is not None:
+            made._loop.call_soon_threadsafe(made._fail, BrokerError("no broker describes the topics"))
 
     # The product's modules.
 
