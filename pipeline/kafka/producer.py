@@ -5,9 +5,10 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ThrottleEvent
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
@@ -25,6 +26,9 @@ LOOK_SECONDS = 2.0
 
 ABORT_SECONDS = 5.0
 """How long a failing worker tries to abort; otherwise the broker aborts when the transaction times out."""
+
+QUOTA_SECONDS = 60.0
+"""How long a quota that held counts as one that may hold again; brokers count over 11 s by default."""
 
 BATCH_BYTES = 1_000_000
 """Largest batch of outputs, below what a topic takes by default (max.message.bytes = 1,048,588)."""
@@ -50,6 +54,14 @@ class Batch(NamedTuple):
     topic: str
     partition: int
     messages: Iterable[Message]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the values."""
+        return sum(map(len, filter(None, map(_value, rows_of(self.messages)))))
+
+
+_value = itemgetter(1)
 
 
 def producer_settings(
@@ -95,7 +107,10 @@ class Outlet:
         self._denied: DeniedError | None = None
         self._client = settings
         self._refusals = Refusals(settings)
-        callbacks: dict[str, Any] = {"error_cb": self._note}
+        # Until when the cluster lets this producer wait, and what it has said of that.
+        self._paused_until, self._quota = -QUOTA_SECONDS, ""
+        self._left = 0
+        callbacks: dict[str, Any] = {"error_cb": self._note, "throttle_cb": self._pause}
         # A transaction needs no reports: its commit fails where a message did. Elsewhere a report is the only sign of a
         # failure. Each takes the interpreter's lock, also where only failures are requested.
         if reports:
@@ -126,10 +141,42 @@ class Outlet:
             # Also where an idle connection is closed; the next call of this producer tells whether brokers are away.
             _log.debug("librdkafka: %s", error.str())
 
+    def _pause(self, event: ThrottleEvent) -> None:
+        # librdkafka reports the end of a throttle, too.
+        if event.throttle_time:
+            self._paused_until = max(self._paused_until, time.monotonic() + event.throttle_time)
+            self._quota = (
+                f"; {event.broker_name} lets this client wait {event.throttle_time:.1f} s for its quota, raise "
+                "producer_byte_rate or request_percentage of its user or client id (kafka-configs.sh)"
+            )
+
+    @property
+    def throttled(self) -> str:
+        """What a quota of the cluster did to this producer lately; empty where none did."""
+        return self._quota if time.monotonic() < self._paused_until + QUOTA_SECONDS else ""
+
     def look(self) -> None:
         """Take note of what librdkafka has reported until now."""
         with suppress(KafkaException):
             self.producer.poll(0)
+
+    def is_late(self) -> bool:
+        """Return whether an answer is late and not lost: something was stored since the last look, or a quota holds."""
+        self.look()
+        before, self._left = self._left, len(self.producer)
+        return self._left < before or time.monotonic() < self._paused_until
+
+    def wait_for_quota(self, end: float) -> None:
+        """Where a quota holds, wait until nothing is on its way, or until `end`: a request would stand behind it."""
+        while self.throttled and time.monotonic() < end:
+            left = self._paused_until - time.monotonic()
+            if len(self.producer):
+                self.producer.flush(LOOK_SECONDS)
+            elif left > 0:
+                time.sleep(min(left, LOOK_SECONDS))
+                self.look()
+            else:
+                return
 
     def fatal_error(self) -> KafkaError | None:
         """Return what ended the producer; the codes of its calls show only that it has ended."""
@@ -183,7 +230,7 @@ class Outlet:
             return
         raise DeliveryError(
             f"{batch.topic}[{batch.partition}]: the broker took nothing for {self.timeout:g} s; nothing was committed, "
-            "look at the broker and start again"
+            f"look at the broker and start again{self.throttled}"
         )
 
     def _refused(self, batch: Batch, message: Message, error: Exception) -> Exception:
@@ -218,7 +265,9 @@ class Outlet:
         failure = self._failure or self._fatal
         if waiting or failure:
             reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"
-            raise DeliveryError(f"outputs were not stored ({reason}); no offset was committed, start again")
+            raise DeliveryError(
+                f"outputs were not stored ({reason}); no offset was committed, start again{self.throttled}"
+            )
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import OUTPUT_KINDS, Outputs
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Histograms
 from resonance.pipeline.worker.command_queue import Inbox, Item
-from resonance.pipeline.worker.commit_interval import commit_seconds
+from resonance.pipeline.worker.commit_interval import CommitSize, commit_seconds
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.topic_watch import SEND_AGE
@@ -76,6 +76,8 @@ class Processor:
         where the topics are not those of the start.
     ahead_bytes : int
         Records whose outputs may wait for the end of a commit.
+    commit_bytes : int
+        Most outputs of a commit.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Processor:
         patience: float = 60.0,
         check_topics: Callable[[float], None] = lambda _: None,
         ahead_bytes: int = 64_000_000,
+        commit_bytes: int = 16_000_000,
     ) -> None:
         self.counters = Counters()
         self.histograms = histograms or Histograms()
@@ -117,6 +120,8 @@ class Processor:
         self._unsent: list[tuple[TP, Outputs]] = []
         self._ahead = 0.0
         self._ahead_bytes, self._most_ahead = 0, ahead_bytes
+        self._ahead_records = self._committed_records = 0
+        self._size = CommitSize(patience, commit_bytes)
         # The commit that goes on, with what follows its end.
         self._running: tuple[Future[float], Callable[[float], None]] | None = None
         # Assumed slow until measured: the first slice of a slow engine must not be a whole chunk.
@@ -217,7 +222,8 @@ class Processor:
         if self._since is None:
             return self._inbox.get()
         left = self._since + self._commit_seconds() - time.monotonic()
-        if left <= 0 or (self._inbox.empty and not any(p.waiting for p in self.partitions.values())):
+        nothing_comes = self._inbox.empty and not any(p.waiting for p in self.partitions.values())
+        if left <= 0 or nothing_comes or self._full:
             return self._commit
         try:
             return self._inbox.get(timeout=left)
@@ -226,10 +232,16 @@ class Processor:
 
     def _commit_seconds(self) -> float:
         """Return how long outputs may wait for their commit."""
-        if not self._delivery.may_wait:
+        if not self._delivery.atomic:
+            # What a crash repeats is what was sent since the last commit: readers look for that among so many.
             return self._interval
         waiting = sum(partition.waiting for partition in self.partitions.values())
         return commit_seconds(self._interval, self._patience, waiting, self._record_seconds)
+
+    @property
+    def _full(self) -> bool:
+        """Whether what was sent since the last commit is enough for one."""
+        return self._running is None and self._delivery.size >= self._size.limit
 
     def _chunk(self, chunk: Chunk) -> None:
         self._learn_or_hold(chunk)
@@ -274,14 +286,19 @@ class Processor:
             self._unsent.append((chunk.tp, outputs))
             self._ahead += spent
             self._ahead_bytes += chunk.size * len(part) // len(chunk.value)
-            far = self._ahead >= AHEAD_SECONDS or self._ahead_bytes >= self._most_ahead
+            self._ahead_records += len(part)
+            far = (
+                self._ahead >= AHEAD_SECONDS
+                or self._ahead_bytes >= self._most_ahead
+                or self._ahead_records >= self._size.records
+            )
             if self._running is None or self._running[0].done() or far:
                 self._finish_commit()
             partition.position = part[-1].offset + 1 if at < size else chunk.next_offset
             partition.timestamp = part[-1].timestamp
             dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
             paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
-            if self._since is not None and time.monotonic() - self._since >= self._commit_seconds():
+            if self._full or (self._since is not None and time.monotonic() - self._since >= self._commit_seconds()):
                 self._commit()
         if not records:
             partition.position = chunk.next_offset
@@ -292,7 +309,7 @@ class Processor:
 
     def _slice(self, partition: AssignedPartition) -> int:
         seconds = SLICE_SECONDS if len(partition.task.models) < MANY_STREAMS else LONG_SLICE_SECONDS
-        return max(SLICE_RECORDS, int(seconds / max(self._record_seconds, 1e-6)))
+        return min(max(SLICE_RECORDS, int(seconds / max(self._record_seconds, 1e-6))), self._size.records)
 
     def _send(self, tp: TP, outputs: Outputs) -> None:
         self._activity.begin("outputs have been sent", self._broker_seconds)
@@ -320,10 +337,15 @@ class Processor:
         if not self._closing and (waiting := self._next_archive()) is not None:
             self._archive(*waiting)
             written.add(waiting[0])
+        self._begin_commit(written)
+
+    def _begin_commit(self, written: Collection[TP]) -> None:
+        """Begin to commit what was sent, and the offsets of what was learned."""
         # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
         offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
         notes = {tp: self._note(tp).at(offset) for tp, offset in offsets.items()}
-        began = self._since or time.monotonic()
+        began, size = self._since or time.monotonic(), self._delivery.size
+        records, self._committed_records = self.counters.records - self._committed_records, self.counters.records
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
 
         # 5. Delivery, in the committer's thread; outputs of the next records wait for its end.
@@ -336,6 +358,7 @@ class Processor:
         # 6. After its end, in the processor's thread: only now do the offsets count as committed.
         def after(ended: float) -> None:
             self.histograms.transaction.observe(ended - began)
+            self._size.note(size, records, ended - began)
             self.counters.commits += 1
             for tp, offset in offsets.items():
                 if tp in self.partitions:
@@ -365,7 +388,7 @@ class Processor:
             self.counters.wait_seconds += time.monotonic() - began
             self._running = None
             after(ended)
-        unsent, self._unsent, self._ahead, self._ahead_bytes = self._unsent, [], 0.0, 0
+        unsent, self._unsent, self._ahead, self._ahead_bytes, self._ahead_records = self._unsent, [], 0.0, 0, 0
         for tp, outputs in unsent:
             self._send(tp, outputs)
 
@@ -373,14 +396,14 @@ class Processor:
         """Send a partition's snapshots that are due, or all until a time; return whether there were any."""
         committed = partition.position if self._delivery.atomic else partition.committed
         everything = until is not None
-        written = False
+        written, most = False, self._delivery.size + self._size.limit
         self._activity.begin("snapshots have been sent", self._broker_seconds)
         for message in partition.writer.messages(
             partition.task,
             partition.position,
             committed,
             everything=everything,
-            go_on=lambda: until is None or time.monotonic() < until,
+            go_on=lambda: self._delivery.size < most and (until is None or time.monotonic() < until),
         ):
             if not written:
                 self._delivery.settle()
@@ -392,12 +415,16 @@ class Processor:
         return written
 
     def _archive(self, tp: TP, writer: ArchiveWriter) -> None:
-        """Send the archive of a partition."""
+        """Send the archive of a partition, in as many commits as it needs."""
         part = self.partitions[tp]
         self._activity.begin("an archive has been sent", self._broker_seconds)
         self._delivery.settle()
-        messages = writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp)
-        self._delivery.send(Batch(writer.topic, tp.partition, messages))
+        for message in writer.messages(part.task, part.position, -1 if part.timestamp is None else part.timestamp):
+            self._delivery.send(Batch(writer.topic, tp.partition, (message,)))
+            if self._full:
+                # An archive counts with its last message, and nothing is learned meanwhile.
+                self._begin_commit(())
+                self._finish_commit()
         # The list of the archives must never name one that is not stored.
         self._delivery.settle()
         self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (writer.listed(),)))

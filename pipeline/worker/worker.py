@@ -233,6 +233,7 @@ class Worker:
             patience=settings.delivery.transaction_timeout,
             check_topics=partial(self._watch.wait, settings.delivery.transaction_timeout),
             ahead_bytes=self._memory.kept,
+            commit_bytes=self._memory.kept // 4,
         )
         self._status.app, self._status.processor = self._app, self._processor
 

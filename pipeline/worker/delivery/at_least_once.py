@@ -27,8 +27,6 @@ class AtLeastOnce:
     """
 
     atomic = False
-    may_wait = False
-    """What a crash repeats is what was sent since the last commit: readers look for that among so many."""
 
     def __init__(
         self,
@@ -43,6 +41,7 @@ class AtLeastOnce:
         self._timeout = timeout
         self._membership = Membership(-1, "", frozenset())
         self.open = False
+        self.size = 0
 
     def start(self) -> None:
         """Do nothing: the producer connects when it sends."""
@@ -56,6 +55,7 @@ class AtLeastOnce:
         if not self.open:
             self.open = True
             reach("after-begin")
+        self.size += batch.size
         with translated(self._client, "outputs were not sent: {reason}; a restart repeats some", kind=DeliveryError):
             self._outlet.send(batch)
         reach("after-produce")
@@ -91,6 +91,7 @@ class AtLeastOnce:
             reason = str(error) or type(error).__name__
             raise DeliveryError(f"offsets were not committed: {reason}; a restart repeats some outputs") from error
         self.open = False
+        self.size = 0
 
     def abort(self) -> None:
         """Forget what was sent; what has reached the broker stays, and is emitted again with the same bytes."""

@@ -30,8 +30,8 @@ class Delivery(Protocol):
         """Set the membership for everything that follows, until the next call."""
 
     @property
-    def may_wait(self) -> bool:
-        """Whether the commit of what is open may come later than usual, as far as the delivery is concerned."""
+    def size(self) -> int:
+        """Bytes sent since the last commit."""
 
     @property
     def open(self) -> bool:

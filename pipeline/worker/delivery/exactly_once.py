@@ -13,10 +13,9 @@ lost the end of what the new one aborted (`open_transactions`), it aborts once m
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
-from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -25,14 +24,11 @@ from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import BrokerError, DeliveryError, ResonanceError
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
-from resonance.pipeline.records import Message, rows_of
 from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
-
-_value = itemgetter(1)
 
 RETRY_SECONDS = 0.1
 
@@ -122,7 +118,7 @@ class ExactlyOnce:
         self._hung = False
         # What the open transaction has sent, until it is too much to keep.
         self._sent: list[Batch] = []
-        self._bytes = 0
+        self.size = 0
         self.open = False
 
     def start(self) -> None:
@@ -185,11 +181,6 @@ class ExactlyOnce:
         self._member_id = membership.member_id
         self._metadata = group_metadata(self._group, membership.generation, membership.member_id)
 
-    @property
-    def may_wait(self) -> bool:
-        """Whether there is much room for what is kept to be sent again."""
-        return self._bytes < self._kept_bytes // 4
-
     def send(self, batch: Batch) -> None:
         """Add outputs to the transaction, beginning one where none is open.
 
@@ -197,7 +188,12 @@ class ExactlyOnce:
         """
         self._begin()
         self._errors.topics.add((batch.topic, "Write"))
-        self._put(self._keep(batch))
+        self.size += batch.size
+        # Kept to be sent again, as long as there is room.
+        self._sent.append(batch)
+        if self.size > self._kept_bytes:
+            self._sent.clear()
+        self._put(batch)
         reach("after-produce")
 
     def _put(self, batch: Batch) -> None:
@@ -205,22 +201,6 @@ class ExactlyOnce:
             self._outlet.send(batch)
         except KafkaException as error:
             raise self._failed("an output", error.args[0]) from error
-
-    def _keep(self, batch: Batch) -> Batch:
-        """Keep what is sent, to send it again, as long as there is room."""
-        if not isinstance(batch.messages, Sequence):
-            # The messages of an archive exist one after the other.
-            return batch._replace(messages=self._kept_one_by_one(batch))
-        self._bytes += sum(map(len, filter(None, map(_value, rows_of(batch.messages)))))
-        self._sent.append(batch)
-        if self._bytes > self._kept_bytes:
-            self._sent.clear()
-        return batch
-
-    def _kept_one_by_one(self, batch: Batch) -> Iterator[Message]:
-        for message in batch.messages:
-            self._keep(batch._replace(messages=(message,)))
-            yield message
 
     def settle(self) -> None:
         """Do nothing: everything in a transaction counts together or not at all."""
@@ -235,6 +215,8 @@ class ExactlyOnce:
         positions = [
             TopicPartition(tp.topic, tp.partition, offset, notes.get(tp, "")) for tp, offset in offsets.items()
         ]
+        with suppress(KafkaException):  # the next call reports what has failed
+            self._outlet.wait_for_quota(self._began + self._timeout)
         self._repeat(
             "send_offsets_to_transaction",
             lambda left: self._offsets(positions, self._metadata, left),
@@ -255,7 +237,7 @@ class ExactlyOnce:
     def _close_transaction(self) -> None:
         self.open = False
         self._sent.clear()
-        self._bytes = 0
+        self.size = 0
 
     def _offsets(self, positions: list[TopicPartition], metadata: bytes, seconds: float) -> None:
         """Add the offsets, in a thread of their own: the call may never return."""
@@ -275,6 +257,8 @@ class ExactlyOnce:
                 return ended.result(min(LOOK_SECONDS, seconds))
             if denied := outlet.denied():
                 raise denied
+            if outlet.is_late():
+                end = min(time.monotonic() + seconds, self._began + self._timeout) + RETRY_SECONDS
         # No other call is possible on this producer; its thread closes it should it ever return.
         self._hung = True
         ended.add_done_callback(lambda _: _close(outlet))
@@ -287,7 +271,7 @@ class ExactlyOnce:
 
         Only before the first request of its end: until then it cannot have been committed.
         """
-        if self._bytes > self._kept_bytes:
+        if self.size > self._kept_bytes:
             return False
         self._replace_producer()
         self._begin_transaction()
@@ -402,7 +386,9 @@ class ExactlyOnce:
                     raise denied from error
                 passing = (problem.retriable() or problem.code() in PASSING) and time.monotonic() < end
                 if passing and (not problem.txn_requires_abort() or start_over()):
-                    _log.warning("%s of the transaction: %s; trying again", what, problem.str())
+                    _log.warning(
+                        "%s of the transaction: %s%s; trying again", what, problem.str(), self._outlet.throttled
+                    )
                     time.sleep(RETRY_SECONDS)
                     continue
                 raise self._failed(what, problem) from error

@@ -74,7 +74,7 @@ class TransactionErrors:
             # The broker fences a transaction that timed out with the same codes as one whose id was taken over.
             return DeliveryError(
                 f"transactional id {self._id}: the transaction was open for longer than delivery.transaction_timeout = "
-                f"{self._timeout:g} s and the broker aborted it ({problem.str()}); start again"
+                f"{self._timeout:g} s and the broker aborted it ({problem.str()}); start again{outlet.throttled}"
             )
         if problem.code() in FENCED:
             return FencedError(
@@ -83,5 +83,5 @@ class TransactionErrors:
             )
         return DeliveryError(
             f"transactional id {self._id}, {what} of the transaction: {problem.str()}; nothing of it counts, and a "
-            "restart goes on at the last commit"
+            f"restart goes on at the last commit{outlet.throttled}"
         )

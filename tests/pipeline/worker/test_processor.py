@@ -4,6 +4,7 @@ import functools
 import queue
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 from faust.types import TP
@@ -12,6 +13,7 @@ from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.worker import commit_interval, processor
 from resonance.pipeline.worker.assignment import AssignedPartition
+from resonance.pipeline.worker.commit_interval import CommitSize
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
@@ -27,7 +29,7 @@ class Diary:
     """A delivery that writes down what happens; `gate` holds a commit back."""
 
     def __init__(self, atomic=True):
-        self.atomic = self.may_wait = atomic
+        self.atomic, self.size = atomic, 0
         self.lines, self.gate, self.failure = [], threading.Event(), None
         self.gate.set()
         self.committing = threading.Event()
@@ -41,6 +43,7 @@ class Diary:
     def send(self, batch):
         assert not self.committing.is_set()
         self.lines.append((batch.topic, batch.partition, [message.value for message in batch.messages]))
+        self.size += batch.size
 
     def settle(self):
         self.lines.append(("settle",))
@@ -52,6 +55,7 @@ class Diary:
             raise self.failure
         self.notes = notes
         self.lines.append(("commit", {tp.partition: offset for tp, offset in offsets.items()}))
+        self.size = 0
         self.committing.clear()
 
     def abort(self):
@@ -204,7 +208,7 @@ def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
     b.wait(lambda: b.lines("commit") == [("commit", {0: 21})])
 
 
-def test_a_delivery_can_ask_for_commits_at_the_usual_time(bench):
+def test_at_least_once_commits_at_the_usual_time(bench):
     b = bench(interval=0.01, atomic=False)
     b.partitions[P0].waiting = 10**12
     b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
@@ -225,6 +229,34 @@ def test_a_delivery_can_ask_for_commits_at_the_usual_time(bench):
 )
 def test_a_commit_waits_for_a_part_of_what_a_backlog_takes(interval, timeout, waiting, expected):
     assert commit_interval.commit_seconds(interval, timeout, waiting, 1e-5) == pytest.approx(expected)
+
+
+def test_commits_begin_small_double_while_they_are_quick_and_shrink_to_what_is_stored_in_time():
+    size = CommitSize(60.0, 1_000_000)
+    limits = []
+    for _ in range(7):
+        limits.append(size.limit)
+        size.note(size.limit, 10, 0.1)
+    assert limits == [32_000, 64_000, 128_000, 256_000, 512_000, 1_000_000, 1_000_000]
+    size.note(1_000_000, 10, 24.0)
+    assert size.limit == 250_000
+    # A small one says nothing of large ones, unless it was slow.
+    size.note(100, 1, 0.1)
+    assert size.limit == 250_000
+    size.note(100, 1, 24.0)
+    assert size.limit == 1_000
+
+
+def test_a_commit_has_no_more_outputs_than_the_broker_stores_soon(bench):
+    b = bench()
+    b.processor._size = size = CommitSize(60.0, 10)
+    size._record_bytes = 1.0
+    b.processor.submit(chunk(P0, 0, 35, waiting=10**12))
+    b.wait(lambda: b.done.qsize() == 1)
+    b.wait(lambda: len(b.lines("commit")) >= 4)
+    ends = [0, *(commit[1][0] for commit in b.lines("commit"))]
+    assert max(after - before for before, after in pairwise(ends)) <= 10
+    assert max(b.partitions[P0].task.parts) <= 10
 
 
 def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
@@ -268,6 +300,19 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
     # The other one waits for no record.
     second = [("settle",), ("archive", 1, [b"8 at 0"]), ("settle",), ("snapshots", 1, [b"listed 8"])]
     assert b.diary.lines[-10:] == [*first, ("commit", {0: 2, 1: 8}), *second, ("commit", {1: 8})]
+
+
+def test_a_large_archive_takes_several_commits_and_counts_with_the_last(bench):
+    b = bench(opened=False)
+    shelf = b.partitions[P0].archive = Shelf()
+    shelf.messages = lambda *_: (shelf.positions.append(2), *(Message(b"k", b"12345678", []) for _ in range(3)))[1:]
+    b.open()
+    b.processor._size = CommitSize(60.0, 16)
+    b.processor.submit(chunk(P0, 0, 2))
+    b.wait(lambda: len(b.lines("commit")) == 2)
+    part, done = ("archive", 0, [b"12345678"]), ("commit", {0: 2})
+    listed = [("settle",), ("snapshots", 0, [b"listed 2"])]
+    assert b.diary.lines[-7:] == [part, part, done, part, *listed, done]
 
 
 def test_the_partition_that_has_waited_longest_is_archived_first(bench):

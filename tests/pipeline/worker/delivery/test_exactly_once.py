@@ -23,7 +23,7 @@ class SlowOutlet:
 
     def __init__(self, *_, **__):
         type(self).made += 1
-        self.doubtful, self.waits, self.sent = False, 2, []
+        self.doubtful, self.waits, self.sent, self.throttled = False, 2, [], ""
         quiet = dict.fromkeys(("begin_transaction", "send_offsets_to_transaction", "commit_transaction", "close"))
         calls = {name: lambda *_: None for name in quiet}
         self.producer = SimpleNamespace(init_transactions=self._init, **calls)
@@ -41,6 +41,12 @@ class SlowOutlet:
 
     def denied(self, **_):
         return None
+
+    def is_late(self):
+        return False
+
+    def wait_for_quota(self, _):
+        pass
 
     def fatal_error(self):
         return None
@@ -110,7 +116,8 @@ def lose_the_coordinator(delivery):
 
 def test_a_transaction_with_an_archive_is_sent_again_where_the_coordinator_moves(delivery):
     delivery.send(Batch("answers", 0, [Message(None, b"1", [])]))
-    delivery.send(Batch("archive", 0, (Message(None, value, []) for value in (b"2", b"3"))))
+    for value in (b"2", b"3"):
+        delivery.send(Batch("archive", 0, (Message(None, value, []),)))
     lose_the_coordinator(delivery)
     delivery.commit({TP("in", 0): 1}, {})
     assert SlowOutlet.made == 2
@@ -119,7 +126,7 @@ def test_a_transaction_with_an_archive_is_sent_again_where_the_coordinator_moves
 
 def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery):
     delivery._kept_bytes = 2
-    delivery.send(Batch("archive", 0, (Message(None, value, []) for value in (b"2", b"34"))))
+    delivery.send(Batch("archive", 0, [Message(None, value, []) for value in (b"2", b"34")]))
     assert delivery._sent == []
     lose_the_coordinator(delivery)
     with pytest.raises(DeliveryError, match="the offsets of the transaction"):
@@ -127,13 +134,30 @@ def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery):
     assert SlowOutlet.made == 1
 
 
-def test_the_commit_of_a_large_transaction_may_not_wait(delivery):
-    delivery._kept_bytes = 8
-    assert delivery.may_wait
-    delivery.send(Batch("answers", 0, [Message(None, b"12", [])]))
-    assert not delivery.may_wait
+def test_the_size_is_that_of_what_was_sent_since_the_last_commit(delivery):
+    for _ in range(2):
+        assert delivery.size == 0
+        delivery.send(Batch("answers", 0, [Message(None, b"12", []), Message(b"key", None, [])]))
+        assert delivery.size == 2
+        delivery.commit({TP("in", 0): 1}, {})
+
+
+def test_an_answer_that_is_late_is_waited_for_and_one_that_is_lost_is_not(delivery, monkeypatch):
     delivery.commit({TP("in", 0): 1}, {})
-    assert delivery.may_wait
+    monkeypatch.setattr(exactly_once, "OFFSETS_SECONDS", 0.1)
+    returned = threading.Event()
+    delivery._outlet.producer.send_offsets_to_transaction = lambda *_: returned.wait(10)
+    # The broker stores something, or has asked for patience, for three times as long as an answer may take.
+    looks = iter(range(100))
+    monkeypatch.setattr(exactly_once, "LOOK_SECONDS", 0.01)
+    delivery._outlet.is_late = lambda: next(looks) < 30 or returned.set()
+    delivery.commit({TP("in", 0): 2}, {})
+    assert SlowOutlet.made == 1
+    returned.clear()
+    delivery._outlet.is_late = lambda: False
+    delivery.commit({TP("in", 0): 3}, {})
+    assert SlowOutlet.made == 2
+    returned.set()
 
 
 def test_a_worker_that_is_fenced_while_it_starts_names_the_reason(delivery, monkeypatch):

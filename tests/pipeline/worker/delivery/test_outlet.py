@@ -1,8 +1,11 @@
 """An output that its topic refuses ends the worker with what helps for this topic."""
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.errors import DeliveryError, DeniedError
+from resonance.pipeline.kafka import producer
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
 
@@ -60,3 +63,46 @@ def test_a_lost_connection_leaves_a_doubt_and_one_that_never_was_up_leaves_none(
     outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), 1.0, reports=False)
     outlet.log(20, "%s [%s] %s", facility, "rdkafka#producer-1", text)
     assert outlet.doubtful is doubtful
+
+
+def test_a_quota_is_named_and_waited_for_before_a_request_that_would_stand_behind_it(monkeypatch):
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+        def sleep(self, seconds):
+            self.now += seconds
+
+    clock = Clock()
+    monkeypatch.setattr(producer, "time", clock)
+
+    class Throttled:
+        """Two messages are stored a second, where a quota holds for three."""
+
+        waiting = 4
+
+        def __len__(self):
+            return self.waiting
+
+        def flush(self, seconds):
+            clock.now += seconds
+            self.waiting -= 2
+
+        def poll(self, _):
+            return 0
+
+    outlet = Outlet(producer_settings({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), 60.0, reports=False)
+    outlet.producer = Throttled()
+    outlet.wait_for_quota(clock.now + 60)
+    assert (clock.now, outlet.throttled, len(outlet.producer)) == (1000.0, "", 4)
+    outlet._pause(SimpleNamespace(broker_name="b:1/1", throttle_time=7.0))
+    assert "b:1/1 lets this client wait 7.0 s for its quota, raise producer_byte_rate" in outlet.throttled
+    assert outlet.is_late()
+    outlet.wait_for_quota(clock.now + 60)
+    assert (clock.now, len(outlet.producer)) == (1007.0, 0)
+    outlet.is_late()
+    assert not outlet.is_late()
+    clock.now += producer.QUOTA_SECONDS
+    assert outlet.throttled == ""

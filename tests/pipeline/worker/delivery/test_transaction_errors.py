@@ -16,7 +16,7 @@ REFUSED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "topic authorization
 
 def outlet(fatal=None, denied=None):
     """A producer that has found these errors itself."""
-    return SimpleNamespace(fatal_error=lambda: fatal, denied=lambda *, at_once: denied)
+    return SimpleNamespace(fatal_error=lambda: fatal, denied=lambda *, at_once: denied, throttled="")
 
 
 def made(monkeypatch, topics=None):
