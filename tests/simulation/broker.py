@@ -73,6 +73,10 @@ class Broker:
             raise RefusedError(KafkaError.PRODUCER_FENCED)
         return transaction
 
+    def forget(self) -> None:
+        """Forget the transactional ids that have nothing open, as after transactional.id.expiration.ms."""
+        self._ids = {name: it for name, it in self._ids.items() if it.ending or it.state == "open"}
+
     # Requests of producers.
 
     def new_producer(self) -> int:

@@ -204,6 +204,8 @@ class Producer:
 
     def send_offsets_to_transaction(self, places: list[TopicPartition], member: bytes, seconds: float) -> None:
         self._raise_fatal()
+        if self._abortable is not None:
+            raise KafkaException(self._abortable)
         if self.network.hangs():
             self.network.note(self._process.name, "a call hangs")
             self._lost()

@@ -214,6 +214,7 @@ class World:
             self._twin,
             self._rebalance,
             self._give_up,
+            self.broker.forget,
         )
         chosen = [fault for fault in faults if random.random() < 0.35]
         for fault in chosen:

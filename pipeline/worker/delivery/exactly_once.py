@@ -60,9 +60,12 @@ PASSING = frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.UNKNOWN_PRODUCER_ID,
     }
 )
-"""Errors that pass once brokers and coordinators are where they should be."""
+"""Errors that pass: once brokers and coordinators are where they should be, or with a new producer where the broker has
+forgotten this one (transactional.id.expiration.ms, producer.id.expiration.ms)."""
 
 _log = logging.getLogger(__name__)
 

@@ -104,12 +104,11 @@ def test_a_connection_lost_while_a_new_producer_aborts_brings_another_one(delive
     assert (SlowOutlet.made, delivery._outlet.doubtful, losses) == (3, False, [])
 
 
-def lose_the_coordinator(delivery):
+def lose_the_coordinator(delivery, code=KafkaError.COORDINATOR_LOAD_IN_PROGRESS):
     """Let the offsets of the open transaction fail in a way after which it can only be aborted."""
 
     def fail(*_):
-        loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, retriable=True, txn_requires_abort=True)
-        raise KafkaException(loading)
+        raise KafkaException(KafkaError(code, txn_requires_abort=True))
 
     delivery._outlet.producer.send_offsets_to_transaction = fail
 
@@ -122,6 +121,15 @@ def test_a_transaction_with_an_archive_is_sent_again_where_the_coordinator_moves
     delivery.commit({TP("in", 0): 1}, {})
     assert SlowOutlet.made == 2
     assert delivery._outlet.sent == [("answers", [b"1"]), ("archive", [b"2"]), ("archive", [b"3"])]
+
+
+@pytest.mark.parametrize("code", [KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID])
+def test_a_producer_that_the_broker_has_forgotten_is_replaced(delivery, code):
+    delivery.send(Batch("answers", 0, [Message(None, b"1", [])]))
+    lose_the_coordinator(delivery, code)
+    delivery.commit({TP("in", 0): 1}, {})
+    assert SlowOutlet.made == 2
+    assert delivery._outlet.sent == [("answers", [b"1"])]
 
 
 def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery):
