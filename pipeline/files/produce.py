@@ -21,6 +21,7 @@ STEPS: Final = 20
 """Sends per second where the rate of records is limited."""
 
 _KEEP_ALL: Final = {"retention.ms": "-1"}
+_EVERY_RECORD: Final = {"cleanup.policy": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def find_target(
         if cluster.embedded:
             cluster.touch(topic)
             return Target(topic, cluster.partition_counts()[topic], created=True)
-        config = _KEEP_ALL if own_times else {}
+        config = _EVERY_RECORD | (_KEEP_ALL if own_times else {})
         if create_partitions is None:
             raise BrokerError(
                 f"topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; add "

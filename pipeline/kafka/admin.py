@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
-from resonance.pipeline.kafka.acl import Acl, for_topic
+from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
 from resonance.pipeline.kafka.embedded import is_embedded
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused, translated
 
@@ -20,6 +20,12 @@ CONFIGS: Final = (
     "retention.ms",
     "retention.bytes",
     "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "min.insync.replicas",
+    "compression.type",
+    "unclean.leader.election.enable",
+    "delete.retention.ms",
     "segment.bytes",
     "min.cleanable.dirty.ratio",
     "max.compaction.lag.ms",
@@ -43,6 +49,8 @@ class FoundTopic:
     """What this user may do on it, as ``kafka-acls`` names it; None where the broker does not report it."""
     config: Mapping[str, str] = field(default_factory=dict)
     """`CONFIGS`; empty where the broker does not report them."""
+    copies: int = 0
+    """Replication factor; 0 where the broker does not report it."""
 
 
 class ClusterAdmin:
@@ -56,8 +64,9 @@ class ClusterAdmin:
         self.servers = str(client["bootstrap.servers"])
         self._client = dict(client)
         self._timeout = timeout
-        self._copies = replication_factor
+        self.copies = replication_factor
         self._refusals = Refusals(self._client)
+        self._unread: set[str] = set()
         text = (
             "[broker]: no connection can be made with these settings ({reason}); look at broker.security_protocol, "
             "broker.sasl_* and broker.ssl_*"
@@ -94,7 +103,7 @@ class ClusterAdmin:
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
         """Create a topic; `command` is what a user could do instead."""
-        request = NewTopic(topic, partitions, self._copies, config=dict(config))
+        request = NewTopic(topic, partitions, self.copies, config=dict(config))
         try:
             self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
         except (KafkaException, TimeoutError) as error:
@@ -145,7 +154,8 @@ class ClusterAdmin:
             # A broker without an authorizer allows everything; one of an old version reports nothing.
             allowed = description.authorized_operations
             names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
-            found[topic] = FoundTopic(str(description.topic_id), len(description.partitions), names)
+            copies = min((len(each.replicas) for each in description.partitions), default=0)
+            found[topic] = FoundTopic(str(description.topic_id), len(description.partitions), names, copies=copies)
         return found
 
     def check_seen(self, topic: str) -> None:
@@ -165,15 +175,25 @@ class ClusterAdmin:
         answers = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=self._timeout
         )
-        found = {}
+        found, unread = {}, dict[str, str]()
         for resource, answer in answers.items():
             try:
                 entries = answer.result(self._timeout + 5)
             except (KafkaException, TimeoutError) as error:
-                # A right that a production cluster may refuse; everything else works without it.
-                _log.warning("configuration of topic %s cannot be read, so it is not checked: %s", resource.name, error)
+                unread[resource.name] = reason_of(error)
                 continue
             found[resource.name] = {name: entries[name].value for name in CONFIGS if name in entries}
+        if new := unread.keys() - self._unread:
+            # A right that a production cluster may refuse; everything else works without it.
+            self._unread |= new
+            right = for_topic(sorted(new)[0], ["DescribeConfigs"])
+            _log.warning(
+                "the configuration of %s cannot be read (%s), so that it is not checked what Kafka deletes there; an "
+                "administrator gives the right to it: %s",
+                ", ".join(sorted(new)),
+                unread[right.name],
+                right.command(self.servers, principal_of(self._client)),
+            )
         return found
 
     def denied(self, right: Acl) -> str:
