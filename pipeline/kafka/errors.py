@@ -149,7 +149,7 @@ def no_secure_connection(client: Mapping[str, Any], reason: str) -> str:
 
 def _look_at_certificate(client: Mapping[str, Any]) -> tuple[str, str]:
     """Return what is wrong with the brokers' certificate, and its text: librdkafka gives no details of it."""
-    server = str(client["bootstrap.servers"]).split(",")[0].strip()
+    server = str(client["bootstrap.servers"]).split(",")[0]
     host, _, port = server.rpartition(":")
     try:
         context = ssl.create_default_context(cafile=client.get("ssl.ca.location"))
