@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,7 +13,8 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedErr
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
 from resonance.pipeline.kafka.embedded import is_embedded
-from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused, translated
+from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused, translated
+from resonance.pipeline.kafka.listeners import wrong_listener
 
 CONFIGS: Final = (
     "cleanup.policy",
@@ -67,6 +69,7 @@ class ClusterAdmin:
         self.copies = replication_factor
         self._refusals = Refusals(self._client)
         self._unread: set[str] = set()
+        self._is_reached = False
         text = (
             "[broker]: no connection can be made with these settings ({reason}); look at broker.security_protocol, "
             "broker.sasl_* and broker.ssl_*"
@@ -93,6 +96,25 @@ class ClusterAdmin:
                         "another broker.security_protocol than the brokers' looks the same"
                     ) from error
 
+    def _answer(self, request: Future[Any]) -> Any:
+        """Return the answer to a request of the brokers' own addresses, which may be wrong (`wrong_listener`)."""
+        seconds = LOOK_SECONDS
+        while True:
+            try:
+                return request.result(seconds)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) not in (None, *UNREACHED):
+                    raise
+                is_last = request.done() or seconds > LOOK_SECONDS
+                # Once is enough while a broker may only be slow.
+                if is_last or not self._is_reached:
+                    self._is_reached = True
+                    if wrong := wrong_listener(self._client, all_of_them=not is_last):
+                        raise wrong from error
+                if is_last:
+                    raise
+                seconds = self._timeout + 5
+
     def partition_counts(self) -> dict[str, int]:
         """Return the number of partitions of every topic."""
         return {name: len(topic.partitions) for name, topic in self._metadata(self._timeout).topics.items()}
@@ -105,7 +127,7 @@ class ClusterAdmin:
         """Create a topic; `command` is what a user could do instead."""
         request = NewTopic(topic, partitions, self.copies, config=dict(config))
         try:
-            self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
+            self._answer(self._admin.create_topics([request], request_timeout=self._timeout)[topic])
         except (KafkaException, TimeoutError) as error:
             # Another worker of the deployment was quicker.
             if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -146,7 +168,7 @@ class ClusterAdmin:
             right = for_topic(topic, (operations or {}).get(topic, ["Describe"]))
             with translated(self._client, f"{self.servers} does not describe topic {topic} ({{reason}})", right):
                 try:
-                    description = answer.result(self._timeout + 5)
+                    description = self._answer(answer)
                 except KafkaException as error:
                     if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
@@ -178,7 +200,7 @@ class ClusterAdmin:
         found, unread = {}, dict[str, str]()
         for resource, answer in answers.items():
             try:
-                entries = answer.result(self._timeout + 5)
+                entries = self._answer(answer)
             except (KafkaException, TimeoutError) as error:
                 unread[resource.name] = reason_of(error)
                 continue

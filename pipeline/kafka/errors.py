@@ -20,6 +20,19 @@ RIGHTS: Final = frozenset(
     }
 )
 
+UNREACHED: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._ALL_BROKERS_DOWN,
+        # The connection that a request waited for is closed while another replaces it.
+        KafkaError._DESTROY,
+        KafkaError._DESTROY_BROKER,
+    }
+)
+"""Codes of requests that no broker has answered."""
+
 REFUSED_MESSAGES: Final = {
     KafkaError.INVALID_TIMESTAMP: (
         "takes no message whose time is further from the broker's than its message.timestamp.before.max.ms and "
