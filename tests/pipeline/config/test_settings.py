@@ -50,6 +50,19 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
         Settings.load(tmp_path / "broken.toml")
 
 
+def test_a_file_of_a_windows_editor_is_read_or_told_how_to_be_saved(tmp_path):
+    text, file = 'name = "straße"\n[input]\ntopics = ["in"]\n', tmp_path / "shop.toml"
+    file.write_text(text, encoding="utf-8-sig")
+    assert Settings.load(file, {"name": "shop"}).input.topics == ("in",)
+    for encoding in ("utf-16", "utf-16-le", "utf-32"):
+        file.write_text(text, encoding=encoding)
+        with pytest.raises(ConfigurationError, match=r"shop\.toml: not UTF-8 but UTF-16, .* save the file as UTF-8"):
+            Settings.load(file)
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigurationError, match=r"shop\.toml:1: not TOML: a character that is not UTF-8"):
+        Settings.load(file)
+
+
 def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch):
     for name, value in {
         "INPUT__TOPICS": '["a"]',
