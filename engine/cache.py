@@ -140,14 +140,15 @@ def _link(kept: Path, folder: Path) -> None:
             link.symlink_to(file)
 
 
-def _fallback(home: Path, reasons: list[str]) -> Path:
-    """Return a folder for the kernels where `home` takes none; extend the reasons by those of other folders."""
+def _fallback(home: Path | None, reasons: list[str]) -> Path:
+    """Return a folder for the kernels where `home`, if any, takes none; extend the reasons by those of other folders."""
     # Not tempfile.gettempdir(), which raises where the disk of the temporary folder is full.
     for parent in (Path(os.environ.get("TMPDIR") or "/tmp"), MEMORY):  # noqa: S108 - a private folder in it
         try:
             folder = _private(parent)
             if not (reason := _why_not(folder)):
-                _link(home, folder)
+                if home is not None:
+                    _link(home, folder)
                 return folder
         except OSError as error:
             reason = f"{parent}: {error.strerror}"
@@ -182,11 +183,16 @@ def kernel_folder() -> KernelFolder:
     OSError
         Where none of them takes kernels.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "resonance" / "kernels"
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or cache)
-    reasons = list(filter(None, [_why_not(folder)]))
-    if reasons:
-        folder = _fallback(folder, reasons)
+    chosen, cache = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    usual: Path | None = None
+    try:
+        usual = Path(chosen) if chosen else Path(cache or Path.home() / ".cache") / "resonance" / "kernels"
+        reason = _why_not(usual)
+    except RuntimeError:
+        # The machine does not know the user: that of a container, which may have any id.
+        reason = "no home folder is known (HOME is not set)"
+    reasons = list(filter(None, [reason]))
+    folder = _fallback(usual, reasons) if reasons or usual is None else usual
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
     return KernelFolder(folder, "; ".join(reasons))
 

@@ -34,6 +34,7 @@ from resonance.pipeline.config.values import (
     Rarity,
     Robust,
     Seconds,
+    Servers,
     TopicNames,
 )
 
@@ -50,7 +51,7 @@ class Section(BaseModel):
 class BrokerSection(Section):
     """The Kafka cluster."""
 
-    bootstrap: str = Field(default="localhost:9092", min_length=1)
+    bootstrap: Servers = "localhost:9092"
     """First brokers, ``host:port``, separated by commas."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """The listener's protocol."""

@@ -26,8 +26,11 @@ def read_file(file: Path | None) -> tuple[str, dict[str, Any]]:
     if file is None and not path.exists():
         return "", {}
     try:
-        with path.open("rb") as stream:
-            return str(path), tomllib.load(stream)
+        data = path.read_bytes()
+        # Editors of Windows begin UTF-8 with a mark of its own; no character of TOML is or has a zero byte.
+        if b"\0" in data:
+            raise ConfigurationError(f"{path}: not UTF-8 but UTF-16, or no text at all; save the file as UTF-8")
+        return str(path), tomllib.loads(data.decode("utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(
             f"{path}: the settings cannot be read ({error.strerror}); name another file, or leave --config out to use "

@@ -12,6 +12,9 @@ from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.memory_budget import LEAST
 from resonance.pipeline.timestamps import canonical
 
+KAFKA_PORT, PORTS = 9092, range(1, 65_536)
+_SERVER = re.compile(r"""(\[[0-9A-Fa-f:.]+\]|[^][\s:/@;=<>"']+)(?::([0-9]{1,5}))?""")
+
 
 def _list(value: Any) -> Any:
     """Read ``a,b`` or ``["a", "b"]``; one name is a list of one."""
@@ -71,6 +74,22 @@ def _topic(name: str) -> str:
 
 def _topics(names: tuple[str, ...]) -> tuple[str, ...]:
     return _distinct("topic", tuple(map(_topic, names)))
+
+
+def _servers(text: str) -> str:
+    """Read ``host:port, host:port`` as both client libraries do: without blanks, repetitions and empty parts."""
+    servers = list(filter(None, map(str.strip, text.split(","))))
+    plain = [server.rpartition("://")[2] for server in servers]
+    found = list(filter(None, map(_SERVER.fullmatch, plain)))
+    if not servers or len(found) < len(plain) or any(int(each[2] or KAFKA_PORT) not in PORTS for each in found):
+        raise ValueError(
+            "must be host:port, several with commas between them, an IPv6 address in brackets, as [::1]:9092"
+        )
+    if plain != servers:
+        raise ValueError(
+            f"must be written as {','.join(plain)}; the protocol before :// belongs in broker.security_protocol"
+        )
+    return ",".join(dict.fromkeys(f"{each[1]}:{int(each[2] or KAFKA_PORT)}" for each in found))
 
 
 def _distinct(what: str, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -225,6 +244,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_paths)]
 FeaturePaths = Annotated[str | tuple[str, ...], BeforeValidator(_list_or_text), AfterValidator(_path_or_paths)]
 TopicNames = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_topics)]
+Servers = Annotated[str, AfterValidator(_servers)]
 OptionalTopic = Annotated[Annotated[str, AfterValidator(_topic)] | None, BeforeValidator(_optional)]
 OptionalPath = Annotated[Annotated[str, AfterValidator(_path)] | None, BeforeValidator(_optional)]
 OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidator(_no_boolean)]

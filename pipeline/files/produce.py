@@ -10,7 +10,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryE
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.errors import reason_of, right_refused
+from resonance.pipeline.kafka.errors import reason_of, right_refused, told
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 
@@ -21,6 +21,7 @@ STEPS: Final = 20
 """Sends per second where the rate of records is limited."""
 
 _KEEP_ALL: Final = {"retention.ms": "-1"}
+_EVERY_RECORD: Final = {"cleanup.policy": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def find_target(
         if cluster.embedded:
             cluster.touch(topic)
             return Target(topic, cluster.partition_counts()[topic], created=True)
-        config = _KEEP_ALL if own_times else {}
+        config = _EVERY_RECORD | (_KEEP_ALL if own_times else {})
         if create_partitions is None:
             raise BrokerError(
                 f"topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; add "
@@ -229,8 +230,8 @@ class _Sender:
             if denied := right_refused(self._client, self._failure, right):
                 raise denied
             late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
-            hint = ": the topic refuses these times, leave --time out" if late else ""
-            raise self._lost(self._failure.str() + hint)
+            hint = "leave --time out, or: " if late else ""
+            raise self._lost(hint + told(self._failure, self._target.topic))
 
     def _lost(self, reason: str, record: FileRecord | None = None) -> DeliveryError:
         which = (

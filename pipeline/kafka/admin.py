@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -10,9 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
-from resonance.pipeline.kafka.acl import Acl, for_topic
+from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
 from resonance.pipeline.kafka.embedded import is_embedded
-from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused, translated
+from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused, translated
+from resonance.pipeline.kafka.listeners import wrong_listener
 
 CONFIGS: Final = (
     "cleanup.policy",
@@ -20,6 +22,12 @@ CONFIGS: Final = (
     "retention.ms",
     "retention.bytes",
     "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms",
+    "min.insync.replicas",
+    "compression.type",
+    "unclean.leader.election.enable",
+    "delete.retention.ms",
     "segment.bytes",
     "min.cleanable.dirty.ratio",
     "max.compaction.lag.ms",
@@ -43,6 +51,8 @@ class FoundTopic:
     """What this user may do on it, as ``kafka-acls`` names it; None where the broker does not report it."""
     config: Mapping[str, str] = field(default_factory=dict)
     """`CONFIGS`; empty where the broker does not report them."""
+    copies: int = 0
+    """Replication factor; 0 where the broker does not report it."""
 
 
 class ClusterAdmin:
@@ -56,8 +66,10 @@ class ClusterAdmin:
         self.servers = str(client["bootstrap.servers"])
         self._client = dict(client)
         self._timeout = timeout
-        self._copies = replication_factor
+        self.copies = replication_factor
         self._refusals = Refusals(self._client)
+        self._unread: set[str] = set()
+        self._is_reached = False
         text = (
             "[broker]: no connection can be made with these settings ({reason}); look at broker.security_protocol, "
             "broker.sasl_* and broker.ssl_*"
@@ -84,6 +96,25 @@ class ClusterAdmin:
                         "another broker.security_protocol than the brokers' looks the same"
                     ) from error
 
+    def _answer(self, request: Future[Any]) -> Any:
+        """Return the answer to a request of the brokers' own addresses, which may be wrong (`wrong_listener`)."""
+        seconds = LOOK_SECONDS
+        while True:
+            try:
+                return request.result(seconds)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) not in (None, *UNREACHED):
+                    raise
+                is_last = request.done() or seconds > LOOK_SECONDS
+                # Once is enough while a broker may only be slow.
+                if is_last or not self._is_reached:
+                    self._is_reached = True
+                    if wrong := wrong_listener(self._client, all_of_them=not is_last):
+                        raise wrong from error
+                if is_last:
+                    raise
+                seconds = self._timeout + 5
+
     def partition_counts(self) -> dict[str, int]:
         """Return the number of partitions of every topic."""
         return {name: len(topic.partitions) for name, topic in self._metadata(self._timeout).topics.items()}
@@ -94,9 +125,9 @@ class ClusterAdmin:
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str], command: str) -> None:
         """Create a topic; `command` is what a user could do instead."""
-        request = NewTopic(topic, partitions, self._copies, config=dict(config))
+        request = NewTopic(topic, partitions, self.copies, config=dict(config))
         try:
-            self._admin.create_topics([request], request_timeout=self._timeout)[topic].result(self._timeout + 5)
+            self._answer(self._admin.create_topics([request], request_timeout=self._timeout)[topic])
         except (KafkaException, TimeoutError) as error:
             # Another worker of the deployment was quicker.
             if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -137,7 +168,7 @@ class ClusterAdmin:
             right = for_topic(topic, (operations or {}).get(topic, ["Describe"]))
             with translated(self._client, f"{self.servers} does not describe topic {topic} ({{reason}})", right):
                 try:
-                    description = answer.result(self._timeout + 5)
+                    description = self._answer(answer)
                 except KafkaException as error:
                     if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
@@ -145,7 +176,8 @@ class ClusterAdmin:
             # A broker without an authorizer allows everything; one of an old version reports nothing.
             allowed = description.authorized_operations
             names = frozenset(_camel(operation.name) for operation in allowed) if allowed else None
-            found[topic] = FoundTopic(str(description.topic_id), len(description.partitions), names)
+            copies = min((len(each.replicas) for each in description.partitions), default=0)
+            found[topic] = FoundTopic(str(description.topic_id), len(description.partitions), names, copies=copies)
         return found
 
     def check_seen(self, topic: str) -> None:
@@ -165,15 +197,25 @@ class ClusterAdmin:
         answers = self._admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic) for topic in topics], request_timeout=self._timeout
         )
-        found = {}
+        found, unread = {}, dict[str, str]()
         for resource, answer in answers.items():
             try:
-                entries = answer.result(self._timeout + 5)
+                entries = self._answer(answer)
             except (KafkaException, TimeoutError) as error:
-                # A right that a production cluster may refuse; everything else works without it.
-                _log.warning("configuration of topic %s cannot be read, so it is not checked: %s", resource.name, error)
+                unread[resource.name] = reason_of(error)
                 continue
             found[resource.name] = {name: entries[name].value for name in CONFIGS if name in entries}
+        if new := unread.keys() - self._unread:
+            # A right that a production cluster may refuse; everything else works without it.
+            self._unread |= new
+            right = for_topic(sorted(new)[0], ["DescribeConfigs"])
+            _log.warning(
+                "the configuration of %s cannot be read (%s), so that it is not checked what Kafka deletes there; an "
+                "administrator gives the right to it: %s",
+                ", ".join(sorted(new)),
+                unread[right.name],
+                right.command(self.servers, principal_of(self._client)),
+            )
         return found
 
     def denied(self, right: Acl) -> str:

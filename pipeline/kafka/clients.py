@@ -44,7 +44,7 @@ def _oauthbearer(settings: Settings) -> dict[str, Any]:
 
 def faust_brokers(settings: Settings) -> list[str]:
     """Return the bootstrap brokers as Faust's URLs."""
-    return [f"kafka://{server.strip()}" for server in settings.broker.bootstrap.split(",") if server.strip()]
+    return [f"kafka://{server}" for server in settings.broker.bootstrap.split(",")]
 
 
 def faust_credentials(settings: Settings) -> Any:

@@ -1,5 +1,6 @@
 """Errors of confluent-kafka in the user's words, for log-ins, certificates and rights with what helps against them."""
 
+import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,32 @@ RIGHTS: Final = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+
+UNREACHED: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._ALL_BROKERS_DOWN,
+        # The connection that a request waited for is closed while another replaces it.
+        KafkaError._DESTROY,
+        KafkaError._DESTROY_BROKER,
+    }
+)
+"""Codes of requests that no broker has answered."""
+
+REFUSED_MESSAGES: Final = {
+    KafkaError.INVALID_TIMESTAMP: (
+        "takes no message whose time is further from the broker's than its message.timestamp.before.max.ms and "
+        "message.timestamp.after.max.ms say; set this machine's clock, or let the topic have the time of arrival",
+        "message.timestamp.type=LogAppendTime",
+    ),
+    KafkaError.INVALID_RECORD: (
+        "takes no such message; if it is compacted, none without a key; give it keys, or let it keep every message",
+        "cleanup.policy=delete",
+    ),
+}
+"""Messages that a topic refuses because of its configuration: why, and a configuration that takes them."""
 
 LOOK_SECONDS: Final = 3.0
 """Limit of the check of the broker's certificate."""
@@ -52,8 +79,22 @@ def code_of(error: BaseException) -> int | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of an error, librdkafka's where one of its calls raised it."""
-    return error.args[0].str() if isinstance(error, KafkaException) else str(error) or "no answer"
+    """Return the text of an error, that of `told` where one of librdkafka's calls raised it."""
+    return told(error.args[0]) if isinstance(error, KafkaException) else str(error) or "no answer"
+
+
+def told(problem: KafkaError, topic: str = "") -> str:
+    """Return librdkafka's text, with what a topic's configuration has to do with it and the command that helps.
+
+    Without a `topic` it is the one that the text names, as those of transactions do.
+    """
+    text = problem.str()
+    if (known := REFUSED_MESSAGES.get(problem.code())) is None:
+        return text
+    why, remedy = known
+    topic = topic or next(iter(re.findall(r"ProduceRequest for (\S+) \[", text)), "TOPIC")
+    command = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {remedy}"
+    return f"{text}: topic {topic} {why}: {command}"
 
 
 def login_refused(client: Mapping[str, Any], reason: str) -> DeniedError:
@@ -121,7 +162,7 @@ def no_secure_connection(client: Mapping[str, Any], reason: str) -> str:
 
 def _look_at_certificate(client: Mapping[str, Any]) -> tuple[str, str]:
     """Return what is wrong with the brokers' certificate, and its text: librdkafka gives no details of it."""
-    server = str(client["bootstrap.servers"]).split(",")[0].strip()
+    server = str(client["bootstrap.servers"]).split(",")[0]
     host, _, port = server.rpartition(":")
     try:
         context = ssl.create_default_context(cafile=client.get("ssl.ca.location"))

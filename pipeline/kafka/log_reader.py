@@ -14,7 +14,8 @@ from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
-from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
+from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused
+from resonance.pipeline.kafka.listeners import wrong_listener
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import Record, TopicPartition
@@ -228,6 +229,7 @@ class LogReader:
 
     def _patiently(self, request: Any, what: str, topic: str = "") -> Any:
         end = time.monotonic() + self._patience
+        tried = False
         while True:
             self._check_cancelled()
             try:
@@ -249,13 +251,18 @@ class LogReader:
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition, or "
                         f"{missing_right(self._client, right)}"
                     ) from error
+                if not tried and code_of(error) in UNREACHED:
+                    tried = True
+                    if wrong := wrong_listener(self._client, all_of_them=True):
+                        raise wrong from error
                 if not is_passing(error.args[0]):
                     raise BrokerError(f"{self._servers}: {what} of group {self._group}: {reason_of(error)}") from error
                 if time.monotonic() > end:
                     raise self._no_answer(what) from error
 
     def _no_answer(self, what: str) -> BrokerError:
-        return self._refusals.error(at_once=True) or BrokerError(
+        known = self._refusals.error(at_once=True) or wrong_listener(self._client, all_of_them=False)
+        return known or BrokerError(
             f"{self._servers} gave no {what} for group {self._group} within {self._patience:g} s; look at the brokers, "
             "and for a transaction that never ends (kafka-transactions.sh find-hanging)"
         )
@@ -301,11 +308,7 @@ def _answered(places: list[Place]) -> list[Place]:
 def is_passing(problem: KafkaError) -> bool:
     """Return whether the same request may succeed later."""
     return bool(problem.retriable()) or problem.code() in (
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        # The connection that a request waited for is closed while another replaces it.
-        KafkaError._DESTROY,
+        *UNREACHED,
         KafkaError._WAIT_COORD,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

@@ -14,7 +14,7 @@ from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.errors import code_of, right_refused
+from resonance.pipeline.kafka.errors import code_of, right_refused, told
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Message, rows_of
 
@@ -103,7 +103,7 @@ class Outlet:
         self.timeout = timeout
         self.doubtful = False
         self._fatal: KafkaError | None = None
-        self._failure: KafkaError | None = None
+        self._failure = ""
         self._denied: DeniedError | None = None
         self._client = settings
         self._refusals = Refusals(settings)
@@ -127,9 +127,9 @@ class Outlet:
             self.doubtful = True
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
-        if error is not None and self._failure is None:
-            _log.error("%s[%d]: not stored: %s", message.topic(), message.partition(), error.str())
-            self._failure = error
+        if error is not None and not self._failure:
+            self._failure = f"{message.topic()}[{message.partition()}]: {told(error, message.topic())}"
+            _log.error("not stored: %s", self._failure)
             self._denied = right_refused(self._client, error, for_topic(message.topic(), ["Write"]))
 
     def _note(self, error: KafkaError) -> None:
@@ -262,9 +262,9 @@ class Outlet:
             waiting, self._fatal = 0, error.args[0]
         if denied := self.denied(at_once=True) if waiting else self._denied:
             raise denied
-        failure = self._failure or self._fatal
+        failure = self._failure or (told(self._fatal) if self._fatal else "")
         if waiting or failure:
-            reason = failure.str() if failure else f"{waiting:,} messages still wait after {self.timeout:g} s"
+            reason = failure or f"{waiting:,} messages still wait after {self.timeout:g} s"
             raise DeliveryError(
                 f"outputs were not stored ({reason}); no offset was committed, start again{self.throttled}"
             )

@@ -23,6 +23,7 @@ from resonance.pipeline.replay.run import Replayed, replay_partition
 from resonance.pipeline.replay.sinks import TOPICS, FolderSink, Nowhere, Sink, TopicSink, join_parts, open_folder
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, Routes, by_time, read_rows, replay_two_stages
 from resonance.pipeline.task.range_changes import together
+from resonance.pipeline.topics.configuration import differences_of, made_with, refuse_or_warn
 from resonance.pipeline.topics.kinds import Topics
 from resonance.pipeline.topics.topics import prepare_topics
 
@@ -255,16 +256,18 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
     client = clients.librdkafka(settings)
     cluster = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if partitions is not None:
-        counts = cluster.partition_counts()
+        there = cluster.describe(list(topics.values()))
         for topic in Topics.named([], **topics).outputs:
-            name, config = topic.name, topic.config()
-            if name not in counts:
+            name, config = topic.name, made_with(topic, {}, cluster.copies)
+            if (found := there.get(name)) is None:
                 cluster.create(name, partitions, config, cluster.command(name, str(partitions), config))
-            elif counts[name] < partitions:
+            elif found.partitions < partitions:
                 raise BrokerError(
-                    f"topic {name} has {counts[name]} partitions, the replay {partitions}; add some: "
+                    f"topic {name} has {found.partitions} partitions, the replay {partitions}; add some: "
                     f"{cluster.alter(name, partitions)}"
                 )
+            else:
+                refuse_or_warn(differences_of(cluster, topic, found, config))
         cluster.wait_for_leaders(list(topics.values()))
         return
     wanted = Topics.named(settings.input.topics, **topics)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from resonance.pipeline.errors import BrokerError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
-from resonance.pipeline.topics.kinds import Topics
+from resonance.pipeline.topics.kinds import EVERY_MESSAGE, Topics
 
 
 def check_inputs(cluster: ClusterAdmin, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:
@@ -50,7 +50,7 @@ def make_inputs(cluster: ClusterAdmin, topics: Topics, partitions: int) -> list[
     there = cluster.find(names)
     made = [name for name in names if name not in there]
     for name in made:
-        cluster.create(name, partitions, {}, cluster.command(name, str(partitions)))
+        cluster.create(name, partitions, EVERY_MESSAGE, cluster.command(name, str(partitions), EVERY_MESSAGE))
     if made:
         cluster.wait_for_leaders(made)
     return made

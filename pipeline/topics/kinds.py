@@ -5,20 +5,18 @@ A topic of the deployment is one entry of `KINDS`; its name comes from the setti
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
 from resonance.pipeline.repartition.envelope import REST_BYTES
 from resonance.pipeline.repartition.keyed.operation_sizes import operation_bytes
+from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
 
 KEY_BYTES: Final = 8_000
 """Bytes that Kafka's framing, the record and the key add to a part of a snapshot, without the stream's own key."""
-
-DEFAULT_MESSAGE_BYTES: Final = 1_048_588
-"""Bytes that a topic takes in one message unless its configuration, or the broker's, says otherwise."""
 
 SMALL_SEGMENTS: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
@@ -30,6 +28,9 @@ SMALL_SEGMENTS: Final[Mapping[str, str]] = {
     "max.compaction.lag.ms": str(60 * 60 * 1000),
 }
 """Configuration of the compacted topics that this program creates: a read of the whole topic meets little history."""
+
+EVERY_MESSAGE: Final[Mapping[str, str]] = {"cleanup.policy": "delete"}
+"""Configuration of the other topics: under a broker's default of ``compact`` they would lose messages."""
 
 
 def _snapshot_bytes(settings: "Settings") -> int:
@@ -53,20 +54,18 @@ class TopicKind:
     """Name among the settings, ``topics.<name>``; ``input`` and ``labels`` for topics of other programs."""
     meaning: str
     """Content of the topic, as shown to users."""
-    config: Mapping[str, str] = field(default_factory=dict)
-    """Configuration to create it with; the broker's defaults apply to the rest."""
-    policy: Literal["", "compact", "delete"] = ""
-    """Cleanup policy without which the deployment does not work; ``""`` where any will do."""
-    otherwise: str = ""
-    """What happens under another policy."""
+    config: Mapping[str, str] = field(default_factory=lambda: EVERY_MESSAGE)
+    """How it is cleaned up, and what `configuration` does not say of every topic."""
+    otherwise: str = "would lose messages: all but the newest of each key, and those without a key"
+    """What happens under another ``cleanup.policy``, which a start therefore refuses."""
     retention_of_input: bool = False
     """Whether it keeps records as long as the input does."""
     worker_reads: bool = False
     """Whether workers read it."""
     for_subscribers: bool = True
     """Whether other programs subscribe to it."""
-    message_bytes: Callable[["Settings"], int] = lambda _: 0
-    """Bytes of the largest message that the settings allow; 0 where they require no size."""
+    message_bytes: Callable[["Settings"], int] = lambda _: EVENT_BYTES
+    """Bytes of the largest message that the settings allow."""
     message_setting: str = ""
     """Setting that this size follows from, which could be lowered instead."""
     of_streams: bool = False
@@ -82,6 +81,11 @@ class TopicKind:
         write = () if self.of_others else ("Write",)
         read = ("Read",) if self.worker_reads else ()
         return (*write, *read)
+
+    @property
+    def policy(self) -> str:
+        """Cleanup policy without which it loses messages or grows without end."""
+        return self.config["cleanup.policy"]
 
     @property
     def of_others(self) -> bool:
@@ -102,7 +106,6 @@ NAMES: Final = TopicKind(
     "names",
     "names that people gave clusters, by id",
     config=SMALL_SEGMENTS,
-    policy="compact",
     otherwise="would lose names",
 )
 """No topic of a worker: `resonance name` makes it, with one partition, and who shows clusters reads it."""
@@ -136,7 +139,6 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "clusters",
         "the present clusters, by id",
         config=SMALL_SEGMENTS,
-        policy="compact",
         otherwise="would lose clusters without recent events, or grow without end",
         # A reset reads the clusters that it removes.
         worker_reads=True,
@@ -147,7 +149,6 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "the models; nothing for subscribers",
         of_labels=True,
         config=SMALL_SEGMENTS,
-        policy="compact",
         otherwise="would lose snapshots or grow without end",
         worker_reads=True,
         of_streams=True,
@@ -158,8 +159,6 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "archive",
         "the models of earlier hours, for replays",
         of_labels=True,
-        config={"cleanup.policy": "delete"},
-        policy="delete",
         otherwise="would keep the newest models alone, or lose none ever",
         retention_of_input=True,
         worker_reads=True,
@@ -170,8 +169,6 @@ KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind(
         "routes",
         "records on their way to where their stream is learned",
-        config={"cleanup.policy": "delete"},
-        policy="delete",
         otherwise="would lose records of streams before they are learned, and when they are learned again",
         retention_of_input=True,
         worker_reads=True,
@@ -191,26 +188,15 @@ class Topic:
     kind: TopicKind
     name: str
     """Name on the broker."""
-    message_bytes: int = 0
-    """Bytes that it must take in one message; 0 where no size is required."""
+    message_bytes: int = EVENT_BYTES
+    """Bytes that it must take in one message."""
+    gives_times: bool = False
+    """Whether Kafka's timestamps are the times of its records."""
 
     @property
     def is_log(self) -> bool:
         """Whether workers process its records."""
         return self.kind.of_others or self.kind.name == "routes"
-
-    def config(self, input_retention: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the configuration to create it with.
-
-        `input_retention` has ``retention.ms`` and ``retention.bytes`` of the input that is kept longest, where the
-        broker reports them.
-        """
-        made = dict(self.kind.config)
-        if self.kind.retention_of_input:
-            made |= input_retention or {}
-        if self.message_bytes > DEFAULT_MESSAGE_BYTES:
-            made["max.message.bytes"] = str(self.message_bytes)
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +218,7 @@ class Topics:
     def of(cls, settings: "Settings") -> Self:
         """Return the topics that the settings require."""
         return cls(
-            [Topic(INPUT, name) for name in settings.input.topics],
+            [Topic(INPUT, name, gives_times=settings.input.time_path is None) for name in settings.input.topics],
             [
                 Topic(kind, settings.topic(kind.name), kind.message_bytes(settings))
                 for kind in KINDS
@@ -255,6 +241,11 @@ class Topics:
     def logs(self) -> list[Topic]:
         """Topics that workers process: those of other programs, and the routes."""
         return [topic for topic in self.all if topic.is_log]
+
+    @property
+    def policy(self) -> str:
+        """Cleanup policy without which it loses messages or grows without end."""
+        return self.config["cleanup.policy"]
 
     @property
     def of_others(self) -> list[Topic]:

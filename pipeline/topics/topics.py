@@ -2,7 +2,7 @@
 
 Every output has as many partitions as the input, because an output goes to the partition number of its source. What
 follows re-keyed streams has at least as many as the routes, where these streams are learned. The requirements stand in
-`kinds`; the worker's start, ``topics plan``, ``topics create`` and ``topics check`` all use `survey`.
+`kinds` and `configuration`; a worker's start, ``topics plan``, ``topics create`` and ``topics check`` use `survey`.
 """
 
 import logging
@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, ResonanceError, nearest
+from resonance.pipeline.errors import BrokerError, DeniedError, nearest
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.topics.configuration import TopicDifference, differences_of, longest, made_with, refuse_or_warn
 from resonance.pipeline.topics.inputs import check_inputs, check_labels
 from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
 
@@ -21,18 +22,6 @@ if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDifference:
-    """Something about a topic that does not fit the deployment."""
-
-    text: str
-    """What differs, where, and what to do."""
-    stops: bool = True
-    """Whether it stops a worker's start; otherwise it is worth a warning."""
-    error: type[ResonanceError] = BrokerError
-    """What a worker raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +133,8 @@ def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
     labels = max((check_labels(cluster, topic.name, found) for topic in topics.labels), default=0)
     retention = {}
     for name in ("retention.ms", "retention.bytes"):
-        if (longest := _longest([found[topic.name].config.get(name) for topic in topics.of_others])) is not None:
-            retention[name] = longest
+        if kept := [config[name] for topic in topics.of_others if name in (config := found[topic.name].config)]:
+            retention[name] = longest(kept)
 
     own = next((topic.name for topic in topics.outputs if topic.kind.name == "routes"), None)
     routes = topics.routes or 0
@@ -153,7 +142,7 @@ def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
         routes = found[own].partitions if own in found else partitions
 
     def status(topic: Topic) -> TopicStatus:
-        made_with = topic.config(retention)
+        made = made_with(topic, retention, cluster.copies)
         wanted, why = partitions, f"the input {inputs[0]} has {partitions}"
         if topic.kind.name == "routes":
             wanted, why = routes, f"topics.routes_partitions = {routes}"
@@ -163,10 +152,10 @@ def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
             wanted, why = routes, f"the routes have {routes}"
         if topic.kind.of_labels and labels > wanted:
             wanted, why = labels, f"the labels have {labels}"
-        command = cluster.command(topic.name, str(wanted), made_with)
+        command = cluster.command(topic.name, str(wanted), made)
         there = found.get(topic.name)
-        differences = _differences(cluster, topic, there, made_with, wanted, why) if there else ()
-        return TopicStatus(topic, there, made_with, command, differences, wanted)
+        differences = _differences(cluster, topic, there, made, wanted, why) if there else ()
+        return TopicStatus(topic, there, made, command, differences, wanted)
 
     found_inputs, found_outputs, found_labels = (
         [status(topic) for topic in some] for some in (topics.inputs, topics.outputs, topics.labels)
@@ -199,11 +188,7 @@ def checked(found: TopicSurvey) -> Deployment:
 
     Raises the first difference that stops a worker, as BrokerError or ConfigurationError with the remedy.
     """
-    for status in found.all:
-        for difference in status.differences:
-            if difference.stops:
-                raise difference.error(difference.text)
-            _log.warning("%s", difference.text)
+    refuse_or_warn(difference for status in found.all for difference in status.differences)
     return _deployment((status.topic, status.found) for status in found.all if status.found is not None)
 
 
@@ -250,56 +235,4 @@ def _differences(
     lacking = [] if allowed is None else [name for name in topic.kind.operations if name not in allowed]
     if lacking:
         differences.append(TopicDifference(cluster.denied(for_topic(topic.name, lacking)), error=DeniedError))
-    policy = found.config.get("cleanup.policy", "")
-    if topic.kind.of_others and "compact" in policy.split(","):
-        differences.append(
-            TopicDifference(
-                f"{topic.kind.title} topic {topic.name} is compacted (cleanup.policy={policy}): records that the "
-                "broker removes are missing when a model is rebuilt, so answers after a restart can differ from those "
-                "of a run that never stopped",
-                stops=False,
-            )
-        )
-    if topic.kind.policy and policy not in ("", topic.kind.policy):
-        differences.append(
-            TopicDifference(
-                f"{topic.kind.title} topic {topic.name} on {cluster.servers} has cleanup.policy={policy} and "
-                f"{topic.kind.otherwise}; it must be {topic.kind.policy}: {cluster.configure(topic.name, wanted)}"
-            )
-        )
-    differences += _sizes(cluster, topic, found, wanted)
-    return differences
-
-
-def _sizes(cluster: ClusterAdmin, topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> list[TopicDifference]:
-    """Return the differences in message sizes and retention."""
-    differences = []
-    taken = int(found.config.get("max.message.bytes", topic.message_bytes))
-    if taken < topic.message_bytes:
-        remedy = cluster.configure(topic.name, {"max.message.bytes": str(topic.message_bytes)})
-        where = f"{topic.kind.title} topic {topic.name} takes messages of {taken} bytes (max.message.bytes)"
-        if setting := topic.kind.message_setting:
-            text = f"{setting} = {topic.message_bytes}: {where}; lower the setting or raise the topic's: {remedy}"
-        else:
-            text = f"{where}, and one can have up to {topic.message_bytes}; raise the topic's: {remedy}"
-        differences.append(TopicDifference(text, error=ConfigurationError))
-    for name, less in (("retention.ms", "records for a shorter time"), ("retention.bytes", "fewer bytes")):
-        kept = found.config.get(name)
-        if not topic.kind.retention_of_input or name not in wanted or kept is None:
-            continue
-        if _longest([kept, wanted[name]]) != kept:
-            remedy = cluster.configure(topic.name, {name: wanted[name]})
-            differences.append(
-                TopicDifference(
-                    f"{topic.kind.title} topic {topic.name} keeps {less} ({name}={kept}) than the input "
-                    f"({wanted[name]}), so the earliest of them cannot be replayed: {remedy}",
-                    stops=False,
-                )
-            )
-    return differences
-
-
-def _longest(times: Sequence[str | None]) -> str | None:
-    """Return the longest of some retentions; -1 is without end."""
-    known = [time for time in times if time is not None]
-    return max(known, key=lambda time: float("inf") if int(time) < 0 else int(time), default=None)
+    return [*differences, *differences_of(cluster, topic, found, wanted)]

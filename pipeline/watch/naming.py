@@ -15,7 +15,8 @@ from resonance.pipeline.kafka.positions import partitions_of
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import canonical
-from resonance.pipeline.topics.kinds import NAMES
+from resonance.pipeline.topics.configuration import differences_of, made_with, refuse_or_warn
+from resonance.pipeline.topics.kinds import NAMES, Topic
 from resonance.pipeline.watch.named import read_names
 from resonance.pipeline.watch.sentences import counted
 from resonance.pipeline.watch.watch import present_clusters
@@ -99,11 +100,11 @@ def check_named(cluster: str, names: ClusterNames) -> None:
 
 def ready(settings: Settings, admin: ClusterAdmin, topic: str) -> None:
     """Make the topic of the names where it is missing, and check it where it is there."""
-    config = NAMES.config
     if admin.embedded:
         admin.touch(topic)
         return
-    operations = {topic: ("Write", "Read")}
+    operations, wanted = {topic: ("Write", "Read")}, Topic(NAMES, topic)
+    config = made_with(wanted, {}, admin.copies)
     found = admin.describe([topic], operations).get(topic)
     if found is None:
         command = admin.command(topic, "1", config)
@@ -114,9 +115,4 @@ def ready(settings: Settings, admin: ClusterAdmin, topic: str) -> None:
         return
     if found.operations is not None and "Write" not in found.operations:
         raise DeniedError(admin.denied(for_topic(topic, ["Write"])))
-    policy = found.config.get("cleanup.policy", NAMES.policy)
-    if policy != NAMES.policy:
-        raise BrokerError(
-            f"names topic {topic} on {admin.servers} has cleanup.policy={policy} and {NAMES.otherwise}; it must be "
-            f"{NAMES.policy}: {admin.configure(topic, config)}"
-        )
+    refuse_or_warn(differences_of(admin, wanted, found, config))

@@ -124,6 +124,14 @@ def test_a_folder_that_takes_files_but_no_bytes_is_left_for_the_temporary_folder
     assert error.startswith("no folder takes compiled kernels (full; full; full); make 32 MB of room")
 
 
+def test_a_user_without_a_home_keeps_kernels_in_the_temporary_folder(tmp_path):
+    unknown = "import pwd; pwd.getpwuid = {}.__getitem__"
+    (found, reason), at = find(tmp_path, limit=unknown, XDG_CACHE_HOME="")
+    assert (found, reason) == (private(at["temporary"]), "no home folder is known (HOME is not set)")
+    (found, reason), at = find(tmp_path, limit=unknown, XDG_CACHE_HOME="", NUMBA_CACHE_DIR=str(tmp_path))
+    assert (found, reason) == (str(tmp_path), "")
+
+
 def test_a_full_disk_still_takes_an_empty_file_and_is_noticed_all_the_same(tmp_path):
     (error,), at = find(tmp_path, limit=SMALL)
     assert f"{at['home']}/resonance/kernels: File too large" in error

@@ -202,6 +202,6 @@ def test_no_offset_is_committed_for_outputs_that_were_not_stored(broker):
     delivery.send(Batch(small, 0, messages(b"a")))
     delivery.settle()
     delivery.send(Batch(small, 0, messages(random.Random(1).randbytes(5000))))
-    with pytest.raises(DeliveryError, match=r"outputs were not stored \(Broker: Message size too large\)"):
+    with pytest.raises(DeliveryError, match=r"outputs were not stored \(.*: Broker: Message size too large\)"):
         delivery.commit({TP(small, 0): 2}, {})
     assert offsets.lines == []

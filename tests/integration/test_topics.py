@@ -24,7 +24,7 @@ def config_of(broker, topic):
     return {name: entry.value for name, entry in next(iter(wanted.values())).result(10).items()}
 
 
-def test_missing_outputs_are_made_like_the_input(broker):
+def test_missing_outputs_are_made_like_the_input(broker, caplog):
     topic, out, snapshots = create_topic(broker, "in", partitions=3), topic_name("out"), topic_name("snap")
     found = prepare(broker, [topic], out, snapshots)
     assert found.partitions == 3
@@ -33,8 +33,10 @@ def test_missing_outputs_are_made_like_the_input(broker):
     assert not found.embedded
     made = config_of(broker, snapshots)
     assert {name: made[name] for name in SMALL_SEGMENTS} == dict(SMALL_SEGMENTS)
-    assert config_of(broker, out)["cleanup.policy"] == "delete"
+    answers = config_of(broker, out)
+    assert (answers["cleanup.policy"], answers["message.timestamp.type"]) == ("delete", "LogAppendTime")
     assert prepare(broker, [topic], out, snapshots, create=False) == found
+    assert not caplog.messages
 
 
 def test_a_topic_made_again_has_another_id(broker):

@@ -13,12 +13,15 @@ class FakeCluster(ClusterAdmin):
         self.servers = "kafka:9092"
         self._client = {"bootstrap.servers": self.servers, "sasl.username": "shop"}
         self.embedded = False
+        self.copies = -1
         self.topics = dict(topics)
         self.operations = {}
 
     def find(self, topics, operations=None):
         there = {name: self.topics[name] for name in topics if name in self.topics}
-        return {name: FoundTopic(f"id-{name}", n, self.operations.get(name)) for name, (n, _) in there.items()}
+        return {
+            name: FoundTopic(f"id-{name}", n, self.operations.get(name), copies=3) for name, (n, _) in there.items()
+        }
 
     def configs(self, topics):
         return {name: {**CONFIG, **self.topics[name][1]} for name in topics}

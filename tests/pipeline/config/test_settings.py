@@ -3,10 +3,13 @@
 import re
 
 import pytest
+from faust.transport.drivers.aiokafka import server_list
+from faust.utils.urls import urllist
 from resonance.pipeline.cli.options import given
 from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.clients import faust_brokers, librdkafka
 
 MINIMAL = {"input.topics": ["features"]}
 LABELLED = {"engine.name": "mlca", "labels.topic": "l"}
@@ -47,6 +50,19 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
         Settings.load(tmp_path / "broken.toml")
 
 
+def test_a_file_of_a_windows_editor_is_read_or_told_how_to_be_saved(tmp_path):
+    text, file = 'name = "straße"\n[input]\ntopics = ["in"]\n', tmp_path / "shop.toml"
+    file.write_text(text, encoding="utf-8-sig")
+    assert Settings.load(file, {"name": "shop"}).input.topics == ("in",)
+    for encoding in ("utf-16", "utf-16-le", "utf-32"):
+        file.write_text(text, encoding=encoding)
+        with pytest.raises(ConfigurationError, match=r"shop\.toml: not UTF-8 but UTF-16, .* save the file as UTF-8"):
+            Settings.load(file)
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigurationError, match=r"shop\.toml:1: not TOML: a character that is not UTF-8"):
+        Settings.load(file)
+
+
 def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch):
     for name, value in {
         "INPUT__TOPICS": '["a"]',
@@ -66,6 +82,36 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch)
     assert (settings.prepare.categories, settings.prepare.missing) == ({"country": ("DE", "FR")}, 1.5)
     assert (settings.input.dimension, settings.engine_parameters["landmarks"]) == (None, 400)
     assert settings.topics.create is False
+
+
+@pytest.mark.parametrize(
+    ("given", "servers"),
+    [
+        (" a:9092 ,b:9093, ,a:9092,", "a:9092,b:9093"),
+        ("broker_1.example", "broker_1.example:9092"),
+        ("[::1]:9093,[fe80::1]", "[::1]:9093,[fe80::1]:9092"),
+        ("127.0.0.1:09092", "127.0.0.1:9092"),
+    ],
+)
+def test_the_first_brokers_are_read_once_for_both_clients(given, servers):
+    settings = Settings.of({**MINIMAL, "broker.bootstrap": given})
+    assert settings.broker.bootstrap == librdkafka(settings)["bootstrap.servers"] == servers
+    assert faust_brokers(settings) == [f"kafka://{server}" for server in servers.split(",")]
+    assert server_list(urllist(faust_brokers(settings)), 9092) == servers.split(",")
+
+
+@pytest.mark.parametrize(
+    "given", ["", " , ", "::1:9092", "a:b", "a:0", "a:65536", "a:9092;b:9092", "a:9092 b:9092", '"a:9092"', "u@a:9092"]
+)
+def test_first_brokers_that_are_none_are_refused_with_what_is_allowed(given):
+    said = refusal({"broker.bootstrap": given})
+    assert said.startswith(f"broker.bootstrap = {given!r}: must be host:port, several with commas between them")
+
+
+@pytest.mark.parametrize("scheme", ["PLAINTEXT", "SASL_SSL", "kafka", "EXTERNAL"])
+def test_a_protocol_before_the_first_brokers_is_refused_with_the_way_to_write_it(scheme):
+    said = refusal({"broker.bootstrap": f"{scheme}://a:9092, {scheme}://[::1]:9093"})
+    assert "must be written as a:9092,[::1]:9093; the protocol before :// belongs in broker.security_protocol" in said
 
 
 def test_topics_group_and_ids_derive_from_the_name():

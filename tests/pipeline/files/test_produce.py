@@ -246,7 +246,8 @@ def test_a_missing_topic_is_offered_the_nearest_and_the_way_to_make_it():
         find_target(cluster, "flow")
     assert find_target(cluster, "flow", 6) == Target("flow", 6, created=True)
     assert find_target(cluster, "other", 2, own_times=True).created
-    assert (cluster.topics["flow"], cluster.topics["other"]) == ((6, {}), (2, {"retention.ms": "-1"}))
+    every = {"cleanup.policy": "delete"}
+    assert (cluster.topics["flow"], cluster.topics["other"]) == ((6, every), (2, {**every, "retention.ms": "-1"}))
 
 
 def test_records_that_would_be_deleted_at_once_are_refused():

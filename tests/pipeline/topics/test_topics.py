@@ -10,6 +10,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, Resonance
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.topics.acls import needed
+from resonance.pipeline.topics.configuration import made_with
 from resonance.pipeline.topics.kinds import KINDS, SMALL_SEGMENTS, Topics
 from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, read_deployment, survey
@@ -22,7 +23,7 @@ SHOP = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop"}))
 def deployed(**changed):
     """A cluster on which all topics fit but for what is changed, by kind."""
     topics = {"in": (3, {"retention.ms": "86400000"})}
-    topics |= {topic.name: (3, topic.config({"retention.ms": "86400000"})) for topic in SHOP.outputs}
+    topics |= {topic.name: (3, made_with(topic, {"retention.ms": "86400000"})) for topic in SHOP.outputs}
     for kind, change in changed.items():
         name = "in" if kind == "input" else f"shop.{kind.replace('_', '-')}"
         partitions = int(change.get("partitions", 3))
@@ -65,9 +66,14 @@ def test_missing_topics_are_made_as_they_are_wanted():
     cluster = FakeCluster({"in": (3, {"retention.ms": "-1"})})
     made = make_missing(cluster, survey(cluster, SHOP))
     assert made == [f"shop.{kind.name.replace('_', '-')}" for kind in KINDS if kind.name != "routes"]
-    assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, SMALL_SEGMENTS)
-    assert cluster.topics["shop.archive"] == (3, {"cleanup.policy": "delete", "retention.ms": "-1"})
-    assert cluster.topics["shop.assignments"] == (3, {})
+    every = {
+        "message.timestamp.type": "LogAppendTime",
+        "compression.type": "producer",
+        "max.message.bytes": "1048588",
+    }
+    assert cluster.topics["shop.clusters"] == cluster.topics["shop.snapshots"] == (3, {**SMALL_SEGMENTS, **every})
+    kept = {"cleanup.policy": "delete", "retention.ms": "-1", **every}
+    assert cluster.topics["shop.archive"] == cluster.topics["shop.assignments"] == (3, kept)
     assert not make_missing(cluster, survey(cluster, SHOP))
     checked(survey(cluster, SHOP))
 
@@ -118,7 +124,7 @@ def test_a_topic_gets_room_for_what_the_settings_allow():
     settings = Settings.of({"input.topics": ["in"], "name": "shop", "limits.dead_letter_bytes": 5_000_000})
     cluster = FakeCluster({"in": (1, {})})
     make_missing(cluster, survey(cluster, Topics.of(settings)))
-    assert cluster.topics["shop.dead-letters"][1] == {"max.message.bytes": "5000000"}
+    assert cluster.topics["shop.dead-letters"][1]["max.message.bytes"] == "5000000"
 
 
 @pytest.mark.parametrize(
@@ -163,11 +169,11 @@ def test_a_topic_that_takes_too_little_is_refused_at_the_start(kind):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"archive": {"retention.ms": "1000"}}, "keeps records for a shorter time (retention.ms=1000)"),
+        ({"archive": {"retention.ms": "3600000"}}, "keeps records for a shorter time (retention.ms=3600000)"),
         ({"input": {"retention.ms": "-1"}}, "than the input (-1)"),
         (
-            {"input": {"retention.bytes": "1000"}, "archive": {"retention.bytes": "999"}},
-            "keeps fewer bytes (retention.bytes=999) than the input (1000)",
+            {"input": {"retention.bytes": "2000000"}, "archive": {"retention.bytes": "1500000"}},
+            "keeps fewer bytes (retention.bytes=1500000) than the input (2000000)",
         ),
         ({"input": {"cleanup.policy": "compact"}}, "input topic in is compacted"),
     ],
@@ -248,7 +254,7 @@ def test_topics_are_not_made_under_a_name_that_was_not_given_without_a_word(monk
 def test_the_topic_of_labels_may_have_any_number_of_partitions():
     by_labels = {"engine.name": "mlca_c", "input.id_path": "id", "input.dimension": 2, "stream": "topic"}
     wanted = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop", "labels.topic": "said", **by_labels}))
-    cluster = FakeCluster({"in": (3, {"retention.ms": "5"}), "said": (4, {"retention.ms": "9"})})
+    cluster = FakeCluster({"in": (3, {"retention.ms": "500000"}), "said": (4, {"retention.ms": "900000"})})
     make_missing(cluster, survey(cluster, wanted))
     counts = {name: partitions for name, (partitions, _) in cluster.topics.items()}
     assert {name.removeprefix("shop."): count for name, count in counts.items()} == {
@@ -264,7 +270,7 @@ def test_the_topic_of_labels_may_have_any_number_of_partitions():
         "archive": 4,
         "routes": 3,
     }
-    assert cluster.topics["shop.routes"][1]["retention.ms"] == "9"
+    assert cluster.topics["shop.routes"][1]["retention.ms"] == "900000"
     found = checked(survey(cluster, wanted))
     assert (found.partitions, found.labels, found.routes, found.state_partitions, found.dead_letters) == (3, 4, 3, 4, 4)
     assert found.topic_ids.keys() == {"in", "said", "shop.routes"}

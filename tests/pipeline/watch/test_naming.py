@@ -7,7 +7,8 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.pipeline.topics.kinds import SMALL_SEGMENTS
+from resonance.pipeline.topics.configuration import made_with
+from resonance.pipeline.topics.kinds import NAMES, SMALL_SEGMENTS, Topic
 from resonance.pipeline.watch import naming
 from resonance.pipeline.watch.named import with_names
 from resonance.schemas import ClusterNames
@@ -149,7 +150,8 @@ SETTINGS = {"name": "shop", "input.topics": ["in"]}
 def test_the_topic_of_the_names_is_made_compacted_with_one_partition():
     cluster_ = FakeCluster({"in": (3, {})})
     naming.ready(Settings.of(SETTINGS), cluster_, "shop.names")
-    assert cluster_.topics["shop.names"] == (1, SMALL_SEGMENTS)
+    assert cluster_.topics["shop.names"] == (1, made_with(Topic(NAMES, "shop.names"), {}))
+    assert cluster_.topics["shop.names"][1].items() > SMALL_SEGMENTS.items()
     naming.ready(Settings.of(SETTINGS), cluster_, "shop.names")
 
 
