@@ -80,7 +80,6 @@ class Fields(BaseSettings):
     broker: BrokerSection = Field(default_factory=BrokerSection)
     worker: WorkerSection = Field(default_factory=WorkerSection)
     page: PageSection = Field(default_factory=PageSection)
-    """The [web page](page.md)."""
     input: InputSection
     """The input topics, and dotted paths of the parts of a record."""
     schema_registry: SchemaRegistrySection = Field(default_factory=SchemaRegistrySection)

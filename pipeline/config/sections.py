@@ -119,7 +119,7 @@ class PageSection(Section):
     """The web page of `resonance page`."""
 
     token: OptionalToken = None
-    """Token that it wants; needed with ``--host``."""
+    """Token of the [web page](page.md), needed with ``--host``."""
 
 
 class InputSection(Section):

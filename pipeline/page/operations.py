@@ -21,6 +21,7 @@ from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import OffsetReader
+from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
@@ -76,7 +77,7 @@ class Operations:
         self._right = Acl("group", group, ("Describe",), "see where the group stands")
         self._topics = tuple(topics)
         self._workers = tuple(workers)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._token = token
         self._lock = asyncio.Lock()
         self._report: dict[str, Any] = {}
         self._made = float("-inf")
@@ -170,12 +171,13 @@ class Operations:
         """Return what a worker's pages say, or that none answers."""
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         try:
-            async with aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session:
-                async with session.get(f"{address}/readyz") as answer:
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                async with session.get(f"{address}/readyz", allow_redirects=False) as answer:
                     if answer.status not in (200, 503):
                         return {"address": address, "problem": _not_shown(address, answer.status)}
                     ready = await answer.json()
-                async with session.get(f"{address}/metrics") as answer:
+                headers = signed(self._token, "GET", "/metrics")
+                async with session.get(f"{address}/metrics", headers=headers, allow_redirects=False) as answer:
                     text = (await answer.content.read(ANSWER_BYTES)).decode() if answer.status == 200 else ""
                     shown = "" if answer.status == 200 else _not_shown(address, answer.status)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -202,7 +204,10 @@ def _reason(error: BaseException) -> str:
 
 def _not_shown(address: str, status: int) -> str:
     if status == 401:
-        return f"the worker at {address} wants its token: start this page with worker.web_token of the deployment"
+        return (
+            f"the worker at {address} wants its token: start this page with worker.web_token of the deployment, on a "
+            f"machine whose clock differs by at most {VALID_SECONDS:.0f} s"
+        )
     return f"{address} answers with HTTP status {status}: is it a worker of this release?"
 
 

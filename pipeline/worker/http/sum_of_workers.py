@@ -16,6 +16,7 @@ from prometheus_client.samples import Sample
 from resonance.pipeline.errors import WorkerPageError
 from resonance.pipeline.worker.http import page_client
 from resonance.pipeline.worker.http.metrics import exposition
+from resonance.pipeline.worker.http.signature import signed
 from resonance.pipeline.worker.http.status import POLL_SECONDS
 
 ANSWER_SECONDS: Final = 3.0
@@ -53,7 +54,6 @@ class SumOfWorkers:
         """Since when workers have left every question without an answer."""
         self._addresses = addresses
         self._token = token
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Metrics are of one moment: pages of two, added up in another order, would count what has ended twice.
         self._adding_up = asyncio.Lock()
         # The last page of each worker.
@@ -104,7 +104,8 @@ class SumOfWorkers:
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """Return the sums of the workers' metrics; counters never fall while this process runs."""
         async with self._adding_up:
-            async with self._session(self._headers) as session:
+            headers = signed(self._token, "GET", "/metrics")
+            async with self._session(headers) as session:
                 texts = await asyncio.gather(*(_text(session, f"{at}/metrics") for at in self._addresses.values()))
             return await asyncio.to_thread(self._sums, dict(zip(self._addresses, texts, strict=True)), accept)
 
@@ -126,7 +127,6 @@ class SumOfWorkers:
 
     async def _ask(self, path: str, members: Mapping[str, type]) -> list[tuple[str, dict[str, Any]]]:
         """Return what the workers that answer say on a page for probes."""
-        # Without the token, which these pages do not want: another program may listen where no worker does yet.
         async with self._session() as session:
             answers = await asyncio.gather(*(_json(session, f"{at}{path}", members) for at in self._addresses.values()))
         found = [(label, shown) for label, shown in zip(self._addresses, answers, strict=True) if shown is not None]

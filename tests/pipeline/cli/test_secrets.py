@@ -33,9 +33,7 @@ def of_type(section):
 @pytest.mark.parametrize("way", WAYS)
 def test_no_command_line_is_shown_with_a_secret(monkeypatch, way):
     for name in secrets():
-        monkeypatch.setattr(
-            sys, "argv", ["resonance", "reset", *way.format(name, f"{SECRET}\n{SECRET}").split(" ", 1)]
-        )
+        monkeypatch.setattr(sys, "argv", ["resonance", "reset", *way.format(name, f"{SECRET}\n{SECRET}").split(" ", 1)])
         assert SECRET not in evaluate.command_line()
         assert name in evaluate.command_line()
         assert plans._command() == "the same command with --yes"

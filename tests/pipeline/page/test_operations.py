@@ -3,12 +3,14 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page import operations
 from resonance.pipeline.page.operations import Operations
 
 from tests.brokers import create_topic, produce, topic_name
+from tests.brokers.jvm import free_port
 
 
 def test_a_broker_that_knows_no_groups_is_said_to_be_one():
@@ -23,6 +25,28 @@ def test_a_broker_that_does_not_answer_is_said_not_to(monkeypatch):
     found = asyncio.run(Operations({"bootstrap.servers": "127.0.0.1:1"}, "shop", ["orders"], []).report())
     assert found["group"]["problem"].startswith("group shop: the broker does not give its offsets (")
     assert asyncio.run(Operations({"bootstrap.servers": "127.0.0.1:1"}, "shop", ["orders"], []).waiting()) is None
+
+
+def test_workers_are_sent_no_token_and_lead_nowhere_else():
+    seen = []
+
+    async def answer(request):
+        seen.append((request.path, request.query_string, {**request.headers}))
+        moved = request.path == "/metrics"
+        return web.json_response({"ready": True}, status=302 if moved else 200, headers={"Location": "/elsewhere"})
+
+    async def go():
+        runner, port = web.ServerRunner(web.Server(answer)), free_port()
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            await Operations({}, "shop", [], [], "s3cret")._of_worker(f"http://127.0.0.1:{port}")
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(go())
+    assert [path for path, *_ in seen] == ["/readyz", "/metrics"]
+    assert "s3cret" not in str(seen)
 
 
 @pytest.mark.broker
