@@ -121,9 +121,11 @@ class Pages:
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Answer) -> web.StreamResponse:
-        if not self._token and (error := foreign_host(request, self._host)):
+        if self._token and await self._has_token(request):
+            return await handler(request)
+        if error := foreign_host(request, self._host):
             return _json({"error": error}, 403)
-        if self._token and request.path not in PROBES and not await self._has_token(request):
+        if self._token and request.path not in PROBES:
             refused = _json({"error": "this page needs the worker's token: Authorization: Bearer TOKEN"}, 401)
             refused.headers["WWW-Authenticate"] = "Bearer"
             return refused

@@ -20,6 +20,9 @@ class Group(Operations):
 
     faults = 0
 
+    async def report(self):
+        return {"group": {"name": "shop"}, "workers": []}
+
     async def waiting(self):
         if self.faults:
             self.faults -= 1
