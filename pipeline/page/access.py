@@ -44,6 +44,9 @@ class Access:
         """Return the response where the page itself is none: a refusal, or the move to an address without the token."""
         if not self._token:
             error = foreign_host(request, self._host)
+            if error is None and request.path not in PAGES and request.headers.get("Sec-Fetch-Site") == "cross-site":
+                # It could not read the answer, and would have the work done.
+                error = "the page answers no page of another site"
             return None if error is None else json_response({"error": error}, 403)
         is_page = request.path in PAGES
         if is_page and (given := request.query.get("token")) is not None:

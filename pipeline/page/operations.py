@@ -22,15 +22,14 @@ from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, r
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import OffsetReader
 from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
+from resonance.pipeline.worker.http.sum_of_workers import SHOWN as SHOWN_BY_WORKERS
+from resonance.pipeline.worker.http.sum_of_workers import page_of, whole
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
 
 ANSWER_SECONDS: Final = 3.0
 """How long the broker or a worker may take to answer."""
-
-ANSWER_BYTES: Final = 4_000_000
-"""Longest page of a worker that is read."""
 
 SHOWN: Final = {
     "resonance_records_total": "records",
@@ -175,11 +174,12 @@ class Operations:
                 async with session.get(f"{address}/readyz", allow_redirects=False) as answer:
                     if answer.status not in (200, 503):
                         return {"address": address, "problem": _not_shown(address, answer.status)}
-                    ready = await answer.json()
+                    ready = page_of(await whole(answer), SHOWN_BY_WORKERS)
                 headers = signed(self._token, "GET", "/metrics")
                 async with session.get(f"{address}/metrics", headers=headers, allow_redirects=False) as answer:
-                    text = (await answer.content.read(ANSWER_BYTES)).decode() if answer.status == 200 else ""
+                    text = (await whole(answer)).decode() if answer.status == 200 else ""
                     shown = "" if answer.status == 200 else _not_shown(address, answer.status)
+            partitions = partitions_of(text)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return {
                 "address": address,
@@ -188,11 +188,9 @@ class Operations:
             }
         return {
             "address": address,
-            "ready": bool(ready.get("ready")),
-            "state": ready.get("state", ""),
-            "problems": ready.get("problems", []),
+            **{name: ready[name] for name in ("ready", "state", "problems")},
             "problem": shown,
-            "partitions": partitions_of(text),
+            "partitions": partitions,
         }
 
 
@@ -217,5 +215,6 @@ def partitions_of(text: str) -> list[dict[str, Any]]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if (name := SHOWN.get(sample.name)) is not None:
-                found[f"{sample.labels['topic']}[{sample.labels['partition']}]"][name] = sample.value
+                place = f"{sample.labels.get('topic')}[{sample.labels.get('partition')}]"
+                found[place][name] = sample.value
     return [{"partition": name, **values} for name, values in sorted(found.items())]

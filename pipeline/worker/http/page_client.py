@@ -13,6 +13,8 @@ RESUME_PATH: Final = "/dlq/resume"
 """Path of the request that resumes paused partitions."""
 TIMEOUT: Final = 30.0
 """Seconds to wait for an answer: held records are processed before it comes."""
+ANSWER_BYTES: Final = 1_000_000
+"""Longest answer that is read: names of partitions."""
 
 
 def resume(worker: str, partition: str | None = None, token: str = "") -> list[str]:
@@ -34,7 +36,7 @@ def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[s
     try:
         connection.request("POST", path, sent, headers)
         answer = connection.getresponse()
-        status, body = answer.status, answer.read()
+        status, body = answer.status, answer.read(ANSWER_BYTES)
     except (OSError, http.client.HTTPException) as error:
         raise WorkerPageError(
             f"no worker answers at {worker} ({error or type(error).__name__}): is it running, and is that its "

@@ -122,6 +122,15 @@ def test_without_a_token_only_names_of_this_machine_are_answered(host, status):
     asyncio.run(go())
 
 
+def test_pages_of_other_sites_link_here_and_start_no_work():
+    async def go():
+        async with opened() as (shop, _):
+            for path, status in (("/", 200), ("/stream?name=p0", 200), ("/api/overview", 403), ("/api/live", 403)):
+                assert await raw(shop.port, path, more="Sec-Fetch-Site: cross-site\r\n") == (status,)
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "shop.example"])  # noqa: S104 - not bound
 def test_beyond_this_machine_it_needs_a_token_of_its_own(host):
     """Health and metrics show no record, the page shows ids and places: what opens the workers' does not open it."""

@@ -162,6 +162,13 @@ def test_metrics_are_text_for_prometheus():
     assert families["resonance_build_info"].samples[0].labels["engine"] == "caea"
 
 
+@pytest.mark.parametrize(
+    "accept", ["application/openmetrics-text; version=1.", "text/plain; version=a.b", "\u00ff;;=,"]
+)
+def test_metrics_come_in_their_own_form_where_another_cannot_be_had(accept):
+    assert visit(running(), lambda at: raw(at, f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}")) == 200
+
+
 def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
     def second(address):
         async def start(host, port):
