@@ -90,8 +90,9 @@ class ClusterNames:
         """Return the names of all clusters that ended in one, directly or by way of others."""
         found: list[str] = []
         waiting, seen = [cluster, *self.lineage.predecessors(cluster)], {cluster}
-        while waiting:
-            life = self.lineage.lives.get(waiting.pop(0))
+        # It grows meanwhile.
+        for each in waiting:
+            life = self.lineage.lives.get(each)
             for name in life.absorbed if life is not None else ():
                 if name not in seen:
                     seen.add(name)

@@ -1,6 +1,5 @@
 """``resonance evaluate``."""
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -161,6 +160,4 @@ def check_extra(command: str) -> None:
 
 def command_line() -> str:
     """Return the command line, secrets masked."""
-    secret = re.compile(rf"({'|'.join(map(re.escape, sorted(messages.SECRETS)))})\s*=.*", re.DOTALL)
-    words = (secret.sub(rf"\1={messages.MASK}", word) for word in as_options(sys.argv[1:]))
-    return shlex.join(["resonance", *words])
+    return shlex.join(["resonance", *messages.masked(as_options(sys.argv[1:]))])

@@ -13,7 +13,7 @@ from resonance.pipeline.page import run
 TEXT = """Show a deployment as a web page: its streams, clusters and events, live, and how its workers do.
 
 The page reads the output topics like any other subscriber, belongs to no group and changes nothing, so that any number
-of pages can be open. Others than this machine see it with --host and a token (worker.web_token): docs/page.md."""
+of pages can be open. Others than this machine see it with --host and a token (page.token): docs/page.md."""
 
 Workers = Annotated[
     list[str] | None,

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.checkpoint import deployment_context
+from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.config import messages
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.recovery import rewrite
 
@@ -112,7 +114,8 @@ def _at(standing: "rewrite.Standing | None") -> str:
 
 
 def _command() -> str:
-    """Return the given command line with --yes; one with a password is not repeated."""
-    if any("password" in argument.lower() for argument in sys.argv):
+    """Return the given command line with --yes; one with a secret is not repeated."""
+    words = [*as_options(sys.argv[1:])]
+    if messages.masked(words) != words:
         return "the same command with --yes"
     return shlex.join(["resonance", *sys.argv[1:], "--yes"])

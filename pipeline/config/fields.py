@@ -33,6 +33,7 @@ from resonance.pipeline.config.sections import (
     LabelsSection,
     LimitsSection,
     OutputSection,
+    PageSection,
     PrepareSection,
     SchemaRegistrySection,
     SnapshotsSection,
@@ -78,6 +79,7 @@ class Fields(BaseSettings):
     """Records with earlier times are learned without output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     worker: WorkerSection = Field(default_factory=WorkerSection)
+    page: PageSection = Field(default_factory=PageSection)
     input: InputSection
     """The input topics, and dotted paths of the parts of a record."""
     schema_registry: SchemaRegistrySection = Field(default_factory=SchemaRegistrySection)

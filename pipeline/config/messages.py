@@ -1,20 +1,15 @@
 """Errors for unusable settings: setting, where it was given, value, what is allowed, what to do."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from resonance.engine.errors import ParameterError
 from resonance.pipeline.config.likely import settings_called, settings_like
 from resonance.pipeline.errors import ConfigurationError, nearest
 
-SECRETS = frozenset(
-    {
-        *("broker.sasl_password", "broker.sasl_oauthbearer_client_secret", "broker.ssl_key_password"),
-        "worker.web_token",
-        *("schema_registry.basic_auth_password", "schema_registry.ssl_key_password"),
-    }
-)
 MASK = "**********"
 EXAMPLES = {"input.topics": "a,b"}
 """Example values of required settings, as the command line takes them."""
@@ -25,6 +20,30 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 def variable(setting: str) -> str:
     """Return the environment variable of a setting."""
     return "RESONANCE_" + setting.replace(".", "__").upper()
+
+
+@cache
+def secrets() -> frozenset[str]:
+    """Return the settings that hold a secret: by their type, so that none is forgotten."""
+    from resonance.pipeline.config.fields import Fields  # noqa: PLC0415 - it imports this module
+
+    def names(fields: Mapping[str, Any], section: str = "") -> Iterable[str]:
+        for name, field in fields.items():
+            if _holds(field.annotation, SecretStr):
+                yield section + name
+            yield from names(getattr(field.annotation, "model_fields", {}), f"{section}{name}.")
+
+    return frozenset(names(Fields.model_fields))
+
+
+def _holds(annotation: Any, kind: type) -> bool:
+    return annotation is kind or any(_holds(part, kind) for part in get_args(annotation))
+
+
+def masked(words: Iterable[str]) -> list[str]:
+    """Return the words of a command line without the secrets that ``--set name=value`` gives."""
+    secret = re.compile(rf"({'|'.join(map(re.escape, sorted(secrets())))})\s*=.*", re.DOTALL)
+    return [secret.sub(rf"\1={MASK}", word) for word in words]
 
 
 class ValueOrigins:
@@ -69,7 +88,7 @@ def configuration_error(
 
     A secret's value is not shown; `remedy` says what to do where `allowed` does not.
     """
-    shown = MASK if setting in SECRETS else _short(value)
+    shown = MASK if setting in secrets() else _short(value)
     text = f"{setting} = {shown}{origin}: {allowed}"
     return ConfigurationError(f"{text}; {remedy}" if remedy else text)
 

@@ -4,10 +4,12 @@ The text under an attribute is its meaning in the settings reference. The settin
 environment variable ``RESONANCE_SECTION__ATTRIBUTE``, its default the assigned value.
 """
 
+import re
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -40,6 +42,15 @@ from resonance.pipeline.config.values import (
 
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
 OptionalSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
+
+
+def _token(secret: SecretStr | None) -> SecretStr | None:
+    if secret is not None and not re.fullmatch(r"[!-~]([ -~]*[!-~])?", secret.get_secret_value()):
+        raise ValueError("must be printable ASCII, because it is sent in a header, with no space or line at its ends")
+    return secret
+
+
+OptionalToken = Annotated[OptionalSecret, AfterValidator(_token)]
 
 
 class Section(BaseModel):
@@ -96,7 +107,7 @@ class WorkerSection(Section):
     """Their port, one for each worker of a host."""
     processes: Processes = 1
     """Workers of this command, on the next ports, or ``auto``: one for each core."""
-    web_token: OptionalSecret = None
+    web_token: OptionalToken = None
     """Token that all but probes must send."""
     web_open: bool = False
     """Opens them beyond this machine without a token."""
@@ -104,6 +115,13 @@ class WorkerSection(Section):
     """Least serious messages."""
     log_format: Literal["text", "json"] = "text"
     """``text``, or ``json``: an object a line."""
+
+
+class PageSection(Section):
+    """The web page of `resonance page`."""
+
+    token: OptionalToken = None
+    """Token of the [web page](page.md), needed with ``--host``."""
 
 
 class InputSection(Section):

@@ -29,7 +29,7 @@ class UnknownNameError(ResonanceError):
     """There is no such stream or cluster; the text offers similar ones."""
 
 
-_SORTED: Final[Mapping[str, Callable[[StreamView, Mapping[str, int]], Any]]] = {
+ORDERS: Final[Mapping[str, Callable[[StreamView, Mapping[str, int]], Any]]] = {
     "stream": lambda stream, _: stream.name,
     "rate": lambda stream, _: _magnitude(stream.rate),
     "clusters": lambda stream, _: len(stream.clusters),
@@ -53,7 +53,7 @@ def overview(
     found = view.by_name()
     if wanted:
         found = [each for each in found if wanted in each.name.casefold() or each.name in called]
-    key = _SORTED.get(order, _SORTED["rate"])
+    key = ORDERS[order]
     # What is equal stays in the order of the names.
     found = sorted(found, key=lambda stream: key(stream, alerts), reverse=not ascending)
     shown = found[start : start + min(most, MOST_ROWS)]
@@ -123,6 +123,25 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
         )
     gone = {} if ended is None else {"since": ended.since, "seen": ended.time, "how": ended.how, "size": ended.size}
     return found | {"present": False, "name": "", "profile": [], "examples": []} | gone
+
+
+def events(view: DeploymentView, most: int, before: tuple[str, int] | None, **filters: Any) -> dict[str, Any]:
+    """Return some entries of the timeline, the latest first; see `Timeline.select`."""
+    found = view.timeline.select(min(most, MOST_ROWS), before=before, names=view.names, **filters)
+    return {"entries": as_json(found, view.names), "newest": view.timeline.newest}
+
+
+def missed(view: DeploymentView, after: int | None, most: int) -> list[dict[str, Any]]:
+    """Return the newest entries after that of a number; none without one."""
+    return [] if after is None else as_json(view.timeline.since(after)[-most:], view.names)
+
+
+def dead_letters(view: DeploymentView) -> list[dict[str, Any]]:
+    """Return the dead letters by reason, the most frequent first."""
+    return [
+        {"where": where, "stage": stage, "class": kind, **known, "count": round(known["count"])}
+        for (where, stage, kind), known in sorted(view.dead_letters.items(), key=lambda each: -each[1]["count"])
+    ]
 
 
 def known_stream(view: DeploymentView, name: str, what: str = "") -> StreamView:

@@ -8,7 +8,8 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from resonance.pipeline.checkpoint.stream_outputs import stream_marker
@@ -17,7 +18,7 @@ from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.page.past import MOST_PAST, StreamPast
-from resonance.pipeline.page.timeline import TimelineEntry
+from resonance.pipeline.page.timeline import TimelineEntry, as_json
 from resonance.pipeline.page.view import DeploymentView
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.watch.named import lives_of
@@ -70,11 +71,12 @@ _log = logging.getLogger(__name__)
 class Follower:
     """Keeps `view` up to date from threads of its own.
 
-    `publish` is called from them with each batch of new entries. What is wrong is in `troubles`, a sentence each.
+    `publish` is called from them with each batch of new entries as JSON. What is wrong is in `troubles`, a sentence
+    each.
     """
 
     def __init__(
-        self, settings: Settings, client: Mapping[str, Any], publish: Callable[[Sequence[TimelineEntry]], None]
+        self, settings: Settings, client: Mapping[str, Any], publish: Callable[[Sequence[dict[str, Any]]], None]
     ) -> None:
         self.view = DeploymentView(settings.name)
         self.troubles: dict[str, str] = {}
@@ -96,6 +98,16 @@ class Follower:
             threading.Thread(target=self._forever, args=(what, run), name=f"page-{what}", daemon=True)
             for what, run in (("outputs", self._follow), ("samples", self._sample))
         ]
+
+    @contextmanager
+    def locked(self) -> Iterator[DeploymentView]:
+        """Hold the lock of the present view: one that is replaced meanwhile shares parts with its successor."""
+        while True:
+            view = self.view
+            with view.lock:
+                if view is self.view:
+                    yield view
+                    return
 
     def sentences(self) -> list[str]:
         """Return what is wrong, a broker that is away once."""
@@ -286,7 +298,9 @@ class Follower:
                         view.apply_cluster(record.key or b"", record.value)
             self._read_lives(view, partitions, named)
             if entries:
-                self._publish(entries)
+                with view.lock:
+                    shown = as_json(entries, view.names)
+                self._publish(shown)
             if reader.trouble:
                 self.troubles["broker"] = f"the broker cannot be reached ({reader.trouble}); waiting for it"
             else:
@@ -346,8 +360,7 @@ class Follower:
             # Offsets are also taken by the marks of transactions, in the same share of what was left out.
             weight = read / (end - first)
             budget[partitions[at]] -= len(records)
-            view = self.view
-            with view.lock:
+            with self.locked() as view:
                 for record in records:
                     if partitions[at] == "assignments":
                         view.apply_answer(record.value, weight, counts=known)

@@ -21,15 +21,15 @@ from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import OffsetReader
+from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
+from resonance.pipeline.worker.http.sum_of_workers import SHOWN as SHOWN_BY_WORKERS
+from resonance.pipeline.worker.http.sum_of_workers import page_of, whole
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
 
 ANSWER_SECONDS: Final = 3.0
 """How long the broker or a worker may take to answer."""
-
-ANSWER_BYTES: Final = 4_000_000
-"""Longest page of a worker that is read."""
 
 SHOWN: Final = {
     "resonance_records_total": "records",
@@ -76,7 +76,7 @@ class Operations:
         self._right = Acl("group", group, ("Describe",), "see where the group stands")
         self._topics = tuple(topics)
         self._workers = tuple(workers)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._token = token
         self._lock = asyncio.Lock()
         self._report: dict[str, Any] = {}
         self._made = float("-inf")
@@ -170,14 +170,16 @@ class Operations:
         """Return what a worker's pages say, or that none answers."""
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         try:
-            async with aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session:
-                async with session.get(f"{address}/readyz") as answer:
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                async with session.get(f"{address}/readyz", allow_redirects=False) as answer:
                     if answer.status not in (200, 503):
                         return {"address": address, "problem": _not_shown(address, answer.status)}
-                    ready = await answer.json()
-                async with session.get(f"{address}/metrics") as answer:
-                    text = (await answer.content.read(ANSWER_BYTES)).decode() if answer.status == 200 else ""
+                    ready = page_of(await whole(answer), SHOWN_BY_WORKERS)
+                headers = signed(self._token, "GET", "/metrics")
+                async with session.get(f"{address}/metrics", headers=headers, allow_redirects=False) as answer:
+                    text = (await whole(answer)).decode() if answer.status == 200 else ""
                     shown = "" if answer.status == 200 else _not_shown(address, answer.status)
+            partitions = partitions_of(text)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return {
                 "address": address,
@@ -186,11 +188,9 @@ class Operations:
             }
         return {
             "address": address,
-            "ready": bool(ready.get("ready")),
-            "state": ready.get("state", ""),
-            "problems": ready.get("problems", []),
+            **{name: ready[name] for name in ("ready", "state", "problems")},
             "problem": shown,
-            "partitions": partitions_of(text),
+            "partitions": partitions,
         }
 
 
@@ -202,7 +202,10 @@ def _reason(error: BaseException) -> str:
 
 def _not_shown(address: str, status: int) -> str:
     if status == 401:
-        return f"the worker at {address} wants its token: start this page with worker.web_token of the deployment"
+        return (
+            f"the worker at {address} wants its token: start this page with worker.web_token of the deployment, on a "
+            f"machine whose clock differs by at most {VALID_SECONDS:.0f} s"
+        )
     return f"{address} answers with HTTP status {status}: is it a worker of this release?"
 
 
@@ -212,5 +215,6 @@ def partitions_of(text: str) -> list[dict[str, Any]]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if (name := SHOWN.get(sample.name)) is not None:
-                found[f"{sample.labels['topic']}[{sample.labels['partition']}]"][name] = sample.value
+                place = f"{sample.labels.get('topic')}[{sample.labels.get('partition')}]"
+                found[place][name] = sample.value
     return [{"partition": name, **values} for name, values in sorted(found.items())]

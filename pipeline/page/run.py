@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
+from resonance.pipeline.page.access import check_exposure
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.server import PageServer
-from resonance.pipeline.page.timeline import TimelineEntry
-from resonance.pipeline.worker.http.pages import address, check_exposure
+from resonance.pipeline.worker.http import page_client
+from resonance.pipeline.worker.http.pages import address
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +31,26 @@ async def serve(settings: Settings, place: Place, say: Callable[[str], None]) ->
 
     Raises `ConfigurationError` where others than this machine could see it without a token, or the port is taken.
     """
-    check_exposure(settings.worker, place.host, "--host")
-    token = settings.worker.web_token.get_secret_value() if settings.worker.web_token else ""
+    token = settings.page.token.get_secret_value() if settings.page.token else ""
+    check_exposure(token, place.host)
     client = librdkafka(settings) | {"client.id": f"{settings.name}-page"}
     loop = asyncio.get_running_loop()
 
-    def publish(entries: Sequence[TimelineEntry]) -> None:
+    def publish(entries: Sequence[dict[str, Any]]) -> None:
         with contextlib.suppress(RuntimeError):
             # The loop may have ended.
             loop.call_soon_threadsafe(server.publish, entries)
 
     follower = Follower(settings, client, publish)
     workers = place.workers or (address(settings.worker.web_host, settings.worker.web_port),)
-    addresses = [worker.rstrip("/") for worker in workers]
-    operations = Operations(client, settings.group, settings.logs, addresses, token)
+    addresses = [page_client.split(worker).geturl().rstrip("/") for worker in workers]
+    workers_token = settings.worker.web_token.get_secret_value() if settings.worker.web_token else ""
+    operations = Operations(client, settings.group, settings.logs, addresses, workers_token)
     server = PageServer(follower, operations, token)
     await server.start(place.host, place.port)
     try:
         follower.start()
-        hint = "/?token=TOKEN, once, with worker.web_token" if token else ""
+        hint = "/?token=TOKEN, once, with page.token" if token else ""
         say(f"{settings.name}: {address(place.host, place.port)}{hint} (Ctrl-C ends it)")
         await asyncio.Event().wait()
     finally:

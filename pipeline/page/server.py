@@ -2,24 +2,22 @@
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import orjson
 from aiohttp import web
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.page import answers, timeline
+from resonance.pipeline.page import answers, query
+from resonance.pipeline.page.access import PAGES, Access, json_response
 from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
-from resonance.pipeline.page.timeline import TimelineEntry
-from resonance.pipeline.worker.http.pages import is_loopback
-
-PAGES: Final = ("/", "/stream", "/cluster", "/events", "/operations")
-"""Addresses that show the page; what they are about stands behind the question mark."""
+from resonance.pipeline.page.query import Parameter
+from resonance.pipeline.page.view import DeploymentView
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -31,9 +29,6 @@ HEADERS: Final[Mapping[str, str]] = {
     # A page of before is checked by its digest.
     "Cache-Control": "no-cache",
 }
-
-COOKIE: Final = "resonance_page"
-"""Has the token, once the address had it."""
 
 MOST_TABS: Final = 100
 """Tabs that are kept up to date at the same time."""
@@ -50,50 +45,72 @@ ASK_SECONDS: Final = 5.0
 
 CLOSE_SECONDS: Final = 1.0
 
+QUERIES: Final[Mapping[str, Mapping[str, Parameter]]] = {
+    "overview": {
+        "search": query.text(),
+        "order": query.choice("rate", answers.ORDERS),
+        "ascending": query.choice("0", ("0", "1")),
+        "start": query.number(0),
+        "most": query.number(50),
+    },
+    "stream": {"name": query.text(), "at": query.moment()},
+    "cluster": {"id": query.text()},
+    "events": {
+        "kind": query.several(),
+        "severity": query.several(("info", "warning", "critical")),
+        "stream": query.text(),
+        "search": query.text(),
+        "most": query.number(100, 1),
+        "before": query.number(None),
+        "before_time": query.time_text(),
+    },
+    "live": {"after": query.number(None)},
+    "operations": {},
+}
+"""Parameters of what is below ``/api/``."""
+
 _log = logging.getLogger(__name__)
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
 
-
-Tab = asyncio.Queue[bytes | None]
-"""Messages that wait for a tab; None ends it."""
+Tab = asyncio.Queue[tuple[int, bytes] | None]
+"""Messages that wait for a tab, each with the number of its entry or 0; None ends it."""
 
 
 class PageServer:
-    """Serves what a follower has read.
-
-    With a `token` every request needs it: as ``Authorization: Bearer``, in a cookie, or once in the address.
-    Without one only requests that name this machine are answered, so that no page of the web can have a name of its own
-    lead here.
-    """
+    """Serves what a follower has read, with a `token` to those who have it; see `Access`."""
 
     def __init__(self, follower: Follower, operations: Operations, token: str = "") -> None:
         self._follower = follower
+        self._deployment = follower.view.name
         self._operations = operations
         self._token = token
+        self._access: Access
+        self._past = asyncio.Lock()
+        """Held while a past is read: one thread waits for the broker, and the others answer."""
         self._tabs: set[Tab] = set()
         self._runner: web.AppRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: int | None = None
         """Records without an answer, where the broker says so."""
-        self._host = ""
 
     async def start(self, host: str, port: int) -> None:
         """Begin to serve; raise `ConfigurationError` where the port is taken or there is no such address."""
-        self._host = host
+        self._access = Access(self._token, host, port)
         app = web.Application(client_max_size=1024, middlewares=[self._guarded])
         for path in PAGES:
             app.router.add_get(path, self._index)
         app.router.add_get("/static/{name}", self._file)
-        app.router.add_get("/api/live", self._live)
         for name, answer in (
             ("overview", self._overview),
+            ("stream", self._stream),
             ("cluster", self._cluster),
             ("events", self._events),
+            ("operations", self._operations_page),
+            ("live", self._live),
         ):
-            app.router.add_get(f"/api/{name}", self._answering(answer))
-        app.router.add_get("/api/stream", self._stream_page)
-        app.router.add_get("/api/operations", self._operations_page)
+            app.router.add_get(f"/api/{name}", answer)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
         await self._runner.setup()
         try:
@@ -115,47 +132,30 @@ class PageServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def publish(self, entries: Sequence[TimelineEntry]) -> None:
+    def publish(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Send entries to every tab; called in the event loop."""
-        for entry in timeline.as_json(entries, self._follower.view.names):
-            self._send(_message("entry", entry, entry["number"]))
-
-    # Who may ask
+        for entry in entries:
+            self._send(_message("entry", entry, entry["number"]), entry["number"])
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Answer) -> web.StreamResponse:
-        response = self._refused(request) or self._admitted(request)
+        response: web.StreamResponse | None = self._access.answer(request)
         if response is None:
             try:
                 response = await handler(request)
             except web.HTTPException as error:
-                response = _json({"error": f"there is no page {request.path} ({error.reason})"}, error.status)
+                text = f"there is no page {query.shown(request.path)} ({error.reason})"
+                response = json_response({"error": text}, error.status)
+            except query.QueryError as error:
+                response = json_response({"error": str(error)}, 400)
+            except answers.UnknownNameError as error:
+                response = json_response({"error": str(error), "loading": self._follower.loaded < 1}, 404)
+            except Exception:
+                _log.exception("%s %s", request.method, query.shown(request.path))
+                response = json_response({"error": "the page failed; the log of `resonance page` says why"}, 500)
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
-
-    def _admitted(self, request: web.Request) -> web.StreamResponse | None:
-        """Exchange a token in the address for a cookie."""
-        if not self._token or "token" not in request.query:
-            return None
-        rest = request.rel_url.without_query_params("token")
-        moved = web.Response(status=303, headers={"Location": str(rest)})
-        moved.set_cookie(COOKIE, self._token, httponly=True, samesite="Strict", path="/")
-        return moved
-
-    def _refused(self, request: web.Request) -> web.Response | None:
-        if not self._token:
-            if is_loopback(self._host) and not is_loopback(request.url.host or ""):
-                return _json({"error": f"this page answers to 127.0.0.1 and localhost, not to {request.host}"}, 403)
-            return None
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        given = given or request.query.get("token", "") or request.cookies.get(COOKIE, "")
-        if hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
-            return None
-        text = "this page needs the token (worker.web_token): open it once with ?token=TOKEN behind its address"
-        refused = _json({"error": text}, 401)
-        refused.headers["WWW-Authenticate"] = "Bearer"
-        return refused
 
     # Files
 
@@ -170,84 +170,59 @@ class PageServer:
 
     # What the page shows
 
-    def _answering(self, answer: Callable[[Mapping[str, str]], dict[str, Any]]) -> Answer:
-        """Return a handler that answers in a thread, so that the others go on meanwhile."""
+    async def _read(self, work: Callable[[DeploymentView], T]) -> T:
+        """Return what `work` finds in the view: in a thread, because others hold its lock for long."""
 
-        def locked(query: Mapping[str, str]) -> dict[str, Any]:
-            with self._follower.view.lock:
-                return answer(query)
+        def locked() -> T:
+            with self._follower.locked() as view:
+                return work(view)
 
-        async def handler(request: web.Request) -> web.Response:
-            try:
-                found = await asyncio.to_thread(locked, request.query)
-            except answers.UnknownNameError as error:
-                return _json({"error": str(error), "loading": self._follower.loaded < 1}, 404)
-            except ValueError as error:
-                return _json({"error": f"the address cannot be read: {error}"}, 400)
-            return _zipped(request, found)
+        return await asyncio.to_thread(locked)
 
-        return handler
+    async def _shown(self, request: web.Request, work: Callable[[DeploymentView], Mapping[str, Any]]) -> web.Response:
+        return _served(request, await asyncio.to_thread(_zipped, await self._read(work)))
 
-    def _overview(self, query: Mapping[str, str]) -> dict[str, Any]:
-        found = answers.overview(
-            self._follower.view,
-            query.get("search", ""),
-            query.get("order", "rate"),
-            ascending=query.get("ascending") == "1",
-            start=max(int(query.get("start", 0)), 0),
-            most=max(int(query.get("most", 50)), 0),
-        )
-        return found | self._state()
+    async def _overview(self, request: web.Request) -> web.Response:
+        given = _given(request)
+        given["ascending"] = given["ascending"] == "1"
+        return await self._shown(request, lambda view: answers.overview(view, **given) | self._state())
 
-    def _stream(self, query: Mapping[str, str]) -> dict[str, Any]:
-        return answers.stream(self._follower.view, query.get("name", ""))
-
-    async def _stream_page(self, request: web.Request) -> web.StreamResponse:
+    async def _stream(self, request: web.Request) -> web.Response:
         """Answer for the time in the address, or for now."""
-        if not request.query.get("at"):
-            return await self._answering(self._stream)(request)
-        name = request.query.get("name", "")
+        name, at = _given(request).values()
+        if at is None:
+            return await self._shown(request, lambda view: answers.stream(view, name))
         try:
-            stored = await asyncio.to_thread(self._follower.stored, name)
+            async with self._past:
+                stored = await asyncio.to_thread(self._follower.stored, name)
         except BrokerError as error:
-            return _json({"error": f"the past of stream {name} cannot be read: {error}"}, 503)
+            return json_response({"error": f"the past of stream {name} cannot be read: {error}"}, 503)
+        return await self._shown(request, lambda view: answers.stream(stored.at(at, view), name) | {"at": at})
 
-        def answer(query: Mapping[str, str]) -> dict[str, Any]:
-            view = self._follower.view
-            then = stored.at(int(query["at"]), view)
-            return answers.stream(then, name) | {"at": int(query["at"])}
+    async def _cluster(self, request: web.Request) -> web.Response:
+        name = _given(request)["id"]
+        return await self._shown(request, lambda view: answers.cluster(view, name))
 
-        return await self._answering(answer)(request)
-
-    def _cluster(self, query: Mapping[str, str]) -> dict[str, Any]:
-        return answers.cluster(self._follower.view, query.get("id", ""))
-
-    def _events(self, query: Mapping[str, str]) -> dict[str, Any]:
-        listed = {name: [one for one in query.get(name, "").split(",") if one] for name in ("kind", "severity")}
-        view = self._follower.view
-        found = view.timeline.select(
-            min(int(query.get("most", 100)), answers.MOST_ROWS),
-            kinds=listed["kind"],
-            severities=listed["severity"],
-            stream=query.get("stream", ""),
-            search=query.get("search", ""),
-            before=(query["before_time"], int(query["before"])) if "before_time" in query else None,
-            names=view.names,
-        )
-        return {"entries": timeline.as_json(found, view.names), "newest": view.timeline.newest}
+    async def _events(self, request: web.Request) -> web.Response:
+        given = _given(request)
+        number, time = given.pop("before"), given.pop("before_time")
+        if time and number is None:
+            raise query.QueryError(f"before_time = {time}: needs before, the number of the entry of that time")
+        before = None if number is None else (time, number)
+        kinds, severities = given.pop("kind"), given.pop("severity")
+        find = partial(answers.events, before=before, kinds=kinds, severities=severities, **given)
+        return await self._shown(request, find)
 
     async def _operations_page(self, request: web.Request) -> web.Response:
-        found = await self._operations.report()
-        counted = sorted(self._follower.view.dead_letters.copy().items(), key=lambda each: -each[1]["count"])
-        found["dead_letters"] = [
-            {"where": where, "stage": stage, "class": kind, **known, "count": round(known["count"])}
-            for (where, stage, kind), known in counted
-        ]
-        return _zipped(request, found | self._state())
+        _given(request)
+        report = await self._operations.report()
+        return await self._shown(
+            request, lambda view: report | {"dead_letters": answers.dead_letters(view)} | self._state()
+        )
 
     def _state(self) -> dict[str, Any]:
         return {
-            "deployment": self._follower.view.name,
+            "deployment": self._deployment,
             "loaded": round(self._follower.loaded, 2),
             "waiting": self._waiting,
             "troubles": self._follower.sentences(),
@@ -256,43 +231,43 @@ class PageServer:
     # What happens
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
+        # The browser's own, where it connects again by itself; the page's, where it had closed its connection.
+        last = request.headers.get("Last-Event-ID", "")
+        after = _given(request, {"after": last} if last else {})["after"]
         if len(self._tabs) >= MOST_TABS:
-            return _json({"error": f"{MOST_TABS} tabs are open already; close some"}, 503)
+            return json_response({"error": f"{MOST_TABS} tabs are open already; close some"}, 503)
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
-        await response.prepare(request)
         tab = Tab(WAITING)
         self._tabs.add(tab)
         try:
-            # The browser's own, where it connects again by itself; the page's, where it had closed its connection.
-            last = request.headers.get("Last-Event-ID", "") or request.query.get("after", "")
-            view = self._follower.view
-            with view.lock:
-                missed = view.timeline.since(int(last))[-MISSED:] if last.isdecimal() else []
-            for entry in timeline.as_json(missed, view.names):
+            missed, headline = await self._read(lambda view: (answers.missed(view, after, MISSED), view.headline()))
+            await response.prepare(request)
+            for entry in missed:
                 await response.write(_message("entry", entry, entry["number"]))
-            await response.write(self._headline())
+            await response.write(_message("tick", headline | self._state()))
+            # What came in meanwhile may be among both.
+            newest = missed[-1]["number"] if missed else 0
             while (message := await tab.get()) is not None:
-                await response.write(message)
+                number, content = message
+                if not 0 < number <= newest:
+                    await response.write(content)
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
             self._tabs.discard(tab)
         return response
 
-    def _headline(self) -> bytes:
-        view = self._follower.view
-        with view.lock:
-            shown = view.headline()
-        return _message("tick", shown | self._state())
-
     async def _tick(self) -> None:
+        def headline(view: DeploymentView) -> dict[str, Any]:
+            view.tick()
+            return view.headline()
+
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            view = self._follower.view
-            with view.lock:
-                view.tick()
-            if self._tabs:
-                self._send(self._headline())
+            try:
+                self._send(_message("tick", await self._read(headline) | self._state()))
+            except Exception:  # the next ones may be made
+                _log.exception("the page's figures")
 
     async def _ask(self) -> None:
         while True:
@@ -303,10 +278,10 @@ class PageServer:
                 self._waiting = None
             await asyncio.sleep(ASK_SECONDS if self._tabs else TICK_SECONDS)
 
-    def _send(self, message: bytes) -> None:
+    def _send(self, message: bytes, number: int = 0) -> None:
         for tab in list(self._tabs):
             try:
-                tab.put_nowait(message)
+                tab.put_nowait((number, message))
             except asyncio.QueueFull:
                 self._tabs.discard(tab)
                 with contextlib.suppress(asyncio.QueueEmpty):
@@ -320,17 +295,18 @@ def _message(kind: str, shown: Mapping[str, Any], number: int | None = None) -> 
     return head.encode() + b"data: " + orjson.dumps(shown) + b"\n\n"
 
 
-def _json(shown: Mapping[str, Any], status: int) -> web.Response:
-    return web.Response(body=orjson.dumps(shown), status=status, content_type="application/json")
+def _given(request: web.Request, instead: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the parameters of an address; some can be given `instead`, as headers are."""
+    return query.values({**request.query, **(instead or {})}, QUERIES[request.path.removeprefix("/api/")])
 
 
-def _zipped(request: web.Request, shown: Mapping[str, Any]) -> web.Response:
-    """Return JSON with its digest, compressed where it is long; nothing where the browser has it."""
-    body = orjson.dumps(shown, option=orjson.OPT_NON_STR_KEYS)
-    return _served(request, PageFile.of(body, "application/json", level=1))
+def _zipped(shown: Mapping[str, Any]) -> PageFile:
+    """Return JSON with its digest, compressed where it is long."""
+    return PageFile.of(orjson.dumps(shown, option=orjson.OPT_NON_STR_KEYS), "application/json", level=1)
 
 
 def _served(request: web.Request, file: PageFile) -> web.Response:
+    """Return a file; nothing of it where the browser has it."""
     headers = {"ETag": file.etag, "Vary": "Accept-Encoding"}
     if request.headers.get("If-None-Match") == file.etag:
         return web.Response(status=304, headers=headers)

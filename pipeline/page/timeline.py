@@ -5,9 +5,10 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.timestamps import is_canonical
 from resonance.pipeline.watch.named import with_names
 from resonance.pipeline.watch.watch import WatchedOutput, as_line, stream_of
-from resonance.schemas import ClusterNames
+from resonance.schemas import ClusterNames, PresentName
 
 KEPT: Final = 20_000
 """Entries that are kept; about 500 bytes each."""
@@ -54,6 +55,8 @@ def entry_of(output: WatchedOutput) -> TimelineEntry:
     shown = text if len(text) <= TEXT else f"{text[:TEXT]}…"
     stream, time, version = stream_of(output) or "", str(payload.get("time", "")), payload.get("version")
     known = version if isinstance(version, int) else 0
+    # An output that no worker wrote can have anything there.
+    time = time if is_canonical(time) else ""
     return TimelineEntry(0, output.kind, what, stream, cluster, other, severity, time, shown, known)
 
 
@@ -108,7 +111,7 @@ class Timeline:
         `before` is the time and the number of an entry: only those from before it are returned. The search is in the
         sentences with the `names` of their clusters.
         """
-        wanted, called = search.casefold(), names or ClusterNames()
+        wanted, called = search.casefold(), _Names(names or ClusterNames())
         found: list[TimelineEntry] = []
         end = len(self._by_time) if before is None else bisect_left(self._by_time, before, key=_moment)
         for at in range(end - 1, -1, -1):
@@ -127,6 +130,22 @@ class Timeline:
 
     def __iter__(self) -> Iterator[TimelineEntry]:
         return iter(self._entries)
+
+
+class _Names(ClusterNames):
+    """Names during one search: each is looked up once."""
+
+    def __init__(self, names: ClusterNames) -> None:
+        super().__init__(names.lineage)
+        self.given = names.given
+        self._found: dict[str, PresentName] = {}
+
+    def of(self, cluster: str) -> PresentName:
+        """Return what a cluster is called."""
+        found = self._found.get(cluster)
+        if found is None:
+            found = self._found[cluster] = super().of(cluster)
+        return found
 
 
 def _moment(entry: TimelineEntry) -> tuple[str, int]:

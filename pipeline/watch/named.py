@@ -17,6 +17,10 @@ from resonance.schemas.lineage import take_event
 _MEMBERS: Final = ("cluster", "other", "clusters", "successors", "units", "id")
 """Members of outputs that are ids of clusters, or have some."""
 
+_BEFORE: Final = re.compile(r"[\w/.:%-]")
+_BEHIND: Final = re.compile(r"[\w/:%-]|\.\w")
+"""What makes an id part of another one: p0/1/3 is neither in p0/1/31 nor in p0/1/3.2."""
+
 
 def partitions_there(reader: LogReader, topic: str) -> list[TopicPartition]:
     """Return the partitions of a topic; none where it does not exist, or may not be seen."""
@@ -78,8 +82,19 @@ def with_names(text: str, clusters: Iterable[str], names: ClusterNames) -> str:
     if not names.given:
         return text
     for cluster in dict.fromkeys(clusters):
-        if shown := str(names.of(cluster)):
-            # p0/1/3 is neither in p0/1/31 nor in p0/1/3.2.
-            whole = rf"(?<![\w/.:%-]){re.escape(cluster)}(?![\w/:%-]|\.\w)"
-            text = re.sub(whole, lambda found, shown=shown: f"{found[0]} ({shown})", text, count=1)  # type: ignore[misc]
+        end = _end_of_mention(text, cluster)
+        if end > 0 and (shown := str(names.of(cluster))):
+            text = f"{text[:end]} ({shown}){text[end:]}"
     return text
+
+
+def _end_of_mention(text: str, cluster: str) -> int:
+    """Return where the first mention of a cluster ends; -1 without one."""
+    # A pattern for each cluster would be compiled for each sentence.
+    at = text.find(cluster)
+    while at >= 0:
+        end = at + len(cluster)
+        if not (at and _BEFORE.match(text, at - 1)) and not _BEHIND.match(text, end):
+            return end
+        at = text.find(cluster, at + 1)
+    return -1

@@ -156,7 +156,11 @@ def make_registry(samples: Callable[[], Samples], durations: Mapping[str, Durati
 
 def exposition(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
     """Return a registry's page and its content type: Prometheus' text format unless `accept` says otherwise."""
-    encode, content_type = choose_encoder(accept)
+    try:
+        encode, content_type = choose_encoder(accept)
+    except (TypeError, ValueError):
+        # It cannot read every version that a header can have.
+        encode, content_type = choose_encoder("")
     return encode(registry), content_type
 
 

@@ -1,18 +1,20 @@
 """Requests to a worker on its HTTP port."""
 
 import http.client
-from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import orjson
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
+from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
 
 RESUME_PATH: Final = "/dlq/resume"
 """Path of the request that resumes paused partitions."""
 TIMEOUT: Final = 30.0
 """Seconds to wait for an answer: held records are processed before it comes."""
+ANSWER_BYTES: Final = 1_000_000
+"""Longest answer that is read: names of partitions."""
 
 
 def resume(worker: str, partition: str | None = None, token: str = "") -> list[str]:
@@ -21,20 +23,20 @@ def resume(worker: str, partition: str | None = None, token: str = "") -> list[s
     Raises `ConfigurationError` where `worker` is no address such as ``http://127.0.0.1:6066``, and `WorkerPageError`
     where no worker answers or the partition is not paused there.
     """
-    body = {} if partition is None else {"partition": partition}
-    answer = _post(worker, RESUME_PATH, body, {"Authorization": f"Bearer {token}"} if token else {})
+    answer = _post(worker, RESUME_PATH, {} if partition is None else {"partition": partition}, token)
     resumed = answer.get("resumed")
     if not isinstance(resumed, list):
         raise WorkerPageError(f"{worker}{RESUME_PATH} gave no answer of a worker: is it one, and of this release?")
     return [str(name) for name in resumed]
 
 
-def _post(worker: str, path: str, content: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
-    connection = _connection(worker)
+def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[str, Any]:
+    connection, sent = _connection(worker), orjson.dumps(content)
+    headers = {"Content-Type": "application/json", **signed(token, "POST", path, sent)}
     try:
-        connection.request("POST", path, orjson.dumps(content), {"Content-Type": "application/json", **headers})
+        connection.request("POST", path, sent, headers)
         answer = connection.getresponse()
-        status, body = answer.status, answer.read()
+        status, body = answer.status, answer.read(ANSWER_BYTES)
     except (OSError, http.client.HTTPException) as error:
         raise WorkerPageError(
             f"no worker answers at {worker} ({error or type(error).__name__}): is it running, and is that its "
@@ -50,7 +52,8 @@ def _post(worker: str, path: str, content: dict[str, Any], headers: Mapping[str,
         read = {}
     if status == 401:
         raise WorkerPageError(
-            f"the worker at {worker} wants its token (worker.web_token); set {variable('worker.web_token')} to it"
+            f"the worker at {worker} wants its token (worker.web_token): set {variable('worker.web_token')} to it; the "
+            f"clocks of the two machines may differ by {VALID_SECONDS:.0f} s"
         )
     if status != 200:
         reason = read.get("error") or f"HTTP status {status}"
@@ -58,15 +61,26 @@ def _post(worker: str, path: str, content: dict[str, Any], headers: Mapping[str,
     return read
 
 
-def _connection(worker: str) -> http.client.HTTPConnection:
+def split(worker: str) -> SplitResult:
+    """Return the parts of a worker's address; raises `ConfigurationError` for what is none, or has a log-in."""
     try:
         parts = urlsplit(worker)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-            raise ValueError
-        if parts.scheme == "https":
-            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT)
-        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT)
+        if parts.scheme in ("http", "https") and parts.hostname and "@" not in worker and parts.port != 0:
+            return parts
     except ValueError:
-        raise ConfigurationError(
-            f"--worker {worker}: write it as http://HOST:PORT, such as http://127.0.0.1:6066"
-        ) from None
+        pass
+    raise _no_address(worker)
+
+
+def _connection(worker: str) -> http.client.HTTPConnection:
+    parts = split(worker)
+    if parts.path.strip("/"):
+        raise _no_address(worker)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=TIMEOUT)
+
+
+def _no_address(worker: str) -> ConfigurationError:
+    # Without a log-in that may stand in it.
+    shown = worker.rpartition("@")[2]
+    return ConfigurationError(f"--worker {shown}: write it as http://HOST:PORT, such as http://127.0.0.1:6066")

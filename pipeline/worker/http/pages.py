@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import orjson
@@ -21,6 +22,7 @@ from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH
+from resonance.pipeline.worker.http.signature import SCHEME, is_signed
 from resonance.pipeline.worker.http.status import WorkerStatus
 
 PAGES = {
@@ -89,11 +91,13 @@ class Pages:
 
     def __init__(self, content: Content, token: SecretStr | None = None) -> None:
         self._content = content
-        self._expected = f"Bearer {token.get_secret_value()}".encode() if token else b""
+        self._token = token.get_secret_value() if token else ""
+        self._host = ""
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Begin to serve; raise `ConfigurationError` where the port is taken or there is no such address."""
+        self._host = host
         app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[self._authorized])
         app.router.add_get("/", self._index)
         app.router.add_get("/livez", self._livez)
@@ -117,12 +121,25 @@ class Pages:
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Answer) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").encode(errors="replace")
-        if self._expected and request.path not in PROBES and not hmac.compare_digest(given, self._expected):
+        if self._token and await self._has_token(request):
+            return await handler(request)
+        if error := foreign_host(request, self._host):
+            return _json({"error": error}, 403)
+        if self._token and request.path not in PROBES:
             refused = _json({"error": "this page needs the worker's token: Authorization: Bearer TOKEN"}, 401)
             refused.headers["WWW-Authenticate"] = "Bearer"
             return refused
         return await handler(request)
+
+    async def _has_token(self, request: web.Request) -> bool:
+        """Return whether a request has the token, or is signed with it."""
+        given = request.headers.get("Authorization", "")
+        # A header can have bytes that are no UTF-8.
+        given_bytes, wanted = (text.encode(errors="surrogatepass") for text in (given, f"Bearer {self._token}"))
+        if hmac.compare_digest(given_bytes, wanted):
+            return True
+        body = await request.read() if given.startswith(SCHEME) else b""
+        return is_signed(given, self._token, request.method, request.path, body)
 
     async def _livez(self, request: web.Request) -> web.Response:
         live, shown = await self._content.live()
@@ -163,18 +180,26 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_exposure(worker: WorkerSection, host: str | None = None, setting: str = "worker.web_host") -> None:
-    """Raise `ConfigurationError` where pages without a token would be served beyond this machine.
+def foreign_host(request: web.Request, host: str) -> str | None:
+    """Return why a request to pages for this machine alone is refused; None where they are not, or it names this one.
 
-    They are those of the worker, or others on `host`, which `setting` names.
+    A page of the web can give its own name this machine's address, and then read what is served here.
     """
-    host = worker.web_host if host is None else host
-    if not (is_loopback(host) or worker.web_token or worker.web_open):
-        could = "read the metrics and resume partitions" if setting == "worker.web_host" else "see the page"
+    if not is_loopback(host):
+        return None
+    with suppress(ValueError):
+        if is_loopback(request.url.host or ""):
+            return None
+    return f"this page answers to 127.0.0.1 and localhost, not to {request.host!a}"
+
+
+def check_exposure(worker: WorkerSection) -> None:
+    """Raise `ConfigurationError` where pages without a token would be served beyond this machine."""
+    if not (is_loopback(worker.web_host) or worker.web_token or worker.web_open):
         raise ConfigurationError(
-            f"{setting} = {host}: others than this machine could {could}; set "
-            f"{variable('worker.web_token')} to a secret, worker.web_open = true where only trusted hosts reach the "
-            f"port, or {setting} = 127.0.0.1"
+            f"worker.web_host = {worker.web_host}: others than this machine could read the metrics and resume "
+            f"partitions; set {variable('worker.web_token')} to a secret, worker.web_open = true where only trusted "
+            "hosts reach the port, or worker.web_host = 127.0.0.1"
         )
 
 

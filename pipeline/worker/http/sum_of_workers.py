@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, Final
 
 import aiohttp
+import orjson
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -16,10 +17,14 @@ from prometheus_client.samples import Sample
 from resonance.pipeline.errors import WorkerPageError
 from resonance.pipeline.worker.http import page_client
 from resonance.pipeline.worker.http.metrics import exposition
+from resonance.pipeline.worker.http.signature import signed
 from resonance.pipeline.worker.http.status import POLL_SECONDS
 
 ANSWER_SECONDS: Final = 3.0
 """How long a worker may take to answer: a probe of the sum waits for four or five seconds."""
+
+ANSWER_BYTES: Final = 32_000_000
+"""Longest page of a worker that is read: one of 1,000 partitions has a sixth of that."""
 
 LARGEST: Final = frozenset(
     {"resonance_build_info", "resonance_poll_age_seconds", "resonance_recovery_seconds", "python_info"}
@@ -53,7 +58,6 @@ class SumOfWorkers:
         """Since when workers have left every question without an answer."""
         self._addresses = addresses
         self._token = token
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Metrics are of one moment: pages of two, added up in another order, would count what has ended twice.
         self._adding_up = asyncio.Lock()
         # The last page of each worker.
@@ -104,7 +108,8 @@ class SumOfWorkers:
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """Return the sums of the workers' metrics; counters never fall while this process runs."""
         async with self._adding_up:
-            async with self._session(self._headers) as session:
+            headers = signed(self._token, "GET", "/metrics")
+            async with self._session(headers) as session:
                 texts = await asyncio.gather(*(_text(session, f"{at}/metrics") for at in self._addresses.values()))
             return await asyncio.to_thread(self._sums, dict(zip(self._addresses, texts, strict=True)), accept)
 
@@ -126,7 +131,6 @@ class SumOfWorkers:
 
     async def _ask(self, path: str, members: Mapping[str, type]) -> list[tuple[str, dict[str, Any]]]:
         """Return what the workers that answer say on a page for probes."""
-        # Without the token, which these pages do not want: another program may listen where no worker does yet.
         async with self._session() as session:
             answers = await asyncio.gather(*(_json(session, f"{at}{path}", members) for at in self._addresses.values()))
         found = [(label, shown) for label, shown in zip(self._addresses, answers, strict=True) if shown is not None]
@@ -221,10 +225,20 @@ def _not_ready() -> Metric:
     return family
 
 
+async def whole(answer: aiohttp.ClientResponse) -> bytes:
+    """Return what a worker answers; a `ValueError` for more than one has to say, as another program may send."""
+    found = bytearray()
+    async for part in answer.content.iter_any():
+        found += part
+        if len(found) > ANSWER_BYTES:
+            raise ValueError(f"it sends more than {ANSWER_BYTES:,} bytes")
+    return bytes(found)
+
+
 async def _text(session: aiohttp.ClientSession, url: str) -> str | None:
     try:
         async with session.get(url, allow_redirects=False) as answer:
-            return await answer.text() if answer.status == 200 else None
+            return (await whole(answer)).decode() if answer.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
 
@@ -232,8 +246,14 @@ async def _text(session: aiohttp.ClientSession, url: str) -> str | None:
 async def _json(session: aiohttp.ClientSession, url: str, members: Mapping[str, type]) -> dict[str, Any] | None:
     try:
         async with session.get(url, allow_redirects=False) as answer:
-            shown = await answer.json()
+            return page_of(await whole(answer), members)
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
-    is_page = isinstance(shown, dict) and all(isinstance(shown.get(name), kind) for name, kind in members.items())
-    return shown if is_page else None
+
+
+def page_of(body: bytes, members: Mapping[str, type]) -> dict[str, Any]:
+    """Return a page for probes; a `ValueError` where it is none of a worker."""
+    shown = orjson.loads(body)
+    if not isinstance(shown, dict) or not all(isinstance(shown.get(name), kind) for name, kind in members.items()):
+        raise ValueError("what answers there is no worker of this release")
+    return shown

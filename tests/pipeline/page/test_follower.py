@@ -81,7 +81,7 @@ def test_it_begins_with_what_is_there_and_goes_on_with_what_comes(shop):
     shop.emit("cluster-events", outputs.event("emerged", "p0/1/1", 1, 9))
     shop.cluster("p0/1/1")
     shop.until(lambda: len(shop.published) == 2 and "p0/1/1" in shop.view.streams["p0"].clusters)
-    assert {entry.kind for entry in shop.published} == {"alerts", "events"}
+    assert {entry["kind"] for entry in shop.published} == {"alerts", "events"}
     assert shop.following.sentences() == []
 
 

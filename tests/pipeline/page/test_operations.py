@@ -2,13 +2,18 @@
 
 import asyncio
 
+import orjson
 import pytest
+from aiohttp import web
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page import operations
 from resonance.pipeline.page.operations import Operations
+from resonance.pipeline.worker.http import sum_of_workers
+from resonance.pipeline.worker.http.sum_of_workers import SHOWN
 
 from tests.brokers import create_topic, produce, topic_name
+from tests.brokers.jvm import free_port
 
 
 def test_a_broker_that_knows_no_groups_is_said_to_be_one():
@@ -23,6 +28,59 @@ def test_a_broker_that_does_not_answer_is_said_not_to(monkeypatch):
     found = asyncio.run(Operations({"bootstrap.servers": "127.0.0.1:1"}, "shop", ["orders"], []).report())
     assert found["group"]["problem"].startswith("group shop: the broker does not give its offsets (")
     assert asyncio.run(Operations({"bootstrap.servers": "127.0.0.1:1"}, "shop", ["orders"], []).waiting()) is None
+
+
+READY = {name: kind() for name, kind in SHOWN.items()}
+
+
+def visited(answers, seen=None):
+    """Return what the page shows of something that gives these answers, each with its status."""
+
+    async def answer(request):
+        if seen is not None:
+            seen.append((request.path, request.query_string, {**request.headers}))
+        status, body = answers[request.path]
+        return web.Response(status=status, body=body, headers={"Location": "/elsewhere"} if status == 302 else {})
+
+    async def go():
+        runner, port = web.ServerRunner(web.Server(answer)), free_port()
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            return await Operations({}, "shop", [], [], "s3cret")._of_worker(f"http://127.0.0.1:{port}")
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(go())
+
+
+def test_workers_are_sent_no_token_and_lead_nowhere_else():
+    seen = []
+    visited({"/readyz": (200, orjson.dumps(READY)), "/metrics": (302, b"")}, seen)
+    assert [path for path, *_ in seen] == ["/readyz", "/metrics"]
+    assert "s3cret" not in str(seen)
+
+
+def test_the_metrics_of_many_partitions_are_read_to_their_end():
+    lines = (f'resonance_lag_records{{topic="orders",partition="{number}"}} {number}\n' for number in range(20_000))
+    found = visited({"/readyz": (200, orjson.dumps(READY)), "/metrics": (200, "".join(lines).encode())})
+    assert {each["partition"]: each["lag"] for each in found["partitions"]} == {
+        f"orders[{number}]": number for number in range(20_000)
+    }
+
+
+@pytest.mark.parametrize(
+    ("ready", "metrics"),
+    [
+        *((b"[]", b""), (b"{}", b""), (b"<html>", b""), (b"\xff", b""), (b"x" * 2_000_000, b"")),
+        (orjson.dumps(READY | {"problems": 5}), b""),
+        *((orjson.dumps(READY), text) for text in (b"resonance_lag_records x y z\n", b"\xff", b"x" * 2_000_000)),
+    ],
+)
+def test_what_is_no_worker_is_said_not_to_answer_as_one(monkeypatch, ready, metrics):
+    monkeypatch.setattr(sum_of_workers, "ANSWER_BYTES", 1_000_000)
+    found = visited({"/readyz": (200, ready), "/metrics": (200, metrics)})
+    assert found["problem"].startswith("no worker answers at http://127.0.0.1:")
 
 
 @pytest.mark.broker

@@ -1,67 +1,18 @@
-"""The page over HTTP: who may ask, what is compressed, what a tab gets."""
+"""The page over HTTP: what is compressed, what a tab gets."""
 
 import asyncio
 import gzip
-from contextlib import asynccontextmanager
 
-import aiohttp
 import orjson
 import pytest
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.page import server as pages
-from resonance.pipeline.page.follower import Follower
-from resonance.pipeline.page.operations import Operations
-from resonance.pipeline.page.run import Place, serve
-from resonance.pipeline.page.server import HEADERS, PAGES, PageServer
+from resonance.pipeline.page.access import PAGES
+from resonance.pipeline.page.server import HEADERS
+from resonance.pipeline.page.timeline import as_json
 
-from tests.brokers.jvm import free_port
 from tests.pipeline.page import outputs
-
-TOKEN = "a secret"  # noqa: S105
-SETTINGS = {"name": "shop", "broker.bootstrap": "127.0.0.1:1", "input.topics": ["orders"]}
-
-
-class Group(Operations):
-    """A group in which seven records wait; now and then that cannot be read."""
-
-    faults = 0
-
-    async def waiting(self):
-        if self.faults:
-            self.faults -= 1
-            raise OSError
-        return 7
-
-
-class Shop:
-    """A page of a deployment with some streams, without a broker."""
-
-    def __init__(self, token=""):
-        self.follower = Follower(Settings.of(SETTINGS), {"bootstrap.servers": "127.0.0.1:1"}, print)
-        for number in range(60):
-            self.follower.view.apply_cluster(*outputs.cluster(f"stream-{number}/1/0"))
-        self.follower.loaded = 1.0
-        self.server = PageServer(self.follower, Group({}, "shop", [], []), token)
-        self.port = free_port()
-
-    def happen(self, kind, value):
-        entry = self.follower.view.read_output(kind, outputs.record(value), peers=False)
-        self.server.publish([self.follower.view.add(entry)])
-
-    def get(self, session, path, **how):
-        return session.get(f"http://127.0.0.1:{self.port}{path}", **how)
-
-
-@asynccontextmanager
-async def opened(token="", **session):
-    shop = Shop(token)
-    await shop.server.start("127.0.0.1", shop.port)
-    try:
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True), **session) as client:
-            yield shop, client
-    finally:
-        await shop.server.stop()
+from tests.pipeline.page.shop import Shop, opened
 
 
 def test_every_address_of_the_page_is_served_with_a_strict_policy():
@@ -109,7 +60,6 @@ def test_answers_are_about_what_is_asked_for_and_errors_are_sentences():
             assert (await ask("cluster?id=stream-7/1/0"))[1]["present"] is True
             status, found = await ask("stream?name=steam-7")
             assert (status, "did you mean stream-7" in found["error"]) == (404, True)
-            assert (await ask("overview?start=x"))[0] == 400
             shop.happen("drift", outputs.drift("drift", "stream-7/1/0"))
             shop.happen("events", outputs.event("emerged", "stream-7/1/1"))
             entries = (await ask("events?kind=drift,alerts"))[1]["entries"]
@@ -149,6 +99,30 @@ def test_a_tab_gets_what_happens_and_what_it_missed():
                 assert (await message(answer))[0] == "tick"
             async with shop.get(session, "/api/live?after=1") as answer:
                 assert [(await message(answer))[1] for _ in range(2)] == ["2", "3"]
+
+    asyncio.run(go())
+
+
+def test_what_comes_while_a_tab_opens_is_sent_once():
+    async def go():
+        async with opened() as (shop, session):
+            shop.happen("events", outputs.event("emerged", "stream-7/1/1"))
+            view = shop.follower.view
+            since, late = view.timeline.since, []
+
+            def happens_meanwhile(number):
+                # Entries are in the timeline before they are published.
+                for at in (2, 3):
+                    value = outputs.event("emerged", f"stream-7/1/{at}")
+                    late.append(view.add(view.read_output("events", outputs.record(value), peers=False)))
+                return since(number)
+
+            view.timeline.since = happens_meanwhile
+            async with shop.get(session, "/api/live?after=1") as answer:
+                shop.server.publish(as_json(late, view.names))
+                shop.happen("events", outputs.event("emerged", "stream-7/1/4"))
+                found = [await message(answer) for _ in range(4)]
+            assert [number for kind, number, _ in found if kind == "entry"] == ["2", "3", "4"]
 
     asyncio.run(go())
 
@@ -214,37 +188,6 @@ def test_tabs_are_limited(monkeypatch):
     asyncio.run(go())
 
 
-def test_with_a_token_every_request_needs_it():
-    async def go():
-        async with opened(TOKEN) as (shop, session):
-            for path in ("/", "/static/app.js", "/api/overview", "/api/live", "/?token=wrong"):
-                async with shop.get(session, path) as answer:
-                    assert answer.status == 401, path
-                    assert "token=TOKEN" in await answer.text()
-            bearer = {"Authorization": f"Bearer {TOKEN}"}
-            async with shop.get(session, "/api/overview", headers=bearer) as answer:
-                assert answer.status == 200
-            opening = {"token": TOKEN, "name": "p0"}
-            async with shop.get(session, "/stream", params=opening, allow_redirects=False) as answer:
-                assert (answer.status, answer.headers["Location"]) == (303, "/stream?name=p0")
-                cookie = answer.headers["Set-Cookie"]
-                assert "HttpOnly" in cookie
-                assert "SameSite=Strict" in cookie
-            async with shop.get(session, "/api/overview") as answer:
-                assert answer.status == 200
-
-    asyncio.run(go())
-
-
-@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 200), ("localhost:80", 200), ("evil.example", 403)])
-def test_without_a_token_only_names_of_this_machine_are_answered(host, status):
-    async def go():
-        async with opened() as (shop, session), shop.get(session, "/api/overview", headers={"Host": host}) as answer:
-            assert answer.status == status
-
-    asyncio.run(go())
-
-
 def test_a_second_page_on_the_port_is_refused_with_a_way_out():
     async def go():
         async with opened() as (shop, _):
@@ -252,8 +195,3 @@ def test_a_second_page_on_the_port_is_refused_with_a_way_out():
                 await Shop().server.start("127.0.0.1", shop.port)
 
     asyncio.run(go())
-
-
-def test_beyond_this_machine_it_needs_a_token():
-    with pytest.raises(ConfigurationError, match=r"--host = 0.0.0.0: others .* could see the page; set RESONANCE_WORK"):
-        asyncio.run(serve(Settings.of(SETTINGS), Place("0.0.0.0", 6060), print))  # noqa: S104 - refused

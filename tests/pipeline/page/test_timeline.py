@@ -1,8 +1,12 @@
 """The newest entries, filtered."""
 
+import re
+from collections import Counter
+
 from resonance.pipeline.page import timeline
 from resonance.pipeline.page.timeline import Timeline, entry_of
 from resonance.pipeline.watch.watch import WatchedOutput
+from resonance.schemas import ClusterNames
 
 from tests.pipeline.page import outputs
 from tests.pipeline.page.outputs import record
@@ -70,3 +74,32 @@ def test_only_those_that_came_last_are_kept(monkeypatch):
         news.add(entry("events", outputs.event("emerged", f"p0/1/{number}", second=9 - number)))
     assert [each.number for each in news] == [7, 8, 9, 10]
     assert [each.number for each in news.select(9)] == [7, 8, 9, 10]
+
+
+def test_a_search_looks_each_name_up_once_and_compiles_nothing(monkeypatch):
+    """One that found nothing took a second: a pattern was compiled for each entry and name."""
+    news, names, clusters = Timeline(), ClusterNames(), 500
+    for number in range(timeline.KEPT):
+        event = outputs.event("absorbed", f"p0/1/{number % clusters}", other=f"p0/1/{(number + 1) % clusters}")
+        news.add(entry("events", event))
+    for number in range(clusters):
+        cluster = f"p0/1/{number}"
+        assert names.apply(cluster, {"cluster": cluster, "name": f"shift {number}", "time": outputs.time_of(0)})
+    looked_up, compiled = Counter(), []
+    of, compile_ = ClusterNames.of, re._compile
+    monkeypatch.setattr(ClusterNames, "of", lambda self, cluster: looked_up.update([cluster]) or of(self, cluster))
+    monkeypatch.setattr(re, "_compile", lambda *what: compiled.append(what) or compile_(*what))
+    assert news.select(9, search="no sentence has this", names=names) == []
+    assert set(looked_up.values()) == {1}
+    assert len(looked_up) == clusters
+    assert compiled == []
+    assert len(news.select(9, search="p0/1/7 (shift 7) was ABSORBED by p0/1/8 (shift 8)", names=names)) == 9
+
+
+def test_an_output_with_a_time_that_is_none_can_be_paged_past():
+    news = Timeline()
+    for time in ("yesterday", outputs.time_of(3), None):
+        news.add(entry("drift", outputs.drift("drift", "p0/1/0") | {"time": time}))
+    assert [each.time for each in news.select(9)] == [outputs.time_of(3), "", ""]
+    last = news.select(2)[-1]
+    assert len(news.select(9, before=(last.time, last.number))) == 1

@@ -1,6 +1,8 @@
 """`resonance name` and `lineage`, and who shows the names."""
 
 import json
+import re
+from random import Random
 
 import orjson
 import pytest
@@ -171,3 +173,18 @@ def test_a_topic_of_the_names_that_cannot_be_used_is_an_error_with_the_command_t
         cluster_.operations = {"shop.names": frozenset({"Read"})}
     with pytest.raises(error, match=text):
         naming.ready(Settings.of({**SETTINGS, **change}), cluster_, "shop.names")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_id_is_found_only_where_it_is_whole(seed):
+    """The search by hand finds what a pattern for each id would."""
+    random = Random(seed)
+    names = ClusterNames()
+    for each in ("p/1/1", "p/1/1.2", "p/1/11", "é p/1/1"):
+        names.apply(each, {"cluster": each, "name": f"<{each}>", "time": "2026-01-05T08:00:00.000Z"})
+    for _ in range(300):
+        text = "".join(random.choices([*names.given, "p", "1", ".", "/", " ", "é", "-", "%", ":", "_", ",", "a"], k=6))
+        for each, name in names.given.items():
+            whole = rf"(?<![\w/.:%-]){re.escape(each)}(?![\w/:%-]|\.\w)"
+            expected = re.sub(whole, lambda found, name=name: f"{found[0]} ({name})", text, count=1)
+            assert with_names(text, [each], names) == expected

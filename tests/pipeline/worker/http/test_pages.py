@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Histograms
+from resonance.pipeline.worker.http import signature
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.page_client import resume
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
@@ -160,6 +162,13 @@ def test_metrics_are_text_for_prometheus():
     assert families["resonance_build_info"].samples[0].labels["engine"] == "caea"
 
 
+@pytest.mark.parametrize(
+    "accept", ["application/openmetrics-text; version=1.", "text/plain; version=a.b", "\u00ff;;=,"]
+)
+def test_metrics_come_in_their_own_form_where_another_cannot_be_had(accept):
+    assert visit(running(), lambda at: raw(at, f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}")) == 200
+
+
 def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
     def second(address):
         async def start(host, port):
@@ -253,6 +262,77 @@ def test_the_command_that_resumes_sends_the_token_of_the_environment(monkeypatch
     with pytest.raises(WorkerPageError, match=r"wants its token .*RESONANCE_WORKER__WEB_TOKEN"):
         visit(status, resume, SECRET)
     assert visit(status, lambda worker: resume(worker, "in[0]", SECRET), SECRET) == ["in[0]"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({}, 200),
+        *(({"method": "GET"}, 401), ({"path": "/dlq/resume/"}, 401), ({"body": b'{"partition": "in[1]"}'}, 401)),
+        *(({"late": 61}, 401), ({"late": -61}, 401), ({"late": 50}, 200), ({"token": "correct"}, 401)),
+    ],
+)
+def test_a_signature_is_of_one_request_and_of_now(monkeypatch, change, code):
+    signature_of = {"token": SECRET, "method": "POST", "path": "/dlq/resume", "body": b"{}"} | change
+    late = signature_of.pop("late", 0)
+    now = signature.time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(signature, "time", SimpleNamespace(time=lambda: now - late))
+        headers = signature.signed(**signature_of)
+    assert SECRET not in str(headers)
+
+    def ask(address):
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=5)
+        connection.request("POST", "/dlq/resume", b"{}", {"Content-Type": "application/json", **headers})
+        return connection.getresponse().status
+
+    assert visit(running(), ask, SECRET) == code
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("", "Bearer", SECRET, f"bearer {SECRET}", "Bearer \u00ff", f"Bearer {SECRET}?"),
+        *(f"{signature.SCHEME} {'9' * 5000} 00", f"{signature.SCHEME} 1 \u00b2", f"{signature.SCHEME} -1 {'0' * 64}"),
+    ],
+)
+def test_what_is_no_token_is_refused_whatever_it_is(given):
+    head = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: {given}"
+    assert visit(running(), lambda at: raw(at, head), SECRET) == 401
+
+
+def raw(address, head):
+    """Send a request as it is written, and return the status."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(head.encode("latin-1") + b"\r\nConnection: close\r\n\r\n")
+        return int(connection.makefile("rb").readline().split()[1])
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:6066", "10.0.0.1", "127.0.0.1.evil.example", "a:b", "[", ""]
+)
+def test_pages_of_this_machine_answer_to_no_name_of_another(host):
+    """A page of the web can give its own name the address of this machine."""
+
+    def ask(address, more=""):
+        heads = (f"GET {path} HTTP/1.1\r\nHost: {host}{more}" for path in ("/", "/livez", "/readyz", "/metrics"))
+        return {raw(address, head) for head in heads}
+
+    assert visit(running(), ask) == visit(running(), ask, SECRET) == {403}
+    assert visit(running(), lambda address: ask(address, f"\r\nAuthorization: Bearer {SECRET}"), SECRET) == {200}
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:6066", "[::1]:6066", "127.0.0.2", "LOCALHOST"])
+def test_pages_of_this_machine_answer_to_its_names(host):
+    assert visit(running(), lambda at: raw(at, f"GET /metrics HTTP/1.1\r\nHost: {host}")) == 200
+
+
+def test_a_log_in_in_the_address_of_a_worker_is_refused_unseen():
+    for worker in (f"http://me:{SECRET}@127.0.0.1:1", f"http://{SECRET}@127.0.0.1", f"http://me:{SECRET}/x@127.0.0.1"):
+        with pytest.raises(ConfigurationError, match=r"^--worker 127.0.0.1") as refused:
+            resume(worker)
+        assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "worker-1", "192.0.2.1"])  # noqa: S104 - not bound

@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 from pydantic import SecretStr
 from resonance.pipeline.worker.http import sum_of_workers
 from resonance.pipeline.worker.http.pages import Pages
-from resonance.pipeline.worker.http.sum_of_workers import LARGEST, SHOWN, SMALLEST, SumOfWorkers, add
+from resonance.pipeline.worker.http.sum_of_workers import LARGEST, LIVE, SHOWN, SMALLEST, SumOfWorkers, add
 
 from tests.brokers.jvm import free_port
 
@@ -251,29 +251,30 @@ def test_another_program_on_the_port_of_a_worker_is_no_answer():
     with_two(look)
 
 
-def test_probes_take_no_token_along():
-    """Before a worker listens on its port, another program may."""
-
+def test_no_token_is_sent_to_what_listens_where_a_worker_was():
     seen = []
 
-    @web.middleware
-    async def note(request, handler):
-        seen.append((request.path, request.headers.get("Authorization")))
-        return await handler(request)
-
     async def look(pages, first, second):
-        app = web.Application(middlewares=[note])
-        runner = web.AppRunner(app)
         await second.stop()
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", second.port).start()
+        impostor = web.ServerRunner(web.Server(answer))
+        await impostor.setup()
+        await web.TCPSite(impostor, "127.0.0.1", second.port).start()
         try:
             await pages.live()
             await pages.ready()
-            await pages.resume(None)
+            assert ("resonance_commits_total",) in await values(pages)
+            assert await pages.resume(None) == ["in[0]"]
         finally:
-            await runner.cleanup()
-        assert {given for _, given in seen} == {None}
+            await impostor.cleanup()
+        assert {path for path, _ in seen} == {"/livez", "/readyz", "/metrics", "/dlq/resume"}
+        assert TOKEN not in str(seen)
+        assert {"Authorization" in headers for path, headers in seen if path in ("/livez", "/readyz")} == {False}
+
+    async def answer(request):
+        """Answers as a worker does."""
+        seen.append((request.path, {**request.headers}))
+        shown = {name: kind() for name, kind in (SHOWN | LIVE).items()}
+        return web.json_response(shown)
 
     with_two(look)
 
