@@ -11,11 +11,12 @@ from typing import Any, Literal, NoReturn
 
 import orjson
 import typer
+from resonance.pipeline import exact_json
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    typer.echo(exact_json.dumps(value, orjson.OPT_INDENT_2).decode())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

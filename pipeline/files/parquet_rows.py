@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, InputFileError, missing_extra
 from resonance.pipeline.files.members import builder, chosen
 from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned
@@ -77,7 +78,7 @@ class ParquetRows:
         rows = zip(*(columns[name] for name in self._used), strict=True)
         for number, (row, key, time) in enumerate(zip(rows, keys, times, strict=True), self.position + 1):
             try:
-                value = orjson.dumps(self._build(row), option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
+                value = exact_json.dumps(self._build(row), orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
                 yield FileRecord(as_key(key), value, milliseconds(time, self._columns.time_form))
             except (ValueError, TypeError) as error:
                 yield BadRow(number, str(error))
@@ -96,9 +97,11 @@ class ParquetRows:
                 if not column.null_count
                 else [None if day is None else str(day) for day in column.to_pylist()]
             )
-        if types.is_decimal(kind) or types.is_float16(kind):
+        if types.is_float16(kind):
             column = column.cast(pyarrow.float64())
         values: list[Any] = column.to_pylist()
+        if types.is_decimal(kind):
+            return [None if value is None else exact_json.number(str(value)) for value in values]
         if self._columns.changes_texts and not types.is_primitive(kind):
             values = cleaned(values, self._columns)
         return values

@@ -4,10 +4,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, first_of, nearest
 
 BATCH: Final = 2_000
@@ -18,7 +19,7 @@ NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0
 """A number as JSON has it."""
 
 NUMBER: Final = re.compile(NUMBER_PATTERN)
-_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+[1-9][0-9]{0,17}")
+_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}")
 _COMMA: Final = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{0,18}),[0-9]+(?:[eE][+-]?[0-9]+)?")
 
 
@@ -115,8 +116,8 @@ def as_number(text: str, *, comma: bool = False) -> str | None:
         bare = bare.replace(".", "").replace(",", ".")
     if NUMBER.fullmatch(bare):
         return bare
-    if _LOOSE.fullmatch(bare) and math.isfinite(value := float(bare)):
-        return repr(value)
+    if _LOOSE.fullmatch(bare) and math.isfinite(float(bare)):
+        return str(Decimal(bare)) if isinstance(value := exact_json.number(bare), exact_json.Digits) else repr(value)
     return None
 
 
@@ -126,7 +127,7 @@ def cleaned(value: Any, columns: Columns) -> Any:
         if value in columns.nulls:
             return None
         found = as_number(value, comma=columns.decimal == ",") if columns.numbers else None
-        return value if found is None else orjson.loads(found)
+        return value if found is None else exact_json.loads(found)
     if type(value) is dict:
         return {name: cleaned(each, columns) for name, each in value.items()}
     return [cleaned(each, columns) for each in value] if type(value) is list else value

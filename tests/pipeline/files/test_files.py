@@ -141,6 +141,23 @@ def test_texts_of_json_and_parquet_become_numbers_or_null_on_request(tmp_path):
     assert records(path, key="x", nulls=("N/A",))[1].key is None
 
 
+def test_digits_of_numbers_are_kept(tmp_path):
+    long = "12345678901234567890123"
+    path = written(tmp_path, "a.jsonl", f'{{"id": {long}, "t": 1767600000000.00000001, "no": "x"}}\n')
+    (record,) = records(path, key="id", time="t", nulls=("x",))
+    assert record == (long.encode(), f'{{"id":{long},"t":1767600000000.00000001,"no":null}}'.encode(), 1767600000000)
+    assert records(path, members={"own": "id"})[0].value == f'{{"own":{long}}}'.encode()
+    path = written(tmp_path, "a.csv", "x,y,z\n+123456789012345678,.12345678901234567890,+5\n")
+    assert records(path)[0].value == b'{"x":123456789012345678,"y":0.12345678901234567890,"z":5.0}'
+    decimals = pyarrow.array([Decimal(long), Decimal("1"), None], pyarrow.decimal128(30, 2))
+    parquet.write_table(pyarrow.table({"id": decimals}), tmp_path / "a.parquet")
+    assert [(row.key, row.value) for row in records(tmp_path / "a.parquet", key="id")] == [
+        (f"{long}.00".encode(), f'{{"id":{long}.00}}'.encode()),
+        (b"1.0", b'{"id":1.0}'),
+        (None, b'{"id":null}'),
+    ]
+
+
 def test_a_single_column_is_csv_too(tmp_path):
     assert values(written(tmp_path, "a.csv", "x\n1\n2\n")) == [{"x": 1}, {"x": 2}]
 
