@@ -21,6 +21,7 @@ from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.registry.client import EXTRA, SchemaRegistry, UnknownSchemaError, registry_of
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
+from resonance.pipeline.task.decode.foreign_values import description
 from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
@@ -252,7 +253,8 @@ def _no_frame(value: bytes, form: str) -> str:
     found = f"begins with the byte {value[0]}" if value else "is empty"
     if value and len(value) < FRAME:
         found = f"has {len(value)} bytes"
-    hint = "; it looks like JSON (input.format = json)" if value[:1] == b"{" else ""
+    known = "looks like JSON (input.format = json)" if value[:1] == b"{" else f"is {description(value)}"
+    hint = f"; it {known}" if value and known != "is " else ""
     return f"with input.format = {form} a value begins with a zero byte and its schema's id, this one {found}{hint}"
 
 

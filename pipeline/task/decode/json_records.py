@@ -18,6 +18,7 @@ from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_n
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
 from resonance.pipeline.task.decode.plain_json import FEWEST, PlainJson
@@ -348,9 +349,10 @@ def parsed_json(value: bytes) -> dict[str, Any]:
             raise FaultError("decode", "too_deep", _too_deep("more than 1,000")) from None
         if "infinity" in text:
             raise FaultError("decode", "out_of_range", f"a number beyond float64: {text}") from None
-        raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {text}") from None
+        raise not_json(value, error) from None
     if not isinstance(parsed, dict):
-        raise FaultError("decode", "not_an_object", f"a record is a JSON object, this one is {kind_of(parsed)}")
+        found = f"a record is a JSON object, this one is {kind_of(parsed)}{no_object(parsed)}"
+        raise FaultError("decode", "not_an_object", found)
     if value.count(b"{") + value.count(b"[") > DEEPEST and (depth := depth_of(parsed)) > DEEPEST:
         raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
     return parsed

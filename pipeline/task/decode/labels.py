@@ -21,6 +21,7 @@ from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.records import RoutedRecord, SourceRecord, bytes_beside
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.stream_names import StreamNames
 
 TEXT_BYTES: Final = 100
@@ -113,13 +114,13 @@ class LabelMessages:
         try:
             parsed = exact_json.loads(value)
         except orjson.JSONDecodeError as error:
-            raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {error}") from None
+            raise not_json(value, error) from None
         if not isinstance(parsed, dict):
             raise FaultError(
                 "decode",
                 "not_an_object",
                 'a message of the topic of labels is an object, {"id": ..., "labels": [...]}; '
-                f"this one is {kind_of(parsed)}",
+                f"this one is {kind_of(parsed)}{no_object(parsed)}",
             )
         own = parsed.get("id")
         if type(own) not in (str, int, float, Digits):
