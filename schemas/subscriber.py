@@ -403,7 +403,7 @@ class _Clusters(_WholeTopic):
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         self.table = ClusterTable.from_clusters([])
-        # Streams of which events are missing, for which nobody waits again.
+        # Streams of which events are missing: these are not waited for again.
         self._gaps: set[str] = set()
         super().__init__(settings, topic, self._take_cluster)
 

@@ -1,5 +1,6 @@
 """JSONL: one JSON object per line, unchanged where no members are chosen."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
@@ -11,7 +12,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.files.members import builder, places
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, missing_column
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, missing_column, utf_16
 from resonance.pipeline.json_paths import ABSENT, Path, escaped, find, parse_path
 from resonance.pipeline.timestamps import milliseconds
 
@@ -37,6 +38,9 @@ class JsonlRows:
         self._build = builder(places(columns.members, file))
         self._head = list(islice(self._lines, BATCH))
         if self._head:
+            if encoding := utf_16(self._head[0][:2]):
+                command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
+                raise InputFileError(f"{file} is in UTF-16, and JSON in UTF-8; convert it: {command}")
             self._head[0] = self._head[0].removeprefix(_BOM)
             if self._head[0].lstrip().startswith(b"["):
                 raise InputFileError(

@@ -121,6 +121,13 @@ def as_number(text: str, *, comma: bool = False) -> str | None:
     return None
 
 
+def utf_16(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16 by its first two bytes; None for any other."""
+    if head in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    return {b"\0": "utf-16-be"}.get(head[:1], "utf-16-le" if head[1:] == b"\0" else None)
+
+
 def cleaned(value: Any, columns: Columns) -> Any:
     """Return a value of a record with the texts in it that mean null, or a number, as such."""
     if type(value) is str:

@@ -158,6 +158,27 @@ def test_digits_of_numbers_are_kept(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("first", ["", "sep=;\r\n", '"sep=;"\n'])
+def test_files_of_excel_are_read(tmp_path, encoding, first):
+    path = written(tmp_path, "a.csv", f"{first}Gerät;a\r\nZürich;1,5\r\n".encode(encoding))
+    assert values(path) == [{"Gerät": "Zürich", "a": 1.5}]
+    path = written(tmp_path, "b.csv", f"{first}a;b\r\n1;2\r\n1;2;3\r\n".encode(encoding))
+    with pytest.raises(InputFileError, match=rf"b.csv, line {4 if first else 3}: 3 cells where the header has 2"):
+        values(path)
+
+
+def test_a_first_line_may_give_any_delimiter(tmp_path):
+    assert values(written(tmp_path, "a.csv", "SEP=:\na:b\n1,5:2;3\n")) == [{"a": 1.5, "b": "2;3"}]
+    assert values(written(tmp_path, "b.csv", "sep=,\na\n1\n")) == [{"a": 1}]
+    assert values(written(tmp_path, "c.csv", "sep=5\n1\n")) == [{"sep=5": 1}]
+
+
+def test_a_packed_file_is_read_whatever_it_is_called(tmp_path):
+    assert values(written(tmp_path, "a.csv", gzip.compress(b"a\n1\n"))) == [{"a": 1}]
+    assert values(written(tmp_path, "a.jsonl", gzip.compress(b'{"a": 1}\n'))) == [{"a": 1}]
+
+
 def test_a_single_column_is_csv_too(tmp_path):
     assert values(written(tmp_path, "a.csv", "x\n1\n2\n")) == [{"x": 1}, {"x": 2}]
 
@@ -266,7 +287,11 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
         *(("a.csv", "", "is empty"), ("a.jsonl", '[{"a": 1}]\n', r"line 1: an array begins here; .* makes that\)$")),
         ("a.csv", "1,2\n3,4\n", "line 1: 1, 2 stand where the names"),
         ("a.csv", "a,b,a\n1,2,3\n", "two columns are called a"),
-        *(("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8"), ("a.parquet", "x", "no Parquet file")),
+        ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8, but probably windows-1252; .*: iconv -f windows-1252 -t"),
+        ("a.csv", "功率,b\n1,2\n".encode("gbk"), "header is not UTF-8, but probably gbk; .*: iconv -f gbk -t utf-8 "),
+        ("a.jsonl", "{}".encode("utf-16"), "is in UTF-16, and JSON in UTF-8; convert it: iconv -f utf-16 -t utf-8 "),
+        *(("a.csv", b"PK\3\4xxxx", "a zip file or an Excel workbook"), ("a.jsonl", b"BZhxxxx", "bzip2; unpack it")),
+        ("a.parquet", "x", "no Parquet file"),
     ],
 )
 def test_a_file_that_is_none_is_reported(tmp_path, name, content, said):

@@ -14,6 +14,7 @@ from resonance.pipeline.files import examination
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
 
 from tests.pipeline.commands import run as run_command
@@ -265,6 +266,31 @@ def test_records_that_would_be_deleted_at_once_are_refused():
     for harmless in ({"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}):
         harmless_target = find_target(FakeCluster({"flows": (3, config | harmless)}), "flows")
         check_times(harmless_target, records, cluster, now_ms=60 * DAY)
+
+
+def test_times_that_the_topic_does_not_take_are_refused_with_its_setting():
+    limits = {"message.timestamp.before.max.ms": str(10 * DAY), "message.timestamp.after.max.ms": "3600000"}
+    own = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"} | limits
+    cluster = FakeCluster({"flows": (3, own), "late": (3, own | {"message.timestamp.type": "LogAppendTime"})})
+    records = [FileRecord(None, b"{}", None), FileRecord(None, b"{}", 30 * DAY)]
+    for now_ms, said in (
+        (41 * DAY, r"11\.0 days old, and flows takes 10\.00 \(message\.timestamp\.before\.max\.ms\): correct"),
+        (29 * DAY, r"1\.0 days ahead of now, and flows takes 0\.04 \(message\.timestamp\.after\.max\.ms\): .* leave"),
+    ):
+        with pytest.raises(ConfigurationError, match=rf"up to {said}.*or let the topic take them, .*name flows "):
+            check_times(find_target(cluster, "flows"), records, cluster, now_ms=now_ms)
+        check_times(find_target(cluster, "late"), records, cluster, now_ms=now_ms)
+    check_times(find_target(cluster, "flows"), records, cluster, now_ms=30 * DAY)
+
+
+def test_the_first_moment_of_1970_is_no_time_of_now(broker):
+    broker.create(["old"])
+    records = [FileRecord(b"k", b"{}", 0), FileRecord(b"k", b"{}", 5)]
+    produce(broker.client_settings(), Target("old", PARTITIONS), [records])
+    at = "old", partition_of(b"k", PARTITIONS, 0)
+    with LogReader(broker.client_settings(), "test", 10.0) as reader:
+        found = [record.timestamp for _, part in reader.read({at: (0, 2)}) for record in part]
+    assert found == [1, 5]
 
 
 def test_a_record_that_the_topic_does_not_take_is_named(broker):
