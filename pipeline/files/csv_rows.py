@@ -27,6 +27,7 @@ from resonance.pipeline.files.rows import (
     FileRecord,
     as_key,
     as_number,
+    null_numbers,
     utf_16,
 )
 from resonance.pipeline.timestamps import milliseconds
@@ -81,7 +82,8 @@ class CsvRows:
         self._form = columns.time_form
         self._nulls = frozenset(columns.nulls)
         # With a null such as -999, no row of numbers can be converted at once.
-        self._careful = any(map(NUMBER.fullmatch, columns.nulls))
+        self._null_numbers = null_numbers(columns.nulls)
+        self._careful = bool(self._null_numbers)
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
@@ -126,8 +128,9 @@ class CsvRows:
                     yield BadRow(line, f"not CSV ({error})")
                     taken.clear()
                 continue
-            if len(row) != width:
-                if row:
+            # A row of separators alone is a blank one.
+            if len(row) != width or (width > 1 and not any(row)):
+                if any(row):
                     lines = f" (lines {line} to {line + len(taken) - 1})" if len(taken) > 1 else ""
                     yield BadRow(line, f"{len(row)} cells where the header has {width}{lines}")
                 taken.clear()
@@ -162,7 +165,11 @@ class CsvRows:
         return numeric, [position for position in self._positions if position not in numeric]
 
     def _cell(self, cell: str) -> str:
-        return "null" if cell in self._nulls else cell_text(cell, comma=self.decimal == ",")
+        if cell in self._nulls:
+            return "null"
+        text = cell_text(cell, comma=self.decimal == ",")
+        is_null = self._null_numbers and NUMBER.fullmatch(text) and float(text) in self._null_numbers
+        return "null" if is_null else text
 
     def _milliseconds(self, cell: str) -> int | None:
         bare = self._unless_null(cell).strip()

@@ -8,7 +8,7 @@ import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, InputFileError, missing_extra
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, null_numbers
 from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 try:
@@ -102,7 +102,7 @@ class ParquetRows:
         values: list[Any] = column.to_pylist()
         if types.is_decimal(kind):
             return [None if value is None else exact_json.number(str(value)) for value in values]
-        if self._columns.changes_texts and not types.is_primitive(kind):
+        if self._columns.changes_texts and (not types.is_primitive(kind) or null_numbers(self._columns.nulls)):
             values = cleaned(values, self._columns)
         return values
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -121,6 +122,12 @@ def as_number(text: str, *, comma: bool = False) -> str | None:
     return None
 
 
+@cache
+def null_numbers(nulls: tuple[str, ...]) -> frozenset[float]:
+    """Return the numbers among the texts that mean null, each of which has several spellings."""
+    return frozenset(float(found) for text in nulls if (found := as_number(text)) is not None)
+
+
 def utf_16(head: bytes) -> str | None:
     """Return the encoding of a text in UTF-16 by its first two bytes; None for any other."""
     if head in (b"\xff\xfe", b"\xfe\xff"):
@@ -135,6 +142,8 @@ def cleaned(value: Any, columns: Columns) -> Any:
             return None
         found = as_number(value, comma=columns.decimal == ",") if columns.numbers else None
         return value if found is None else exact_json.loads(found)
+    if type(value) in (int, float):
+        return None if value in null_numbers(columns.nulls) else value
     if type(value) is dict:
         return {name: cleaned(each, columns) for name, each in value.items()}
     return [cleaned(each, columns) for each in value] if type(value) is list else value

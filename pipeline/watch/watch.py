@@ -83,6 +83,9 @@ class Filter:
         Raises `ConfigurationError`, with the nearest known word, for an unknown one.
         """
         known = [*OUTPUTS, *EVENT_KINDS]
+        # A topic is named after its kind, too.
+        topics = {topic.replace("_", "-"): kind for kind, topic in OUTPUTS.items()}
+        kinds = [topics.get(word, word) for word in kinds]
         for word in kinds:
             if word not in known:
                 raise ConfigurationError(f"--kind {word}: must be one of {', '.join(known)}{nearest(word, known)}")

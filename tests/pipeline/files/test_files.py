@@ -107,6 +107,22 @@ def test_a_word_can_mean_that_nothing_is_there(tmp_path):
     assert values(path, nulls=("-999",)) == [{"x": 1, "y": None}]
 
 
+def test_a_number_that_means_nothing_does_so_in_each_spelling(tmp_path):
+    path = written(tmp_path, "a.csv", "a;b;c\n-200;-200,0;-2,00e2\n+3;-200.00;-200x\n")
+    assert values(path, nulls=("-200",), decimal=",") == [
+        {"a": None, "b": None, "c": None},
+        {"a": 3.0, "b": None, "c": "-200x"},
+    ]
+    path = written(tmp_path, "a.jsonl", '{"a": -200, "b": [-200.0, 1], "c": "-200", "d": true}\n')
+    assert values(path, nulls=("-200", "1.0")) == [{"a": None, "b": [None, None], "c": None, "d": True}]
+    parquet.write_table(pyarrow.table({"a": [-200, 1], "b": [0.5, -200.0]}), tmp_path / "a.parquet")
+    assert values(tmp_path / "a.parquet", nulls=("-200",)) == [{"a": None, "b": 0.5}, {"a": 1, "b": None}]
+
+
+def test_a_row_of_separators_is_a_blank_one(tmp_path):
+    assert values(written(tmp_path, "a.csv", "a;b\n1;2\n;\n;;;;\n3;\n")) == [{"a": 1, "b": 2}, {"a": 3, "b": None}]
+
+
 def test_what_means_nothing_is_no_key_and_no_time(tmp_path):
     path = written(tmp_path, "a.csv", "host,t,x\nN/A,N/A,1\n")
     assert records(path, key="host", time="t", members={"x": "x"}, nulls=("N/A",)) == [

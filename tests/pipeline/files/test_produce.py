@@ -313,6 +313,16 @@ def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkey
     assert f"; {count:,} records before it stand on half already, so produce into a new topic, or the rest only" in said
 
 
+@pytest.mark.parametrize("options", [(), ("--input.features=x", "--set", "stream=key")])
+def test_records_without_a_key_are_noted_before_they_are_produced(monkeypatch, capsys, tmp_path, options):
+    rows = "".join(f"{'' if n % 10 == 0 else n % 3},{n % 7}.5\n" for n in range(2_000))
+    (tmp_path / "in.csv").write_text(f"device,x\n{rows}")
+    assert run(monkeypatch, "in.csv", "--key", "device", "--dry-run", *options) == 0
+    assert "note: device is empty in 200 of 2,000 records: without a key these would be dead" in capsys.readouterr().err
+    assert run(monkeypatch, "in.csv", "--dry-run") == 0
+    assert "is empty" not in capsys.readouterr().err
+
+
 def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):
     (tmp_path / "my-orders.csv").write_text("x\n1\n2\n")
     options = ("--broker", broker.bootstrap, "--create-partitions", "4", "--save-settings", "resonance.toml")

@@ -357,6 +357,10 @@ def test_what_a_later_release_says_otherwise_is_shown_as_it_stands():
     assert line("events", {"kind": "renamed"}) == '{"kind":"renamed"}'
 
 
+def test_the_name_of_a_topic_is_a_kind_too():
+    assert Filter.of(["cluster-events", "drift-events"], ()).kinds == ("events", "drift")
+
+
 def test_words_that_mean_nothing_are_refused():
     with pytest.raises(ConfigurationError, match=r"--kind merged: must be one of assignments, events"):
         Filter.of(["merged"], [])
