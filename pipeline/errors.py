@@ -28,9 +28,12 @@ MISSED: Final = 4
 
 
 class ResonanceError(Exception):
-    """Base of every error that is written for the user: what is wrong, where, and what to do."""
+    """Base of every error that is written for the user: what is wrong, where, and what to do, each argument a line."""
 
     exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 class ConfigurationError(ResonanceError):

@@ -43,7 +43,30 @@ LINES_WAITING: Final = 10_000
 FLUSH_SECONDS: Final = 2.0
 """How long lines that are not written yet may delay the end of the process."""
 
+_UNSEEN: Final = (
+    "\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+"""Beside those below a space: characters that a terminal obeys, or that turn or hide others."""
+
+_OBEYED: Final = re.compile(f"[\0-\x1f{_UNSEEN}\ud800-\udfff]")
+_OBEYED_IN_JSON: Final = re.compile(f"[{_UNSEEN}]")
+
 WARNING: Final = {"levelno": logging.WARNING, "levelname": "WARNING"}
+
+
+def printable(text: str) -> str:
+    """Return one line of text with escapes for what a terminal would obey: ids and keys are chosen by senders."""
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def printable_json(text: str) -> str:
+    """Return JSON of orjson, which escapes what stands below a space, with escapes of JSON for the rest."""
+    return _OBEYED_IN_JSON.sub(_as_units, text)
+
+
+def _as_units(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def lower(record: logging.LogRecord) -> bool:
@@ -128,6 +151,14 @@ class Format(logging.Formatter):
             record = logging.makeLogRecord(record.__dict__ | {"exc_info": None, "exc_text": None})
         return super().format(record)
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of logging
+        """Return the line without a traceback."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - a name of logging
+        """Return a traceback."""
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
+
 
 OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """Attributes of every log record; all others were passed as `extra`, such as topic and partition."""
@@ -154,10 +185,11 @@ class JsonFormat(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         try:
-            return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+            line = orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         except TypeError:
             # Half a surrogate pair, as in a file name that is not UTF-8, has no UTF-8 bytes, but a JSON escape.
-            return json.dumps(fields, default=str)
+            line = json.dumps(fields, default=str)
+        return printable_json(line)
 
 
 class QueuedHandler(QueueHandler):

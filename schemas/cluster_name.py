@@ -35,7 +35,7 @@ def parse_name(value: bytes | str | Mapping[str, Any]) -> ClusterName | None:
     """Return the value of a message; None for one that no `ClusterName` is."""
     try:
         parsed = json.loads(value) if isinstance(value, bytes | bytearray | str) else value
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(parsed, Mapping) or not is_name(parsed.get("name")) or not isinstance(parsed.get("cluster"), str):
         return None

@@ -229,6 +229,9 @@ class ClusterTable:
         parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
         stream, seq, version = parsed["stream"], parsed["seq"], parsed["version"]
         subtree, part = parsed.get("subtree"), parsed.get("part", 1)
+        # Read first: an event that is none changes nothing.
+        present = {cluster["id"]: cluster for cluster in parsed["after"]}
+        ended = [(cluster["id"], cluster.get("successor")) for cluster in parsed["before"]]
         known = self._find(stream, subtree)
         if known is not None and _is_repeat(known, version, seq, part):
             return False
@@ -238,8 +241,8 @@ class ClusterTable:
                 self._begin(stream, version, subtree)
             elif known is None or (known.version, known.seq, known.part) != (version, seq, part - 1):
                 raise EventGapError(stream, seq if known is None or known.seq < seq else known.seq, seq)
-            for cluster in parsed["before"]:
-                self._end(cluster["id"], cluster.get("successor"))
+            for name, heir in ended:
+                self._end(name, heir)
         elif not (self._compacted if known is None else known.compacted):
             # A list of which parts are missing is to come first.
             expected = 0 if known is None else known.seq + (known.part == known.parts)
@@ -250,11 +253,10 @@ class ClusterTable:
         known = self._found(stream, subtree, _Stream(version, seq))
         known.seq, known.compacted, known.part, known.parts = seq, False, part, parsed.get("parts", 1)
         if parsed["kind"] in ("absorbed", "vanished"):
-            name = parsed["cluster"] or ""
-            known.present.pop(name, None)
-            self._end(name, parsed.get("other") if parsed["kind"] == "absorbed" else None)
-        for cluster in parsed["after"]:
-            known.present[cluster["id"]] = cluster
+            gone = parsed["cluster"] or ""
+            known.present.pop(gone, None)
+            self._end(gone, parsed.get("other") if parsed["kind"] == "absorbed" else None)
+        known.present |= present
         if parsed["kind"] == "stream_ended" and known.part == known.parts:
             self._retire(stream, known)
         return True

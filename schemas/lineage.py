@@ -42,7 +42,7 @@ def take_event(lineage: "Lineage", event: Any) -> bool:
     """Apply an event, as JSON or parsed; return False for what no worker of this release wrote."""
     try:
         lineage.apply(event)
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return False
     return True
 

@@ -6,7 +6,9 @@ It needs confluent-kafka and nothing of the pipeline.
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -14,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.schemas.cloudevents import without_envelope
 from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
+from resonance.schemas.files import SchemaName, has_shape
 from resonance.schemas.interrupts import interruptible
 from resonance.schemas.lineage import take_event
 from resonance.schemas.repeats import Repeats
@@ -28,6 +31,22 @@ END_SECONDS: Final = 10.0
 
 LOOK_SECONDS: Final = 10.0
 """Time after which a topic that did not exist is looked for again."""
+
+FOREIGN: Final = "%s[%d]@%d is no output of a worker: left out"
+
+REPORTED: Final = 100
+"""Messages that are no output, with a line of the log for each."""
+
+UNKNOWN: Final = 100_000
+"""Clusters of which it is remembered that nothing is known."""
+
+SCHEMAS: Final[Mapping[str, SchemaName]] = {
+    "assignments": "assignment",
+    "cluster-events": "cluster_event",
+    "drift-events": "drift_event",
+    "alerts": "alert",
+}
+"""Schemas of the outputs that are JSON."""
 
 CONSUMER: Final[Mapping[str, Any]] = {
     "isolation.level": "read_committed",
@@ -79,6 +98,8 @@ class Subscriber:
     the group has, and is at least as new as the last output that was returned. So it needs no history, and the events
     that came while the program was down are still returned.
 
+    A message that no worker wrote is left out, with a warning that has its place, and counted: `foreign`.
+
     Parameters
     ----------
     client : mapping or str
@@ -124,6 +145,15 @@ class Subscriber:
         self._kinds: dict[str, OutputKind] = {names[kind]: kind for kind in kinds}
         self._waited_for: set[str] = set()
         self._repeats = Repeats()
+        self._prefix = f"{name}.error."
+        # Outputs that the table does not have yet, and those that may be returned.
+        self._fetched: deque[Output] = deque()
+        self._ready: deque[Output] = deque()
+        self._failure: KafkaException | None = None
+        # Clusters that nothing is known of, and whether the table was read to its end since the last outputs came.
+        self._unknown: dict[str, None] = {}
+        self._is_newest = False
+        self._foreign = 0
         self._topics = names
         self._settings = {**CONSUMER, **given, "group.id": group}
         self._clusters = _Clusters(self._settings, names["clusters"])
@@ -137,6 +167,11 @@ class Subscriber:
     def table(self) -> ClusterTable:
         """The present clusters of all streams, and what became of those that ended."""
         return self._clusters.table
+
+    @property
+    def foreign(self) -> int:
+        """Messages that were left out because no worker wrote them."""
+        return self._foreign + self._clusters.foreign
 
     @property
     def names(self) -> ClusterNames:
@@ -167,13 +202,20 @@ class Subscriber:
     def __iter__(self) -> Iterator[Output]:
         """Yield outputs without end, those of one partition in order; each is done when the next is taken."""
         while True:
-            for output in self._next(1.0):
+            if not self._ready:
+                self._read(1.0)
+            if self._ready:
+                output = self._ready.popleft()
                 yield output
                 self._store([output])
 
     def poll(self, timeout: float = 1.0) -> list[Output]:
         """Return the next outputs after at most `timeout` seconds; `done` tells which of them may be committed."""
-        return self._next(timeout)
+        if not self._ready:
+            self._read(timeout)
+        outputs = list(self._ready)
+        self._ready.clear()
+        return outputs
 
     def done(self, outputs: Sequence[Output]) -> None:
         """Let outputs of `poll` be committed."""
@@ -182,25 +224,24 @@ class Subscriber:
     def resolve(self, cluster: str) -> str | None:
         """Return what a cluster is now: itself, the cluster that absorbed it, or None where it is gone.
 
-        Raises
-        ------
-        KeyError
-            It ended longer ago than the deployment remembers (``output.clusters_grace``), or never was.
+        Gone are those, too, that ended longer ago than the deployment remembers (``output.clusters_grace``).
         """
-        try:
+        with suppress(KeyError):
             return self.table.resolve(cluster)
-        except KeyError:
+        if not self._is_newest and cluster not in self._unknown:
             # An assignment may be here before its cluster.
             self._clusters.read_to_end()
-            return self.table.resolve(cluster)
+            self._is_newest = True
+            with suppress(KeyError):
+                return self.table.resolve(cluster)
+        if len(self._unknown) >= UNKNOWN:
+            self._unknown.clear()
+        self._unknown[cluster] = None
+        return None
 
     def name(self, cluster: str) -> PresentName:
         """Return what people call a cluster, or what it is now; an empty `PresentName` where it has no name."""
-        try:
-            heir = self.resolve(cluster)
-        except KeyError:
-            heir = None
-        return self.names.of(heir or cluster)
+        return self.names.of(self.resolve(cluster) or cluster)
 
     def close(self) -> None:
         """Commit what is done and leave the group."""
@@ -208,15 +249,33 @@ class Subscriber:
             topic.close()
         self._consumer.close()
 
-    def _next(self, timeout: float) -> list[Output]:
-        outputs = [output for message in self._consumer.consume(BATCH, timeout) if (output := self._output(message))]
+    def _read(self, timeout: float) -> None:
+        """Add the next outputs to those that are ready; a failure comes once those before it are taken."""
+        if not self._fetched:
+            self._fetch(timeout)
         self._clusters.read()
         for topic in self._of_names:
             topic.follow()
-        for output in outputs:
-            if output.kind == "cluster-events":
-                self._clusters.apply(output.value)
-        return outputs
+        while self._fetched:
+            output = self._fetched[0]
+            if output.kind != "cluster-events" or self._clusters.apply(output.value):
+                self._ready.append(output)
+            else:
+                self._leave_out(output.topic, output.partition, output.offset)
+            self._fetched.popleft()
+
+    def _fetch(self, timeout: float) -> None:
+        if self._failure is None:
+            self._is_newest = False
+            for message in self._consumer.consume(BATCH, timeout):
+                try:
+                    if (output := self._output(message)) is not None:
+                        self._fetched.append(output)
+                except KafkaException as error:
+                    self._failure = error
+        if self._failure is not None and not self._fetched:
+            failure, self._failure = self._failure, None
+            raise failure
 
     def _output(self, message: Any) -> Output | None:
         error = message.error()
@@ -224,11 +283,24 @@ class Subscriber:
             self._note(message.topic() or "", error)
             return None
         place = message.topic(), message.partition(), message.offset()
-        key, value, headers = message.key(), message.value(), message.headers() or []
+        key, value, headers = message.key(), message.value(), _headers(message)
         if self._repeats.has_seen((place[0], key, value, without_envelope(headers))):
             return None
         kind = self._kinds[place[0]]
-        return Output(kind, value if kind == "dead-letters" else json.loads(value), *place, key, headers)
+        if kind == "dead-letters":
+            fits = any(name.startswith(self._prefix) for name, _ in headers)
+        else:
+            value = _parsed(value)
+            fits = has_shape(SCHEMAS[kind], value)
+        if fits:
+            return Output(kind, value, *place, key, headers)
+        self._leave_out(*place)
+        return None
+
+    def _leave_out(self, topic: str, partition: int, offset: int) -> None:
+        self._foreign += 1
+        if self._foreign <= REPORTED:
+            _log.warning(FOREIGN, topic, partition, offset)
 
     def _note(self, topic: str, error: KafkaError) -> None:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -248,6 +320,22 @@ class Subscriber:
                 raise
 
 
+def _parsed(value: Any) -> Any:
+    """Return what a value holds as JSON; None where it is none."""
+    try:
+        return json.loads(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _headers(message: Any) -> list[tuple[str, bytes | None]]:
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        # The name of one of them is not UTF-8; a second call would return what breaks Python.
+        return []
+
+
 class _WholeTopic:
     """A topic that is read from its beginning, all partitions of it; `take` gets each key and value."""
 
@@ -255,6 +343,7 @@ class _WholeTopic:
         self._topic = topic
         self._take = take
         self._looked = 0.0
+        self.foreign = 0
         # Partitions are assigned by hand: the group is named for its rights alone.
         own = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
         self._consumer = _Consumer({**settings, **own})
@@ -269,7 +358,12 @@ class _WholeTopic:
             error = message.error()
             if error is None:
                 self._positions[message.partition()] = message.offset() + 1
-                self._take(message.key(), message.value())
+                try:
+                    self._take(message.key(), message.value())
+                except (AttributeError, KeyError, TypeError, ValueError):
+                    self.foreign += 1
+                    if self.foreign <= REPORTED:
+                        _log.warning(FOREIGN, self._topic, message.partition(), message.offset())
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._positions[message.partition()] = message.offset()
             elif not error.retriable() and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -309,16 +403,33 @@ class _Clusters(_WholeTopic):
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         self.table = ClusterTable.from_clusters([])
-        super().__init__(settings, topic, self.table.apply_cluster)
+        # Streams of which events are missing: these are not waited for again.
+        self._gaps: set[str] = set()
+        super().__init__(settings, topic, self._take_cluster)
 
-    def apply(self, event: Mapping[str, Any]) -> None:
-        """Apply an event that may be here before the clusters that it changed, or behind events of another member."""
-        end = time.monotonic() + END_SECONDS
+    def _take_cluster(self, key: bytes | None, value: bytes | None) -> None:
+        description = None if value is None else _parsed(value)
+        if key is None or (value is not None and not has_shape("cluster", description)):
+            raise ValueError("no cluster")
+        self.table.apply_cluster(key, description)
+
+    def apply(self, event: Mapping[str, Any]) -> bool:
+        """Apply an event, which may be here before the clusters that it changed, or behind events of another member.
+
+        Return False where it is none.
+        """
+        end = time.monotonic() + (0.0 if event["stream"] in self._gaps else END_SECONDS)
         while True:
             try:
                 self.table.apply(event)
-                return
-            except EventGapError:
-                self.read_to_end()
+                return True
+            except EventGapError as gap:
                 if time.monotonic() > end:
-                    raise
+                    if gap.stream not in self._gaps:
+                        _log.warning("%s; the table has no more of this stream than its clusters' own topic", gap)
+                    self._gaps.add(gap.stream)
+                    return True
+                self.read_to_end()
+                self.read(0.1)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                return False

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
-    ("crash_points", "errors", "json_paths", "logs", "machine", "records", "timestamps"),
+    ("crash_points", "errors", "exact_json", "json_paths", "logs", "machine", "records", "timestamps"),
     ("disk_map", "kernels", "memory_budget"),
     ("config", "mismatches"),
     ("registry",),

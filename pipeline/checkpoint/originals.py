@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record
@@ -43,14 +44,14 @@ def value_of(record: Record, settings: Settings) -> Any:
     if not record.value:
         return None
     try:
-        return make_mapping(settings).parsed(record.value) if settings.is_framed else orjson.loads(record.value)
+        return make_mapping(settings).parsed(record.value) if settings.is_framed else exact_json.loads(record.value)
     except (orjson.JSONDecodeError, FaultError):
         return record.value.decode(errors="replace")
 
 
 def shown(value: Any) -> str:
     """Return a value as JSON, cut where it is long."""
-    text = orjson.dumps(value).decode()
+    text = exact_json.dumps(value).decode()
     more = f"... ({len(text) - SHOWN:,} more characters: --json has them)" if len(text) > SHOWN else ""
     return f"{text[:SHOWN]}{more}"
 

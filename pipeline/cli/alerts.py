@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import EachAlert, Json, Outputs
-from resonance.pipeline.cli.output import footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
@@ -76,7 +76,7 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, settings: Output
         print_table(["since", "severity", "rule", "what"], rows)
     if not ended:
         return
-    typer.echo("")
+    print_line()
     groups = _together(ended, lambda one: one.payload, each=each)
     cleared = [_cleared(alike, names) for alike in groups[:SHOWN]]
     print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)

@@ -6,7 +6,7 @@ import typer
 from resonance.pipeline.cli.evaluate import Folder, check_extra, command_line
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
-from resonance.pipeline.cli.output import fitted, footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -66,9 +66,9 @@ def compare(
     else:
         for table in summary.all_tables(content):
             print_table(table.columns, table.rows)
-            typer.echo()
+            print_line()
         for record in content["disagreeing"] if contents else ():
-            typer.echo("\n".join(fitted(f"{summary.place_of(record)}: {summary.content_of(record)}", 2)))
+            print_line(f"{summary.place_of(record)}: {summary.content_of(record)}", 2)
     footnote(summary.sentence(content), as_json=as_json)
     if folder is not None:
         say(f"report: {folder / reports.PAGE}")

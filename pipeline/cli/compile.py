@@ -1,10 +1,9 @@
 """``resonance compile``."""
 
-import typer
 from resonance.pipeline import kernels
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json
-from resonance.pipeline.cli.output import print_json, say
+from resonance.pipeline.cli.output import print_json, print_line, say
 from resonance.pipeline.cli.stopping import says_when_stopped
 
 app = CommandApp()
@@ -27,4 +26,4 @@ def compile_kernels(as_json: Json = False) -> None:
     if as_json:
         print_json({"folder": str(compiled.folder), "engines": compiled.engines, "cpu": compiled.cpu})
     else:
-        typer.echo(compiled.folder)
+        print_line(compiled.folder)

@@ -12,7 +12,7 @@ import typer
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import Deployment, Json
-from resonance.pipeline.cli.output import footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import messages
@@ -126,7 +126,7 @@ def list_dead_letters(
             ["record", "class", "bytes", "cut", "message"],
             [(each.where, each.kind, each.length, each.truncated, each.message) for each in shown],
         )
-        typer.echo("")
+        print_line()
         print_table(["stage", "class", "records"], [(*which, n) for which, n in counts.most_common()])
     if not total:
         say(f"no dead letters on {partitions[0][0]}" + (", or none of these" if choice.narrow else ""))
@@ -184,7 +184,8 @@ def replay_dead_letters(
             rows = [(f"{e.source[0]}[{at[1]}]", e.kind) for at, entries in made.entries.items() for e in entries]
             print_table(["to", "class", "records"], [(*row, n) for row, n in sorted(Counter(rows).items())])
         if refused:
-            typer.echo("\ncannot be replayed:")
+            print_line()
+            print_line("cannot be replayed:")
             print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
     if made.oldest is not None and time.time() * 1_000 - made.oldest > FORGOTTEN_MS:
         say(
@@ -256,6 +257,6 @@ def resume(
         print_json({"resumed": resumed})
         return
     for name in resumed:
-        typer.echo(f"{name} goes on")
+        print_line(f"{name} goes on")
     if not resumed:
         say("no partition of this worker is paused")

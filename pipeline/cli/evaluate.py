@@ -13,7 +13,7 @@ from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_fr
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
-from resonance.pipeline.cli.output import footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for, with_assignments
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -139,9 +139,9 @@ def evaluate(
         shown = tables.short_names(content)
         for table in tables.tables(content):
             print_table(table.columns, [(shown.get(str(name), name), *row) for name, *row in table.rows])
-            typer.echo()
+            print_line()
         for name, short in shown.items():
-            typer.echo(f"{short.partition(':')[0]}: {name}")
+            print_line(f"{short.partition(':')[0]}: {name}")
     for note in (*result.notes, summary.best_sentence(content)):
         footnote(note, as_json=as_json)
     if folder is not None:

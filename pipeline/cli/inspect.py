@@ -10,7 +10,7 @@ from resonance.pipeline.checkpoint import changed_ranges, deployment_context, in
 from resonance.pipeline.cli import peers as peers_table
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
-from resonance.pipeline.cli.output import cell, fitted, footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -203,10 +203,6 @@ def place(centre: float, spread: float) -> str:
     return f"{cell(centre)} ± {cell(spread) if spread > ROUNDING * abs(centre) else '0'}"
 
 
-def _echo(text: str) -> None:
-    typer.echo("\n".join(fitted(text, 2)))
-
-
 def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames) -> dict[str, Any]:
     """Return a stream as plain values, with the names of its clusters."""
     values = stream.as_json()
@@ -219,31 +215,31 @@ def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automat
 def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames, *, wide: bool) -> None:
     """Print a stream and its clusters."""
     count = len(stream.clusters)
-    _echo(
+    footnote(
         f"{stream.stream}, version {stream.version} ({stream.engine}): {count:,} cluster{'s' if count != 1 else ''} "
         f"after {stream.records:,} records"
     )
     when = f" ({stream.time})" if stream.time else ""
-    _echo(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
+    footnote(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:
         first = first_of(labels.known, SHOWN)
-        _echo(
+        footnote(
             f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
             f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"
         )
     if stream.open_drift is not None:
-        _echo(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
+        footnote(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
     for change in stream.ranges:
-        _echo(range_sentence(stream, change))
+        footnote(range_sentence(stream, change))
     if stream.hint:
-        _echo(stream.hint)
+        footnote(stream.hint)
     if stream.taken_back:
         fewer = FEWER_SPLITS.get(stream.engine)
         hint = f"; {fewer} gives fewer splits" if fewer else ""
-        _echo(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
+        footnote(f"{stream.taken_back:,} of {stream.splits:,} splits were taken back by a merge{hint}")
     if not stream.clusters:
         return
-    typer.echo("")
+    print_line()
     columns, rows = (_wide if wide else _narrow)(stream.clusters)
     shown = [called.of(cluster.id) for cluster in stream.clusters]
     if any(shown):

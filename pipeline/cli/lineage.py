@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, Outputs
-from resonance.pipeline.cli.output import fitted, print_json
+from resonance.pipeline.cli.output import print_json, print_line
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
@@ -42,4 +42,4 @@ def lineage(cluster: OneCluster, *, settings: Outputs, as_json: Json = False) ->
         print_json(tree.as_json())
         return
     for line in trees.lines_of(tree):
-        typer.echo("\n".join(fitted(line, 6)))
+        print_line(line, 6)

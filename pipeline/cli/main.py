@@ -14,6 +14,7 @@ from resonance.pipeline.cli.lazily import imported_lazily
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named
+from resonance.pipeline.logs import printable
 from resonance.pipeline.machine import collect_rarely
 from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
@@ -58,8 +59,7 @@ def unknown_options_explained() -> Iterator[None]:
         name, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
         if hasattr(error, "possibilities") and name is not None and context is not None:
             error.possibilities = None
-            shown = name if name.isprintable() else ascii(name)
-            error.message = f"No such option: {shown}{explanation(name, context)}"  # type: ignore[attr-defined]
+            error.message = f"No such option: {printable(name)}{explanation(name, context)}"  # type: ignore[attr-defined]
         raise
 
 
@@ -153,7 +153,8 @@ def main() -> None:
             # What waits for standard output would fail once more at the end of the process.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        say(f"error: {shown}")
+        first, *more = map(str, shown.args)
+        say(f"error: {first}", *more)
         sys.exit(shown.exit_code)
 
 

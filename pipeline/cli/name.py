@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, Outputs
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError
@@ -45,7 +45,7 @@ def name(
     if as_json:
         print_json({"cluster": cluster, "name": text})
     else:
-        typer.echo(f"{cluster} has no name of its own any more" if text is None else f"{cluster} is named {text}")
+        print_line(f"{cluster} has no name of its own any more" if text is None else f"{cluster} is named {text}")
 
 
 def _list(settings: "config.Settings", *, as_json: bool) -> None:

@@ -11,11 +11,18 @@ from typing import Any, Literal, NoReturn
 
 import orjson
 import typer
+from resonance.pipeline import exact_json
+from resonance.pipeline.logs import printable, printable_json
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document."""
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    typer.echo(json_text(value, orjson.OPT_INDENT_2))
+
+
+def json_text(value: Any, option: int = 0) -> str:
+    """Return a value as JSON that a terminal shows as it is."""
+    return printable_json(exact_json.dumps(value, option).decode())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -36,7 +43,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         whole = [word for text in texts for word in text.split()] if wraps else texts
         justify: Literal["right", "left"] = "right" if numeric else "left"
         least = max(map(len, whole), default=0)
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=not wraps, min_width=least)
+        table.add_column(printable(name), justify=justify, overflow="fold", no_wrap=not wraps, min_width=least)
     for row in rows:
         table.add_row(*map(cell, row))
     # Names that people chose may look like markup.
@@ -50,6 +57,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def fitted(line: str, indent: int) -> list[str]:
     """Return a line in lines of a terminal's width, the later ones indented; whole where output is no terminal."""
+    line = printable(line)
     if not sys.stdout.isatty():
         return [line]
     width = max(shutil.get_terminal_size().columns, 2 * indent)
@@ -63,7 +71,12 @@ def cell(value: object) -> str:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
+
+
+def print_line(text: str = "", indent: int | None = None) -> None:
+    """Print a line; with an `indent` it is wrapped as `fitted` does, else whole, as a command to be copied must be."""
+    typer.echo(printable(text) if indent is None else "\n".join(fitted(text, indent)))
 
 
 def footnote(text: str, *, as_json: bool = False) -> None:
@@ -71,14 +84,14 @@ def footnote(text: str, *, as_json: bool = False) -> None:
     if as_json:
         say(text)
     else:
-        typer.echo("\n".join(fitted(text, 2)))
+        print_line(text, 2)
 
 
-def say(text: str) -> None:
+def say(*lines: str) -> None:
     """Print a message that is no result."""
     # Where messages cannot be written, results still count.
     with contextlib.suppress(OSError):
-        typer.echo(text, err=True)
+        typer.echo("\n".join(map(printable, lines)), err=True)
 
 
 def end(code: int) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from resonance.pipeline.checkpoint import deployment_context
 from resonance.pipeline.cli.main import as_options
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.config import messages
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.recovery import rewrite
@@ -65,24 +65,26 @@ def show(
     if not changes:
         say("nothing is to be changed")
         return
-    typer.echo(f"group {source.group}; topics: {', '.join(f'{name} ({what})' for name, what in topics.items())}")
-    typer.echo("")
+    print_line(f"group {source.group}; topics: {', '.join(f'{name} ({what})' for name, what in topics.items())}")
+    print_line()
     rows = [(f"{c.at[0]}[{c.at[1]}]", c.was if c.was >= 0 else "none", c.offset) for c in changes]
     print_table(("partition", "offset from", "to"), [(at, str(before), str(after)) for at, before, after in rows])
     streams = [stream for change in changes for stream in change.streams]
     if streams:
-        typer.echo("")
+        print_line()
         print_table(
             ("stream", "newest snapshot", "becomes"), [(s.stream, _at(s.before), _at(s.after)) for s in streams]
         )
     alerts = [alert for change in changes for alert in _cleared(source, change)]
     if alerts:
-        typer.echo("")
+        print_line()
         print_table(("open alert", "becomes"), [(alert, "cleared") for alert in alerts])
     if done:
-        typer.echo("\nthis was done; workers that are started now go on from there")
+        print_line()
+        print_line("this was done; workers that are started now go on from there")
         return
-    typer.echo(f"\nnothing was changed; this does it: {command}")
+    print_line()
+    print_line(f"nothing was changed; this does it: {command}")
     warn_of_members(source)
 
 

@@ -13,7 +13,7 @@ import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load_settings
-from resonance.pipeline.cli.output import footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -22,6 +22,7 @@ from resonance.pipeline.files import arrays, examination, notes, record_file, su
 from resonance.pipeline.files import produce as work
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.kafka import admin, clients
+from resonance.pipeline.logs import printable
 from resonance.pipeline.machine import collect_rarely
 
 MOST_DEAD_LETTERS = 0.01
@@ -221,7 +222,7 @@ def _on_terminal() -> bool:
 
 def _confirmed(note: "notes.Note") -> bool:
     try:
-        return typer.confirm(f"  {note.remedy}: {note.option}?", default=note.advised, err=True)
+        return typer.confirm(printable(f"  {note.remedy}: {note.option}?"), default=note.advised, err=True)
     except typer.Abort:
         raise KeyboardInterrupt from None
 
@@ -298,13 +299,13 @@ def _offer_settings(suggestion: str | None, save: Path | None, command: str) -> 
     if suggestion is None:
         return
     if save is None:
-        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+        say("", "A resonance.toml with which `resonance worker` reads them:", "", *suggestion.split("\n"))
         return
     try:
         with save.open("x", encoding="utf-8") as file:
             file.write(suggestion)
     except OSError as error:
-        say(f"\nA resonance.toml with which `resonance worker` reads them:\n\n{suggestion}")
+        say("", "A resonance.toml with which `resonance worker` reads them:", "", *suggestion.split("\n"))
         raise ConfigurationError(f"--save-settings {save}: it cannot be written ({error.strerror}); copy it") from error
     chosen = "" if save == Path("resonance.toml") else f" --config {shlex.quote(str(save))}"
     say(f"settings saved to {save}; next: {command}{chosen}")
@@ -324,5 +325,5 @@ def _show(first: list[FileRecord], suggestion: str | None, topic: str, *, as_jso
         return
     for record in first[:SHOWN]:
         key = "" if record.key is None else f"{record.key.decode(errors='replace')}: "
-        typer.echo(key + record.value.decode(errors="replace"))
-    say(f"\nnothing was produced; these would be the first records on {topic}")
+        print_line(key + record.value.decode(errors="replace"))
+    say("", f"nothing was produced; these would be the first records on {topic}")

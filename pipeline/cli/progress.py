@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from resonance.pipeline.logs import printable
+
 
 @contextmanager
 def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]]:
@@ -14,10 +16,10 @@ def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich import console, progress  # noqa: PLC0415 - not needed by --help
+    from rich import console, markup, progress  # noqa: PLC0415 - not needed by --help
 
     with progress.Progress(console=console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(text, total=total)
+        task = bar.add_task(markup.escape(printable(text)), total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
@@ -27,7 +29,7 @@ def records_bar(text: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich import console, progress  # noqa: PLC0415 - not needed by --help
+    from rich import console, markup, progress  # noqa: PLC0415 - not needed by --help
 
     columns = (
         progress.SpinnerColumn(),
@@ -37,7 +39,7 @@ def records_bar(text: str) -> Iterator[Callable[[int], None]]:
         progress.TimeElapsedColumn(),
     )
     with progress.Progress(*columns, console=console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(text, total=None, rate=0.0)
+        task = bar.add_task(markup.escape(printable(text)), total=None, rate=0.0)
 
         def done(more: int) -> None:
             bar.advance(task, more)

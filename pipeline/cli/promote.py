@@ -6,7 +6,7 @@ import typer
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
-from resonance.pipeline.cli.output import print_table, say
+from resonance.pipeline.cli.output import print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.shadow import deployments, promote
@@ -44,10 +44,10 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, load: Loader, as_js
             rewrite.write(source, promotion.changes, atomic=True)
     if promotion.changes and not as_json:
         for phrase in promotion.settings:
-            typer.echo(f"setting: {phrase}")
+            print_line(f"setting: {phrase}")
         if promotion.successors:
             print_table((f"cluster of {live}", f"its successor, by its name in {new}"), promotion.successors.items())
-        typer.echo()
+        print_line()
     further = {"settings": promotion.settings, "successors": promotion.successors}
     written = {source.snapshots: "the next version is written", source.archive: "archived"}
     plans.show(source, promotion.changes, written, done=yes, as_json=as_json, further=further)

@@ -6,7 +6,7 @@ import typer
 from resonance.pipeline.checkpoint import inspection, listing, originals
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Deployment, Json
-from resonance.pipeline.cli.output import fitted, print_json, say
+from resonance.pipeline.cli.output import print_json, print_line, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
@@ -47,7 +47,7 @@ def show(cluster: OneCluster, *, settings: Deployment, as_json: Json = False) ->
         name = "" if record.example["id"] is None else f" {record.example['id']}"
         place = f"{where['topic']}[{where['partition']}]@{where['offset']}{name} ({record.example['score']:.3g})"
         if record.record is None:
-            typer.echo("\n".join(fitted(f"{place}: {record.missing}", 2)))
+            print_line(f"{place}: {record.missing}", 2)
             continue
         text = originals.shown(originals.value_of(record.record, settings))
-        typer.echo("\n".join(fitted(f"{place}: {text}", 2)))
+        print_line(f"{place}: {text}", 2)

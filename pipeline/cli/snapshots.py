@@ -13,7 +13,7 @@ from resonance.pipeline.checkpoint import export_file, listing
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Deployment, Json
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import DIFFERS, MismatchError
@@ -87,7 +87,7 @@ def export_snapshots(
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})
     else:
-        typer.echo(f"{file}: {count:,} streams of {len(partitions)} partitions, {size:,} bytes")
+        print_line(f"{file}: {count:,} streams of {len(partitions)} partitions, {size:,} bytes")
 
 
 @app.command("import", short_help="Bring those of a file back.")
@@ -139,10 +139,10 @@ def diff_snapshots(
     if as_json:
         print_json({"identical": same, "different": [difference.as_json() for difference in differences]})
     elif not differences:
-        typer.echo(f"identical: {same:,} streams")
+        print_line(f"identical: {same:,} streams")
     else:
-        typer.echo(f"{len(differences):,} streams differ, {same:,} are identical")
-        typer.echo("")
+        print_line(f"{len(differences):,} streams differ, {same:,} are identical")
+        print_line()
         print_table(("stream", "", "", "clusters"), [_row(difference) for difference in differences])
     if differences:
         raise typer.Exit(DIFFERS)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Deployment, Json, StreamDeployment
-from resonance.pipeline.cli.output import print_json, print_table, say
+from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import BrokerError, ConfigurationError
@@ -61,7 +61,8 @@ def plan(
         if as_json:
             print_json(report.acl_values(*shown))
         else:
-            typer.echo("\n".join(report.acl_lines(*shown)))
+            for line in report.acl_lines(*shown):
+                print_line(line)
         return
     found = surveys.survey(_cluster(settings, client), kinds.Topics.of(settings))
     volumes, size = None, record_bytes
@@ -74,9 +75,9 @@ def plan(
     columns = report.COLUMNS + (report.VOLUME_COLUMNS if volumes else ())
     print_table(columns, [report.row(s, volumes and volumes[s.topic.name]) for s in found.all])
     for line in report.notes(found):
-        typer.echo(line)
+        print_line(line)
     if rate is not None:
-        typer.echo(
+        print_line(
             f"at {rate:g} records a second of {size:,.0f} bytes, of one copy and before compression; snapshots: at most"
         )
 
@@ -110,11 +111,11 @@ def create(
         print_json({"made": made, "partitions": found.partitions, "topics": len(found.all), **schemas})
     else:
         for topic in made:
-            typer.echo(f"made {topic} with {counts.get(topic, found.partitions)} partitions")
+            print_line(f"made {topic} with {counts.get(topic, found.partitions)} partitions")
         if not made:
-            typer.echo(f"all {len(found.all)} topics exist")
+            print_line(f"all {len(found.all)} topics exist")
         for subject, number in registered.items():
-            typer.echo(f"{subject} has schema {number}")
+            print_line(f"{subject} has schema {number}")
     surveys.checked(surveys.survey(cluster, wanted))
 
 
@@ -132,7 +133,7 @@ def check(settings: StreamDeployment, as_json: Json = False) -> None:
     if as_json:
         print_json({"fits": True, "topics": count, "partitions": found.partitions})
     else:
-        typer.echo(f"all {count} topics fit")
+        print_line(f"all {count} topics fit")
 
 
 def _cluster(settings: "config.Settings", client: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, StreamDeployment
-from resonance.pipeline.cli.output import print_json, print_table
+from resonance.pipeline.cli.output import print_json, print_line, print_table
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_start
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -57,13 +57,13 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     print_table((*head, "assignments", "events", "dead letters", "verdict"), rows)
     for source, difference in verdict.differences():
         for sentence in difference.sentences(source):
-            typer.echo(sentence)
+            print_line(sentence)
     again = f", {verdict.total('repeats'):,} of them recorded more than once" if verdict.total("repeats") else ""
     older = f"; {verdict.total('older'):,} outputs of versions that were given up left aside"
     rare = [name for name in ("drift_events", "alerts") if verdict.total(name)]
     counted = (*names[3:-1], *rare, names[-1])
     counts = ", ".join(f"{verdict.total(name):,} {name.replace('_', ' ')}" for name in counted)
-    typer.echo(
+    print_line(
         f"{'identical' if verdict.identical else 'different'}: {verdict.records:,} records, {counts}{again}"
         f"{older if verdict.total('older') else ''}"
     )

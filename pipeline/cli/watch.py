@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated
 
-import orjson
 import typer
 from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import EachAlert, Json, Outputs
-from resonance.pipeline.cli.output import fitted, say
+from resonance.pipeline.cli.output import fitted, json_text, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.watch import alike_alerts, named, output_reader
 from resonance.pipeline.watch import watch as watched
@@ -147,7 +146,7 @@ def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen
 
 def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, each: bool, as_json: bool) -> None:
     if as_json:
-        lines = [orjson.dumps(watched.as_json(output, names)).decode() for output in outputs]
+        lines = [json_text(watched.as_json(output, names)) for output in outputs]
     else:
         width = max(map(len, COLOURS))
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ

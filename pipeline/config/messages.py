@@ -112,7 +112,7 @@ def from_validation(
         line = _sentence(problem, known, origins)
         if line not in lines:
             lines.append(line)
-    return ConfigurationError("\n".join(lines))
+    return ConfigurationError(*"\n".join(lines).split("\n"))
 
 
 def _sentence(problem: Any, known: Mapping[str, Sequence[str]], origins: ValueOrigins) -> str:
@@ -194,9 +194,8 @@ STREAM_CHOICES = (
 
 def stream_not_set(topics: Sequence[str], partitions: int) -> ConfigurationError:
     """Return the error, with the choices, for input topics of several partitions where `stream` is not set."""
-    choices = "\n".join(f"  {choice}" for choice in STREAM_CHOICES)
     return ConfigurationError(
         f"stream is not set, and {', '.join(topics)} {'has' if len(topics) == 1 else 'have'} {partitions} partitions: "
-        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --stream\n"
-        f"{choices}"
+        f"say which records share one model, in the file, as {variable('stream')} in the environment, or as --stream",
+        *(f"  {choice}" for choice in STREAM_CHOICES),
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 from resonance.engine.parameters import Parameter
+from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.memory_budget import LEAST
 from resonance.pipeline.timestamps import canonical
@@ -132,8 +133,8 @@ def _range_pairs(value: Any) -> Any:
 
 def category_text(value: Any) -> str:
     """Return a category's value as text; raise `ValueError` unless it is text, a boolean or an integer."""
-    if isinstance(value, str):
-        return value
+    if isinstance(value, str) and (not isinstance(value, Digits) or value.removeprefix("-").isdigit()):
+        return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

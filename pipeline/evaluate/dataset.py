@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 from resonance.engine.prepare.sparse_rows import SparseRows, starts_of
+from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.evaluate.source import Recording, shuffled
@@ -16,6 +17,7 @@ from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.json_records import id_text
 from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
@@ -132,7 +134,7 @@ class _Reader:
             is_label = record.topic == self._late
             content = _parsed(record.value) if is_label or not self._settings.is_framed else self._read(record)
             if is_label:
-                self._said[orjson.dumps(content.get("id"))] = _texts(content.get("labels")) or ()
+                self._said[exact_json.dumps(content.get("id"))] = _texts(content.get("labels")) or ()
                 continue
             number = len(self._places)
             own.append(record)
@@ -141,7 +143,7 @@ class _Reader:
                 self._members.update(content)
             self._truths.append(UNKNOWN if self._truth is None else self._class_of(find(content, self._truth)))
             if self._id is not None and self._late is not None:
-                self._by_id[orjson.dumps(find(content, self._id), default=str)] = number
+                self._by_id[id_text(find(content, self._id))] = number
             if self._marks is not None:
                 self._marked += [(number, kind) for kind in _kinds(find(content, self._marks), record)]
         if own and self._settings.input.sparse is None:
@@ -242,7 +244,7 @@ class _Reader:
 def _parsed(value: bytes | None) -> dict[str, Any]:
     """Return a record as an object, an empty one where it is none: it becomes a dead letter."""
     try:
-        content = orjson.loads(value or b"")
+        content = exact_json.loads(value or b"")
     except orjson.JSONDecodeError:
         return {}
     return content if isinstance(content, dict) else {}

@@ -8,11 +8,12 @@ import contextlib
 import csv
 import io
 import re
+import shlex
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 from resonance.pipeline.errors import InputFileError
@@ -26,6 +27,8 @@ from resonance.pipeline.files.rows import (
     FileRecord,
     as_key,
     as_number,
+    null_numbers,
+    utf_16,
 )
 from resonance.pipeline.timestamps import milliseconds
 
@@ -35,27 +38,35 @@ DELIMITERS: Final = ",;\t|"
 SAMPLE: Final = 64 * 1024
 _CACHED: Final = 20_000
 _ROWS: Final = 200
+_SEPARATOR: Final = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
+_OF_TWO_BYTES: Final = re.compile("(?:[\udc81-\udcfe][\udca1-\udcfe]|[^\udc80-\udcff])*")
 _FRACTION: Final = re.compile(r"[+-]?[0-9]{1,18}([.,])[0-9]+")
 
 
 class CsvRows:
-    """The rows of a CSV file in UTF-8.
+    """The rows of a CSV file in UTF-8, or in UTF-16 as Excel writes it; a first line ``sep=;`` gives the delimiter.
 
     Raises `InputFileError` where the header cannot be used, and `ConfigurationError` where a column is missing.
     """
 
-    def __init__(self, stream: BinaryIO, file: Path, columns: Columns) -> None:
+    def __init__(self, stream: io.BufferedReader, file: Path, columns: Columns) -> None:
         # Bytes that are not UTF-8 become surrogates, which JSON cannot hold: so their row is known.
-        self._stream = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        encoding, errors = utf_16(stream.peek(2)[:2]), "replace"
+        if encoding is None:
+            encoding, errors = "utf-8-sig", "surrogateescape"
+        self._stream = io.TextIOWrapper(stream, encoding=encoding, errors=errors, newline="")
         sample = self._stream.read(SAMPLE)
+        given = _SEPARATOR.match(sample)
+        # Lines before the first that the reader counts.
+        self._before = 1 if given else 0
+        sample = sample[given.end() if given else 0 :]
         self._lines = _with(sample, self._stream)
-        self._delimiter = _delimiter(sample)
+        self._delimiter = given[1] if given else _delimiter(sample)
         self.decimal = columns.decimal or _decimal(sample, self._delimiter)
         """Decimal separator: point or comma."""
         # Lines of the present row, and the lines to read again because a row has no end.
         self._taken: list[str] = []
         self._again: deque[str] = deque()
-        self._before = 0
         self._reader = self._new_reader()
         self.names = _header(self._reader, file)
         """The header; empty for columns without a name, which are left out."""
@@ -71,7 +82,8 @@ class CsvRows:
         self._form = columns.time_form
         self._nulls = frozenset(columns.nulls)
         # With a null such as -999, no row of numbers can be converted at once.
-        self._careful = any(map(NUMBER.fullmatch, columns.nulls))
+        self._null_numbers = null_numbers(columns.nulls)
+        self._careful = bool(self._null_numbers)
         self._texts: dict[str, str] = {}
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
@@ -116,8 +128,9 @@ class CsvRows:
                     yield BadRow(line, f"not CSV ({error})")
                     taken.clear()
                 continue
-            if len(row) != width:
-                if row:
+            # A row of separators alone is a blank one.
+            if len(row) != width or (width > 1 and not any(row)):
+                if any(row):
                     lines = f" (lines {line} to {line + len(taken) - 1})" if len(taken) > 1 else ""
                     yield BadRow(line, f"{len(row)} cells where the header has {width}{lines}")
                 taken.clear()
@@ -139,7 +152,11 @@ class CsvRows:
                 yield FileRecord(key, (self._template % tuple(cells)).encode(), time)
             except (ValueError, TypeError) as error:
                 # A lone surrogate raises a TypeError in orjson and a ValueError in Python.
-                reason = "not UTF-8" if isinstance(error, TypeError | UnicodeError) else str(error)
+                reason = (
+                    f"not UTF-8{_guess(''.join(map(str, row)))}"
+                    if isinstance(error, TypeError | UnicodeError)
+                    else str(error)
+                )
                 yield BadRow(line, reason)
 
     def _kinds(self, row: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -148,7 +165,11 @@ class CsvRows:
         return numeric, [position for position in self._positions if position not in numeric]
 
     def _cell(self, cell: str) -> str:
-        return "null" if cell in self._nulls else cell_text(cell, comma=self.decimal == ",")
+        if cell in self._nulls:
+            return "null"
+        text = cell_text(cell, comma=self.decimal == ",")
+        is_null = self._null_numbers and NUMBER.fullmatch(text) and float(text) in self._null_numbers
+        return "null" if is_null else text
 
     def _milliseconds(self, cell: str) -> int | None:
         bare = self._unless_null(cell).strip()
@@ -228,5 +249,14 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
             f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line"
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
-        raise InputFileError(f"{file}: its header is not UTF-8; convert it: iconv -t utf-8")
+        encoding = _guess("".join(names))
+        raise InputFileError(
+            f"{file}: its header is not UTF-8{encoding}; convert it: iconv -f {encoding.split()[-1]} -t utf-8 "
+            f"{shlex.quote(str(file))} > NEW; where letters are wrong then, with another encoding"
+        )
     return names
+
+
+def _guess(text: str) -> str:
+    """Return the likely encoding of a text whose bytes that are not UTF-8 are surrogates."""
+    return f", but probably {'gbk' if _OF_TWO_BYTES.fullmatch(text) else 'windows-1252'}"

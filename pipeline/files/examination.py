@@ -30,13 +30,21 @@ class Examination:
     seen: FileSurvey
     described: Settings | None = None
     """Settings that describe the records already."""
+    keyless: int = 0
+    """Records without a key, where a column gives it."""
 
     @property
     def findings(self) -> list[Note]:
         """What is worth knowing before the records are produced."""
         if self.described is None:
-            return self.suggestion.findings
-        return notes_on_settings(self.seen, self.described, self.columns)
+            found, stream = self.suggestion.findings, self.suggestion.stream
+        else:
+            found, stream = notes_on_settings(self.seen, self.described, self.columns), self.described.stream or ""
+        if self.keyless and stream == "key":
+            count = f"{self.keyless:,} of {self.seen.records:,} records"
+            text = f'{self.columns.key} is empty in {count}: without a key these would be dead letters (stream = "key")'
+            found.insert(0, Note(text, dead_letters=self.keyless))
+        return found
 
     @property
     def suggestion(self) -> Suggestion:
@@ -45,6 +53,12 @@ class Examination:
         if self.decimal == "," and self.columns.decimal is None:
             found.notes.insert(0, Note("numbers have a decimal comma: 21,5 is 21.5; --decimal . reads them as text"))
         return found
+
+    def add(self, records: list[FileRecord]) -> None:
+        """Look at more records."""
+        self.seen.add([orjson.loads(record.value) for record in records])
+        if self.columns.key is not None:
+            self.keyless += sum(record.key is None for record in records)
 
     def rest(self, batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:
         """Yield the batches of the file, `limit` records at most, and look at those that were not looked at before."""
@@ -55,7 +69,7 @@ class Examination:
             return
         for batch in limited(batches, limit):
             if new := batch[known:]:
-                _add(self.seen, new)
+                self.add(new)
             known = max(known - len(batch), 0)
             yield batch
         self.more = False
@@ -68,13 +82,14 @@ def examine(
 
     Raises what `RecordFile` raises.
     """
-    seen = FileSurvey()
+    found = Examination(columns, ".", False, FileSurvey(), described)
     with RecordFile(path, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):
-            _add(seen, batch)
-        more = seen.records != limit and next(batches, None) is not None
-        return Examination(columns, source.decimal, more, seen, described)
+            found.add(batch)
+        found.decimal = source.decimal
+        found.more = found.seen.records != limit and next(batches, None) is not None
+        return found
 
 
 def limited(batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[list[FileRecord]]:
@@ -86,7 +101,3 @@ def limited(batches: Iterable[list[FileRecord]], limit: int | None) -> Iterator[
             left -= len(batch)
             if left <= 0:
                 return
-
-
-def _add(seen: FileSurvey, records: list[FileRecord]) -> None:
-    seen.add([orjson.loads(record.value) for record in records])

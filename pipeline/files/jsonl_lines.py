@@ -1,5 +1,6 @@
 """JSONL: one JSON object per line, unchanged where no members are chosen."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
@@ -7,9 +8,11 @@ from pathlib import Path as FilePath
 from typing import Any, BinaryIO
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.files.members import builder, places
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, missing_column
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, missing_column, utf_16
 from resonance.pipeline.json_paths import ABSENT, Path, escaped, find, parse_path
 from resonance.pipeline.timestamps import milliseconds
 
@@ -35,6 +38,9 @@ class JsonlRows:
         self._build = builder(places(columns.members, file))
         self._head = list(islice(self._lines, BATCH))
         if self._head:
+            if encoding := utf_16(self._head[0][:2]):
+                command = f"iconv -f {encoding} -t utf-8 {shlex.quote(str(file))} > NEW"
+                raise InputFileError(f"{file} is in UTF-16, and JSON in UTF-8; convert it: {command}")
             self._head[0] = self._head[0].removeprefix(_BOM)
             if self._head[0].lstrip().startswith(b"["):
                 raise InputFileError(
@@ -81,16 +87,16 @@ class JsonlRows:
 
     def _row(self, text: bytes, number: int) -> FileRecord | BadRow:
         try:
-            value = _object(text)
+            value = exact_json.exact(text, _object(text))
             if self._columns.changes_texts:
                 value = cleaned(value, self._columns)
-                text = orjson.dumps(value)
+                text = exact_json.dumps(value)
             key = None if self._key is None else as_key(_member(value, self._key))
-            time = None if self._time is None else milliseconds(_member(value, self._time), self._columns.time_form)
+            time = None if self._time is None else milliseconds(_clock(value, self._time), self._columns.time_form)
         except ValueError as error:
             return BadRow(number, str(error))
         if self._members:
-            text = orjson.dumps(self._build([find(value, member) for member in self._members]))
+            text = exact_json.dumps(self._build([find(value, member) for member in self._members]))
         return FileRecord(key, text, time)
 
 
@@ -122,6 +128,11 @@ def _parsed(line: bytes) -> Any:
 def _member(value: dict[str, Any], path: Path) -> Any:
     found = find(value, path)
     return None if found is ABSENT else found
+
+
+def _clock(value: dict[str, Any], path: Path) -> Any:
+    found = _member(value, path)
+    return float(found) if isinstance(found, Digits) else found
 
 
 def leaf_paths(value: dict[str, Any], before: str = "") -> list[str]:

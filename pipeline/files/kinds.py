@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, Final
 
 from resonance.pipeline.files.rows import as_number
@@ -98,6 +99,12 @@ def is_code(column: Column, records: int) -> bool:
     if records < FEWEST or column.kinds[float] or not 2 < len(few) <= FEW:
         return False
     return len(few) < GRID or max(few) - min(few) >= len(few)
+
+
+def is_counter(column: Column, records: int) -> bool:
+    """Return whether integers count the records, in even steps."""
+    steps = {after - before for before, after in pairwise(column.sample)} if column.only(int) and column.unique else ()
+    return records >= FEWEST and len(steps) == 1
 
 
 def names_each(column: Column, records: int) -> bool:

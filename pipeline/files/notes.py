@@ -49,6 +49,10 @@ class Note:
         return shlex.join(self.change.options)
 
 
+_THOUSANDS_NOTE: Final = Note(": write thousands without a comma")
+_DECIMAL_NOTE: Final = Note(", with a decimal comma", "read as numbers", Columns(decimal=",", numbers=True))
+
+
 def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns, unused: Collection[str]) -> list[Note]:
     """Return what is worth knowing of the columns before the records are produced.
 
@@ -77,6 +81,9 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
                 groups[_missing(column.words) if few else Note(path)].append(path)
         elif column.strange and path in numbers:
             groups[Note(path)].append(path)
+    if _DECIMAL_NOTE in groups and _THOUSANDS_NOTE in groups:
+        # Where others have a decimal comma, three digits behind it are no thousands.
+        groups[_DECIMAL_NOTE] += groups.pop(_THOUSANDS_NOTE)
     for note, sharing in groups.items():
         most = max((seen.columns[path] for path in sharing), key=lambda column: column.strange)
         several = len(sharing) > 1
@@ -98,8 +105,8 @@ def _as_text(column: Column) -> Note | None:
         return Note(", a number as text", "read as numbers", Columns(numbers=True))
     if all(as_number(text, comma=True) for text in texts):
         if all(map(_THOUSANDS.fullmatch, texts)):
-            return Note(": write thousands without a comma")
-        return Note(", with a decimal comma", "read as numbers", Columns(decimal=",", numbers=True))
+            return _THOUSANDS_NOTE
+        return _DECIMAL_NOTE
     units = {match and match[1] for match in map(_WITH_UNIT.fullmatch, texts)}
     if len(units) == 1 and None not in units:
         return Note(": a number with a unit is text, write the number alone")
@@ -113,7 +120,7 @@ def _missing(texts: set[str]) -> Note:
 def hardly_varying(column: Column) -> str:
     """Return which number nearly all records have."""
     share = column.same / column.numbers
-    return f"{column.common:g} in " + ("all records" if share == 1 else f"{100 * share:.1f} % of them")
+    return f"{column.common:g} in " + ("all records" if share == 1 else f"{min(100 * share, 99.9):.1f} % of them")
 
 
 def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[Note]:

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, InputFileError, missing_extra
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned
+from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, null_numbers
 from resonance.pipeline.timestamps import TimeTexts, milliseconds
 
 try:
@@ -77,7 +78,7 @@ class ParquetRows:
         rows = zip(*(columns[name] for name in self._used), strict=True)
         for number, (row, key, time) in enumerate(zip(rows, keys, times, strict=True), self.position + 1):
             try:
-                value = orjson.dumps(self._build(row), option=orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
+                value = exact_json.dumps(self._build(row), orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
                 yield FileRecord(as_key(key), value, milliseconds(time, self._columns.time_form))
             except (ValueError, TypeError) as error:
                 yield BadRow(number, str(error))
@@ -96,10 +97,12 @@ class ParquetRows:
                 if not column.null_count
                 else [None if day is None else str(day) for day in column.to_pylist()]
             )
-        if types.is_decimal(kind) or types.is_float16(kind):
+        if types.is_float16(kind):
             column = column.cast(pyarrow.float64())
         values: list[Any] = column.to_pylist()
-        if self._columns.changes_texts and not types.is_primitive(kind):
+        if types.is_decimal(kind):
+            return [None if value is None else exact_json.number(str(value)) for value in values]
+        if self._columns.changes_texts and (not types.is_primitive(kind) or null_numbers(self._columns.nulls)):
             values = cleaned(values, self._columns)
         return values
 

@@ -20,6 +20,8 @@ PATIENCE: Final = 60.0
 STEPS: Final = 20
 """Sends per second where the rate of records is limited."""
 
+_BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+_ANY: Final = str(2**63 - 1)
 _KEEP_ALL: Final = {"retention.ms": "-1"}
 _EVERY_RECORD: Final = {"cleanup.policy": "delete"}
 
@@ -36,6 +38,10 @@ class Target:
     """How long it keeps records by their own timestamps; None for ever, or where these do not count."""
     created: bool = False
     """Whether it was created just now."""
+    oldest_ms: int | None = None
+    """How far a record's timestamp may be behind the broker's clock; None for as far as it likes."""
+    newest_ms: int | None = None
+    """How far it may be ahead of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,17 @@ def find_target(
         return Target(topic, create_partitions, created=True)
     kept = int(found.config.get("retention.ms", -1))
     policy = found.config.get("cleanup.policy", "")
-    counted = found.config.get("message.timestamp.type") == "CreateTime" and "delete" in policy
+    own = found.config.get("message.timestamp.type") == "CreateTime"
     size = found.config.get("max.message.bytes")
-    return Target(topic, found.partitions, int(size) if size else None, kept if counted and kept >= 0 else None)
+    oldest, newest = (own and found.config.get(setting) for setting in (_BEFORE, _AFTER))
+    return Target(
+        topic,
+        found.partitions,
+        int(size) if size else None,
+        kept if own and "delete" in policy and kept >= 0 else None,
+        oldest_ms=int(oldest) if oldest else None,
+        newest_ms=int(newest) if newest else None,
+    )
 
 
 def check_times(
@@ -95,17 +109,28 @@ def check_times(
     *,
     time_path_reads: bool = True,
 ) -> None:
-    """Refuse records, by the first ones, that the topic would delete at once because of their own timestamps.
+    """Refuse records, by the first ones, whose own timestamps the topic does not take, or would delete at once.
 
     The `ConfigurationError` names the ways to keep them; to leave the times out is one of them only where
     `input.time_path` can read them.
     """
     times = [record.timestamp for record in records if record.timestamp is not None]
-    if not times or target.retention_ms is None:
+    if not times:
         return
-    age = (int(time.time() * 1000) if now_ms is None else now_ms) - min(times)
-    if age > target.retention_ms:
-        without = "leave --time out (input.time_path reads a record's time all the same); " if time_path_reads else ""
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    without = "leave --time out (input.time_path reads a record's time all the same); " if time_path_reads else ""
+    for setting, apart, most, where in (
+        (_BEFORE, now - min(times), target.oldest_ms, "old"),
+        (_AFTER, max(times) - now, target.newest_ms, "ahead of now"),
+    ):
+        if most is not None and apart > most:
+            raise ConfigurationError(
+                f"--time: the first records are up to {apart / 86_400_000:,.1f} days {where}, and {target.topic} takes "
+                f"{most / 86_400_000:,.2f} ({setting}): correct their times; {without}or let the topic take them, "
+                "with a tool of Kafka: " + cluster.configure(target.topic, {setting: _ANY})
+            )
+    age = now - min(times)
+    if target.retention_ms is not None and age > target.retention_ms:
         raise ConfigurationError(
             f"--time: the first records are {age / 86_400_000:,.0f} days old and {target.topic} keeps records for "
             f"{target.retention_ms / 86_400_000:,.1f} days, so Kafka would delete them within minutes; {without}"
@@ -194,7 +219,9 @@ class _Sender:
             end = time.monotonic() + PATIENCE
             while True:
                 try:
-                    self._producer.produce(topic, value, key, partition, timestamp=timestamp or 0)
+                    # librdkafka takes 0 for now, so that the first millisecond of 1970 becomes the second one.
+                    stamp = 0 if timestamp is None else timestamp or 1
+                    self._producer.produce(topic, value, key, partition, timestamp=stamp)
                     break
                 except BufferError:
                     self._producer.poll(0.05)

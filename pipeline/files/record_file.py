@@ -31,6 +31,15 @@ FORMATS: Final[Mapping[str, str]] = {
 
 _BUFFER: Final = 256 * 1024
 
+_OTHERS: Final[Mapping[bytes, str]] = {
+    b"PK\3\4": "a zip file or an Excel workbook; unpack it, or save it as CSV",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it: unzstd",
+    b"BZh": "compressed with bzip2; unpack it: bunzip2",
+    b"\xfd7zXZ": "compressed with xz; unpack it: unxz",
+    b"PAR1": "a Parquet file; let its name end in .parquet",
+}
+"""Files that are none of text, by their first bytes."""
+
 
 class RecordFile:
     """A file of records, open inside ``with``; its suffix gives the format (`FORMATS`).
@@ -116,8 +125,14 @@ class RecordFile:
             rows = ParquetRows(self._raw, self._path, self._columns)
             self.total = rows.total
             return rows
-        packed = self._path.suffix.lower() == ".gz"
-        stream = io.BufferedReader(gzip.GzipFile(fileobj=self._raw) if packed else self._raw, _BUFFER)
+        stream = io.BufferedReader(self._raw, _BUFFER)
+        head = stream.peek(4)
+        for first, what in _OTHERS.items():
+            if head.startswith(first):
+                raise InputFileError(f"{self._path} is {what}")
+        # By its first bytes, too: a download may have lost the suffix.
+        if head.startswith(b"\x1f\x8b") or self._path.suffix.lower() == ".gz":
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER)
         return (CsvRows if self._format == "csv" else JsonlRows)(stream, self._path, self._columns)
 
 

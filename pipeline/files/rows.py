@@ -4,10 +4,12 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, first_of, nearest
 
 BATCH: Final = 2_000
@@ -18,7 +20,7 @@ NUMBER_PATTERN: Final = r"-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]++)?+(?:[eE][+-]?[0
 """A number as JSON has it."""
 
 NUMBER: Final = re.compile(NUMBER_PATTERN)
-_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+[1-9][0-9]{0,17}")
+_LOOSE: Final = re.compile(r"[+-]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?|\+[1-9][0-9]{0,17}")
 _COMMA: Final = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{0,18}),[0-9]+(?:[eE][+-]?[0-9]+)?")
 
 
@@ -115,9 +117,22 @@ def as_number(text: str, *, comma: bool = False) -> str | None:
         bare = bare.replace(".", "").replace(",", ".")
     if NUMBER.fullmatch(bare):
         return bare
-    if _LOOSE.fullmatch(bare) and math.isfinite(value := float(bare)):
-        return repr(value)
+    if _LOOSE.fullmatch(bare) and math.isfinite(float(bare)):
+        return str(Decimal(bare)) if isinstance(value := exact_json.number(bare), exact_json.Digits) else repr(value)
     return None
+
+
+@cache
+def null_numbers(nulls: tuple[str, ...]) -> frozenset[float]:
+    """Return the numbers among the texts that mean null, each of which has several spellings."""
+    return frozenset(float(found) for text in nulls if (found := as_number(text)) is not None)
+
+
+def utf_16(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16 by its first two bytes; None for any other."""
+    if head in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    return {b"\0": "utf-16-be"}.get(head[:1], "utf-16-le" if head[1:] == b"\0" else None)
 
 
 def cleaned(value: Any, columns: Columns) -> Any:
@@ -126,7 +141,9 @@ def cleaned(value: Any, columns: Columns) -> Any:
         if value in columns.nulls:
             return None
         found = as_number(value, comma=columns.decimal == ",") if columns.numbers else None
-        return value if found is None else orjson.loads(found)
+        return value if found is None else exact_json.loads(found)
+    if type(value) in (int, float):
+        return None if value in null_numbers(columns.nulls) else value
     if type(value) is dict:
         return {name: cleaned(each, columns) for name, each in value.items()}
     return [cleaned(each, columns) for each in value] if type(value) is list else value

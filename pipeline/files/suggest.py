@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from resonance.pipeline.config.file import as_toml, written
-from resonance.pipeline.files.kinds import Kinds, is_code, is_constant, is_constant_text, is_rfc3339, last, names_each
+from resonance.pipeline.files.kinds import (
+    Kinds,
+    is_code,
+    is_constant,
+    is_constant_text,
+    is_counter,
+    is_rfc3339,
+    last,
+    names_each,
+)
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
@@ -130,6 +139,8 @@ def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
         column = seen.columns[path]
         if is_constant(column, seen.records):
             found[path] = hardly_varying(column)
+        elif is_counter(column, seen.records):
+            found[path] = "counts the records, in even steps"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
     return found if len(found) < len(numbers) else {}

@@ -6,7 +6,7 @@ from typing import Any
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
-from resonance.pipeline.json_paths import ABSENT, find
+from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
@@ -117,7 +117,7 @@ class RecordStreams:
 
     def _named(self, value: bytes) -> bytes:
         """Return the key of the stream that a value names."""
-        found = find(self._mapping.members(value), self._path or ())
+        found = self._mapping.member(value, self._path or ())
         if type(found) is not str:
             found = self._text_of(found)
         stream: bytes = found.encode()

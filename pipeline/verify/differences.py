@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.replay.sinks import as_text
 from resonance.schemas import without_envelope
@@ -81,7 +82,7 @@ def _same_bytes(ours: Message | Record, theirs: Message | Record) -> bool:
 def _content(message: Message | Record) -> dict[str, Any]:
     """Return key, value and headers as a JSON object."""
     try:
-        value = orjson.loads(message.value or b"null")
+        value = exact_json.loads(message.value or b"null")
     except orjson.JSONDecodeError:
         value = as_text(message.value)
     headers = {name: as_text(data) for name, data in message.headers}
@@ -103,5 +104,5 @@ def _differing(path: str, recorded: Any, replayed: Any) -> Iterator[tuple[str, A
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value is None else orjson.dumps(value).decode()
+    text = "nothing" if value is None else exact_json.dumps(value).decode()
     return text if len(text) <= 300 else f"{text[:300]}..."

@@ -48,9 +48,12 @@ def check(path: Path) -> None:
 
 def blank(width: float, height: float) -> Any:
     """Return an empty figure, in inches."""
+    from matplotlib import rcParams  # noqa: PLC0415
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
+    # Names are no formulas, whatever dollars are in them.
+    rcParams["text.parse_math"] = False
     # A figure without pyplot needs no window system and no global state.
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, get_args
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, first_of, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -82,6 +83,9 @@ class Filter:
         Raises `ConfigurationError`, with the nearest known word, for an unknown one.
         """
         known = [*OUTPUTS, *EVENT_KINDS]
+        # A topic is named after its kind, too.
+        topics = {topic.replace("_", "-"): kind for kind, topic in OUTPUTS.items()}
+        kinds = [topics.get(word, word) for word in kinds]
         for word in kinds:
             if word not in known:
                 raise ConfigurationError(f"--kind {word}: must be one of {', '.join(known)}{nearest(word, known)}")
@@ -220,7 +224,7 @@ class Watch:
             dead_letter = StoredDeadLetter.of(record, self._name)
             return None if dead_letter is None else WatchedOutput(kind, record, dead_letter)
         try:
-            payload = None if record.value is None else orjson.loads(record.value)
+            payload = None if record.value is None else exact_json.loads(record.value)
         except orjson.JSONDecodeError:
             payload = ...
         if not isinstance(payload, dict) and not (payload is None and kind == "clusters"):
@@ -294,7 +298,7 @@ def _sentence(output: WatchedOutput) -> str:
         return _event(payload, peers) if kind == "events" else _SENTENCES[kind](payload)
     except (KeyError, TypeError, AttributeError):
         # A later release may write other members: then the value is shown as it is.
-        return orjson.dumps(payload).decode()
+        return exact_json.dumps(payload).decode()
 
 
 def time_of(output: WatchedOutput) -> str:

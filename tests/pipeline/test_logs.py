@@ -56,6 +56,20 @@ def test_a_line_with_half_a_surrogate_pair_is_not_lost(capsys):
     assert json.loads(written(capsys))["message"] == "read caf\udce9.csv"
 
 
+def test_a_line_shows_content_and_obeys_none(capsys):
+    content = "r1\x1b]0;title\x07\n2026-01-31T12:00:00.123Z WARNING forged \x9b\u202e"
+    logs.configure("debug")
+    say(logging.INFO, "id %s", content, error=(ValueError, ValueError("a \x1b"), None))
+    line, *traceback = written(capsys).splitlines()
+    assert line.endswith(r"id r1\x1b]0;title\x07\n2026-01-31T12:00:00.123Z WARNING forged \x9b\u202e")
+    assert traceback == [r"ValueError: a \x1b"]
+    logs.configure("info", "json")
+    say(logging.INFO, "id %s", content)
+    line = written(capsys)
+    assert line.rstrip("\n").isprintable()
+    assert json.loads(line)["message"] == f"id {content}"
+
+
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_tracebacks_are_a_field_and_no_further_lines(capsys, style):
     logs.configure("info", style)

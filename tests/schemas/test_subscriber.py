@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.schemas import PresentName, Subscriber, subscriber
 from resonance.schemas.repeats import Repeats
@@ -52,6 +55,134 @@ def test_the_command_without_its_packages_names_the_extra():
         1,
         "resonance needs typer, which is not installed; in a clone of Resonance: pip install '.[worker]'\n",
     )
+
+
+def event(name, seq, **more):
+    return json.dumps(outputs.event("emerged", name, seq) | more).encode()
+
+
+def answer(offset, **more):
+    source = {"topic": "orders", "partition": 0, "offset": offset}
+    value = {"id": f"r{offset}", "source": source, "stream": "p0", "version": 1, "status": "assigned"}
+    value |= {"cluster": "p0/1/0", "clusters": ["p0/1/0"], "score": 0.5, "novel": False, "path": [1]}
+    return json.dumps(value | {"time": outputs.time_of(0)} | more).encode()
+
+
+STRANGE = (b"no json", None, b"", b"[]", b"7", b"\xff\xfe", b"[" * 100_000, b'{"a": 1}', answer(9, novel="no"))
+
+
+def take(reader, count):
+    found, end = [], time.monotonic() + 30
+    while len(found) < count:
+        assert time.monotonic() < end, found
+        found += reader.poll(0.2)
+    return found
+
+
+def test_what_no_worker_wrote_is_left_out_and_counted(monkeypatch, caplog):
+    monkeypatch.setattr(subscriber, "END_SECONDS", 3.0)
+    kinds = ["assignments", "cluster-events", "dead-letters"]
+    with EmbeddedBroker([f"shop.{kind}" for kind in (*kinds, "clusters", "names")]) as broker:
+        broker.append("shop.clusters", 0, None, None)
+        for value in STRANGE[:-1]:
+            broker.append("shop.clusters", 0, value, None)
+            broker.append("shop.clusters", 0, value or b"x", b"p0/1/9")
+            broker.append("shop.names", 0, value, b"p0/1/9")
+            broker.append("shop.cluster-events", 0, value)
+        key, value = outputs.cluster("p0/1/0")
+        broker.append("shop.clusters", 0, value, key)
+        for number, value in enumerate((*STRANGE, answer(1, more="of a later release"))):
+            broker.append("shop.assignments", 0, value, b"k", [(f"h{number}", b"")])
+        # It has the members of an event, but none of them is of use; and one of a stream whose events are missing.
+        broker.append("shop.cluster-events", 0, event("p0/1/1", 1, after=["p0/1/1"]))
+        broker.append("shop.cluster-events", 0, event("p9/1/1", 7))
+        broker.append("shop.cluster-events", 0, event("p9/1/2", 9))
+        broker.append("shop.cluster-events", 0, event("p0/1/1", 1))
+        broker.append("shop.dead-letters", 0, b"x")
+        broker.append("shop.dead-letters", 0, b"y", headers=[("shop.error.class", b"not_json")])
+        broker.flush()
+        with Subscriber(broker.bootstrap, "shop", "team", kinds) as reader:
+            found = take(reader, 5)
+            assert sorted((each.kind, each.value) for each in found if each.kind != "cluster-events") == [
+                ("assignments", json.loads(answer(1, more="of a later release"))),
+                ("dead-letters", b"y"),
+            ]
+            assert [each.value["cluster"] for each in found if each.kind == "cluster-events"] == [
+                "p9/1/1",
+                "p9/1/2",
+                "p0/1/1",
+            ]
+            assert sorted(reader.table.clusters("p0")) == ["p0/1/0", "p0/1/1"]
+            assert reader.foreign == (2 * 8 + 1) + 8 + 1 + len(STRANGE) + 1
+            assert not reader.name("p0/1/9")
+    assert "shop.assignments[0]@0 is no output of a worker: left out" in caplog.text
+    assert "stream p9: event 9 came where event 8 was to come" in caplog.text
+
+
+class FakeMessage:
+    def __init__(self, offset, code=None):
+        self._offset, self._code = offset, code
+
+    def error(self):
+        return None if self._code is None else KafkaError(self._code)
+
+    def __getattr__(self, name):
+        values = {"topic": "shop.assignments", "partition": 0, "offset": self._offset, "key": None, "headers": None}
+        return lambda: values.get(name, answer(self._offset))
+
+
+@pytest.mark.parametrize("way", ["poll", "iterate", "iterate anew"])
+def test_what_came_before_an_error_is_not_lost(monkeypatch, way):
+    refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    batches = [[FakeMessage(0), FakeMessage(1), FakeMessage(2, refused), FakeMessage(3)], [FakeMessage(4)], []]
+    with (
+        EmbeddedBroker(["shop.assignments", "shop.clusters"]) as broker,
+        Subscriber(broker.bootstrap, "shop", "team", ["assignments"]) as reader,
+    ):
+        monkeypatch.setattr(reader._consumer, "consume", lambda *_: batches.pop(0))
+        monkeypatch.setattr(reader, "_store", lambda _: None)
+        found, failures = [], 0
+        while len(batches) > 1 or not failures or len(found) < 4:
+            try:
+                if way == "poll":
+                    found += reader.poll()
+                for output in reader if way != "poll" else ():
+                    found.append(output)
+                    if way == "iterate anew" or len(found) == 4:
+                        break
+            except KafkaException:
+                failures += 1
+    assert ([each.offset for each in found], failures) == ([0, 1, 3, 4], 1)
+
+
+def test_clusters_that_ended_long_ago_are_gone_and_nobody_asks_for_each(monkeypatch):
+    asked = []
+    monkeypatch.setattr(subscriber._Clusters, "read_to_end", lambda _: asked.append(1))
+    with EmbeddedBroker(["shop.assignments", "shop.clusters"]) as broker:
+        for offset in range(20):
+            broker.append("shop.assignments", 0, answer(offset, cluster=f"p0/1/{offset}"), b"k")
+        broker.flush()
+        with Subscriber(broker.bootstrap, "shop", "team", ["assignments"]) as reader:
+            found = take(reader, 20)
+            assert [reader.resolve(each.value["cluster"]) for each in found * 3] == [None] * 60
+            assert len(asked) == 2
+            reader.poll(0.01)
+            assert (reader.resolve("p0/1/3"), reader.resolve("no id"), len(asked)) == (None, None, 3)
+
+
+def test_the_program_of_the_page_goes_on_where_clusters_ended_long_ago():
+    page = (Path(__file__).resolve().parents[2] / "docs/consuming.md").read_text()
+    program = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    with EmbeddedBroker([f"shop.{kind}" for kind in ("assignments", "cluster-events", "clusters", "names")]) as broker:
+        for offset, value in enumerate((None, b"no json", answer(2), answer(3, novel=True, cluster=None), answer(4))):
+            broker.append("shop.assignments", 0, value, b"k", [("offset", b"%d" % offset)])
+        broker.flush()
+        program = program.replace("localhost:9092", broker.bootstrap).replace('"checkout"', '"shop"')
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+            lines = [process.stdout.readline() for _ in range(3)]
+            process.kill()
+    assert lines[0] == lines[2].replace("r4", "r2") == "r2 belongs to None \n"
+    assert lines[1].endswith("is unlike all before\n")
 
 
 class StopsAtNextLine:

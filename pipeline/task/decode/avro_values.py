@@ -13,6 +13,7 @@ from uuid import UUID
 import orjson
 from fastavro import parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException, UnknownType
+from resonance.pipeline.exact_json import Digits, number
 from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
 from resonance.pipeline.task.decode.json_records import DEEPEST, depth_of
 
@@ -28,6 +29,7 @@ _SIZELESS: Final = {"boolean": bool, "int": int, "long": int, "float": float, "d
 """Primitive types whose values are what JSON has already, with their Python types."""
 
 Convert = Callable[[Any], Any]
+Decimal = Callable[[bytes, int], float | Digits]
 
 
 class _Node(NamedTuple):
@@ -71,6 +73,9 @@ class AvroReader:
                 parsed = parse_schema(document, named_schemas=named)
                 self._schema = parse_schema(_without_logical_types(document), named_schemas=plain)
             node = _Shapes(named).of(parsed)
+            shapes = _Shapes(named, decimal_digits)
+            exact = shapes.of(parsed).convert
+            self._convert_exactly = exact if shapes.has_decimals else None
         except (orjson.JSONDecodeError, SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
             raise _unusable(f"it is no Avro schema ({error!s:.200})") from error
         if node.depth > DEEPEST:
@@ -78,6 +83,12 @@ class AvroReader:
         if node.empties > EMPTIES:
             raise _unusable(f"it has {node.empties:,} members without any byte, {EMPTIES:,} are allowed")
         self._convert = node.convert
+
+    def exact(self, value: bytes, start: int, found: Any) -> Any:
+        """Return what `objects` has found behind the first bytes of a value, with the digits of its numbers."""
+        if self._convert_exactly is None:
+            return found
+        return self._convert_exactly(schemaless_reader(BytesIO(value[start:]), self._schema, None))
 
     def objects(self, values: Sequence[bytes], start: int) -> list[Any]:
         """Return what the values hold behind their first bytes; any exception means that one does not fit."""
@@ -95,8 +106,10 @@ class AvroReader:
 class _Shapes:
     """Walks through a schema once, whose named types are known."""
 
-    def __init__(self, named: dict[str, Any]) -> None:
+    def __init__(self, named: dict[str, Any], decimal: Decimal | None = None) -> None:
         self._named = named
+        self._decimal = decimal or decimal_number
+        self.has_decimals = False
         self._known: dict[str, _Node | None] = {}
 
     def of(self, schema: Any) -> _Node:
@@ -131,7 +144,7 @@ class _Shapes:
         if schema["type"] == "enum":
             return _Node(str, None, 0, 0)
         if schema["type"] == "fixed":
-            return _Node(bytes, _bytes_convert(schema), 0, int(not schema["size"]))
+            return _Node(bytes, self._bytes_convert(schema), 0, int(not schema["size"]))
         fields = [(field["name"], self.of(field["type"])) for field in schema["fields"]]
         fixes = [(name, node.convert) for name, node in fields if node.convert is not None]
 
@@ -180,8 +193,18 @@ class _Shapes:
         if kind == "null":
             return _Node(type(None), None, 0, 1)
         if kind == "bytes":
-            return _Node(bytes, _bytes_convert(schema), 0, 0)
+            return _Node(bytes, self._bytes_convert(schema), 0, 0)
         return _Node(_SIZELESS[kind], _LOGICAL.get((kind, schema.get("logicalType", ""))), 0, 0)
+
+    def _bytes_convert(self, schema: dict[str, Any]) -> Convert:
+        """Return what makes a number or text of bytes."""
+        logical, scale = schema.get("logicalType"), schema.get("scale", 0)
+        if logical == "uuid" and schema.get("size") == 16:
+            return lambda value: str(UUID(bytes=value))
+        if logical == "decimal" and type(scale) is int and 0 <= scale <= 1_000:
+            self.has_decimals = True
+            return lambda value: self._decimal(value, scale)
+        return text_of_bytes
 
 
 _LOGICAL: Final[dict[tuple[str, str], Convert]] = {
@@ -192,22 +215,22 @@ _LOGICAL: Final[dict[tuple[str, str], Convert]] = {
 """What makes milliseconds since 1970 of the times that are not milliseconds already."""
 
 
-def _bytes_convert(schema: dict[str, Any]) -> Convert:
-    """Return what makes a number or text of bytes."""
-    logical, scale = schema.get("logicalType"), schema.get("scale", 0)
-    if logical == "uuid" and schema.get("size") == 16:
-        return lambda value: str(UUID(bytes=value))
-    if logical == "decimal" and type(scale) is int and 0 <= scale <= 1_000:
-        return lambda value: decimal_number(value, scale)
-    return text_of_bytes
-
-
 def decimal_number(value: bytes, scale: int) -> float:
     """Return an unscaled big-endian integer as a number; one beyond float64 is an `OverflowError`."""
     unscaled = int.from_bytes(value, "big", signed=True)
     if scale == 0 and -(2**63) <= unscaled < 2**63:
         return unscaled
     return unscaled / int(10**scale)
+
+
+def decimal_digits(value: bytes, scale: int) -> float | Digits:
+    """Return an unscaled big-endian integer as a number, as it is written where no number has its value."""
+    found = decimal_number(value, scale)
+    if type(found) is int:
+        return found
+    sign, digits = ("-", -unscaled) if (unscaled := int.from_bytes(value, "big", signed=True)) < 0 else ("", unscaled)
+    text = f"{digits:0{scale + 1}}"
+    return number(f"{sign}{text[:-scale]}.{text[-scale:]}" if scale else f"{sign}{text}")
 
 
 def text_of_bytes(value: bytes) -> str:

@@ -266,5 +266,5 @@ def kind_of(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "a boolean"
-    kinds: dict[type, str] = {str: "text", dict: "an object", list: "an array", int: "an integer", float: "a number"}
-    return kinds[type(value)]
+    kinds: dict[type, str] = {str: "text", dict: "an object", list: "an array", int: "an integer"}
+    return kinds.get(type(value), "a number")

@@ -32,7 +32,7 @@ class FloatMapping(InputMapping):
         self.check_size(value)
         if not value or len(value) % WIDTH:
             text = f"{len(value):,} bytes are no array of float32; with input.format = float32 a number has {WIDTH}"
-            raise FaultError("validate", "wrong_dimension", text)
+            raise FaultError("validate", "wrong_dimension", text + _hint(value))
         return Shape(len(value) // WIDTH, ())
 
     def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
@@ -61,6 +61,7 @@ class FloatMapping(InputMapping):
         found, wanted = self.shape_of(value).length, len(layout.features)
         if found != wanted:
             text = f"{found:,} numbers instead of {wanted:,}; send records of one dimension, or a deployment for each"
+            text += _hint(value)
             raise FaultError("validate", "wrong_dimension", text)
         (row,) = self._numbers(value, wanted)
         if np.isinf(row).any():
@@ -79,6 +80,10 @@ class FloatMapping(InputMapping):
             return orjson.dumps(record.key.decode())
         except UnicodeDecodeError:
             return b"null"
+
+
+def _hint(value: bytes) -> str:
+    return "; it looks like JSON (input.format = json)" if value[:1] == b"{" else ""
 
 
 def as_float32(rows: FloatArray) -> list[bytes]:

@@ -21,6 +21,7 @@ from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.registry.client import EXTRA, SchemaRegistry, UnknownSchemaError, registry_of
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
+from resonance.pipeline.task.decode.foreign_values import description
 from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
@@ -33,6 +34,9 @@ TYPES: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 
 class ValueReader(Protocol):
     """Reads values of one schema."""
+
+    def exact(self, value: bytes, start: int, found: Any) -> Any:
+        """Return what `objects` has found behind the first bytes of a value, with the digits of its numbers."""
 
     def objects(self, values: Sequence[bytes], start: int) -> list[Any]:
         """Return what the values hold behind their first bytes; any exception means that one does not fit."""
@@ -66,6 +70,11 @@ class ValueReaders:
             for place, each in zip(places, objects, strict=True):
                 found[place] = each
         return found
+
+    def exact(self, value: bytes, found: Any) -> Any:
+        """Return what was found in a value, with the digits of its numbers."""
+        reader, start = self._of(value)
+        return reader.exact(value, start, found)
 
     def object(self, value: bytes) -> Any:
         """Return what one value holds, or raise the `FaultError` that says why it cannot be used."""
@@ -177,9 +186,11 @@ class FramedMapping(InputMapping):
             raise FaultError("decode", "not_an_object", text)
         return found
 
-    def members(self, value: bytes) -> dict[str, Any]:
-        """Return a record as `parsed` does."""
+    def _members(self, value: bytes) -> dict[str, Any]:
         return self.parsed(value)
+
+    def _exact(self, value: bytes, parsed: Any) -> Any:
+        return self._readers.exact(value, parsed)
 
     def _objects(self, values: list[bytes]) -> list[Any]:
         try:
@@ -242,7 +253,8 @@ def _no_frame(value: bytes, form: str) -> str:
     found = f"begins with the byte {value[0]}" if value else "is empty"
     if value and len(value) < FRAME:
         found = f"has {len(value)} bytes"
-    hint = "; it looks like JSON (input.format = json)" if value[:1] == b"{" else ""
+    known = "looks like JSON (input.format = json)" if value[:1] == b"{" else f"is {description(value)}"
+    hint = f"; it {known}" if value and known != "is " else ""
     return f"with input.format = {form} a value begins with a zero byte and its schema's id, this one {found}{hint}"
 
 

@@ -11,11 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
 from resonance.pipeline.task.decode.plain_json import FEWEST, PlainJson
@@ -127,9 +130,9 @@ class InputMapping:
         rows = layout.rows(objects) if objects else layout.joined([])
         self._check_depth(values, objects, layout.openings)
         times = self._times(objects, records)
-        ids = self._ids(objects) if self._id_path else None
-        included = self._included(objects) if self._include else None
-        row_labels = self._row_labels(objects, ids) if self._takes_labels else []
+        ids = self._ids(objects, values) if self._id_path else None
+        included = list(map(self._included, objects, values)) if self._include else None
+        row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
         index = list(range(len(values)))
         return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=index)
 
@@ -175,7 +178,7 @@ class InputMapping:
             stamps = [s if g is None or g is ABSENT else g for g, s in zip(given, stamps, strict=True)]
         return list(map(self._texts.__getitem__, stamps))
 
-    def _ids(self, objects: list[dict[str, Any]]) -> list[bytes]:
+    def _ids(self, objects: list[dict[str, Any]], values: list[bytes]) -> list[bytes]:
         ids = _members(objects, self._id_path)
         kinds = set(map(type, ids))
         if kinds == {str}:
@@ -185,11 +188,24 @@ class InputMapping:
                 return joined[1:-1].replace(b'","', b'"\n"').split(b"\n")
         if not kinds <= {str, int, float, type(None), type(ABSENT)}:
             raise TypeError("not ids")
-        return list(map(_id_text, ids))
+        if float in kinds:
+            ids = [self._member(*each, self._id_path) for each in zip(objects, values, strict=True)]
+        return list(map(id_text, ids))
 
-    def _row_labels(self, objects: list[dict[str, Any]], ids: list[bytes] | None) -> list[RowLabels]:
+    def _member(self, parsed: dict[str, Any], value: bytes, path: Path) -> Any:
+        """Return a member that is only passed through, with all its digits."""
+        found = find(parsed, path)
+        return find(self._exact(value, parsed), path) if type(found) in (float, list) else found
+
+    def _exact(self, value: bytes, parsed: Any) -> Any:
+        """Return a record that was read, with the digits of its numbers."""
+        return exact_json.exact(value, parsed)
+
+    def _row_labels(
+        self, objects: list[dict[str, Any]], values: list[bytes], ids: list[bytes] | None
+    ) -> list[RowLabels]:
         try:
-            labels: Iterable[Labels | None] = map(self._labels, objects) if self._label_path else repeat(None)
+            labels: Iterable[Labels | None] = map(self._labels, objects, values) if self._label_path else repeat(None)
             return [
                 RowLabels(None if own == b"null" else own, given)
                 for own, given in zip(ids or repeat(None, len(objects)), labels, strict=False)
@@ -197,13 +213,16 @@ class InputMapping:
         except FaultError:
             raise TypeError("not labels") from None
 
-    def _included(self, objects: list[dict[str, Any]]) -> list[str]:
-        texts: list[str] = []
-        for parsed in objects:
-            found = {name: find(parsed, path) for name, path in self._include}
-            present = {name: value for name, value in found.items() if value is not ABSENT}
-            texts.append(orjson.dumps(present).decode())
-        return texts
+    def _included(self, parsed: dict[str, Any], value: bytes) -> str:
+        """Return the copied members as a JSON object."""
+        present = self._present(parsed)
+        if not {float, dict, list}.isdisjoint(map(type, present.values())):
+            present = self._present(self._exact(value, parsed))
+        return exact_json.dumps(present).decode()
+
+    def _present(self, parsed: Any) -> dict[str, Any]:
+        found = {name: find(parsed, path) for name, path in self._include}
+        return {name: value for name, value in found.items() if value is not ABSENT}
 
     def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> RecordBatch:
         decoded = RecordBatch(None, [], [], ids=[] if self._has_ids else None, included=[] if self._include else None)
@@ -234,9 +253,9 @@ class InputMapping:
         """Decode the value of one record; a `FaultError` says why it is not usable."""
         parsed = self.parsed(value)
         row = layout.row(parsed)
-        id_, time = self._id(parsed), self._time(parsed, record.timestamp)
-        labels = self._labels(parsed)
-        (included,) = self._included([parsed]) if self._include else ("",)
+        id_, time = self._id(parsed, value), self._time(parsed, record.timestamp)
+        labels = self._labels(parsed, value)
+        included = self._included(parsed, value) if self._include else ""
         return Decoded(row, id_, time, labels, included)
 
     def _joined(self, parts: list[RecordBatch], layout: AnyLayout) -> RecordBatch:
@@ -269,8 +288,11 @@ class InputMapping:
         self.check_size(value)
         return parsed_json(value)
 
-    def members(self, value: bytes) -> dict[str, Any]:
-        """Return a record as an object as `parsed` does, whatever its nesting: a router looks at one member."""
+    def member(self, value: bytes, path: Path) -> Any:
+        """Return a member of a record that `parsed` reads, whatever its nesting: a router looks at one member."""
+        return self._member(self._members(value), value, path)
+
+    def _members(self, value: bytes) -> dict[str, Any]:
         try:
             found = _loads(value)
         except orjson.JSONDecodeError:
@@ -278,22 +300,22 @@ class InputMapping:
         # The other way raises the error that says what is wrong.
         return found if isinstance(found, dict) else self.parsed(value)
 
-    def _id(self, parsed: dict[str, Any]) -> bytes | None:
+    def _id(self, parsed: dict[str, Any], value: bytes) -> bytes | None:
         """Return the id as JSON, or None."""
         if not self._id_path:
             return None
-        value = find(parsed, self._id_path)
-        if value is ABSENT or value is None:
+        found = self._member(parsed, value, self._id_path)
+        if found is ABSENT or found is None:
             return None
-        if type(value) not in (str, int, float):
+        if type(found) not in (str, int, float, Digits):
             where = self._settings.input.id_path
-            raise FaultError("validate", "wrong_type", f"{where} is {kind_of(value)}; an id is text or a number")
-        return _id_text(value)
+            raise FaultError("validate", "wrong_type", f"{where} is {kind_of(found)}; an id is text or a number")
+        return id_text(found)
 
-    def _labels(self, parsed: dict[str, Any]) -> Labels | None:
+    def _labels(self, parsed: dict[str, Any], value: bytes) -> Labels | None:
         """Return the labels, or None if there are none to learn."""
         path = self._label_path
-        return labels_of(find(parsed, path), str(self._settings.input.label_path)) if path else None
+        return labels_of(self._member(parsed, value, path), str(self._settings.input.label_path)) if path else None
 
     def stamp(self, record: SourceRecord) -> str:
         """Return Kafka's timestamp as the time of a record without a time of its own.
@@ -327,9 +349,10 @@ def parsed_json(value: bytes) -> dict[str, Any]:
             raise FaultError("decode", "too_deep", _too_deep("more than 1,000")) from None
         if "infinity" in text:
             raise FaultError("decode", "out_of_range", f"a number beyond float64: {text}") from None
-        raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {text}") from None
+        raise not_json(value, error) from None
     if not isinstance(parsed, dict):
-        raise FaultError("decode", "not_an_object", f"a record is a JSON object, this one is {kind_of(parsed)}")
+        found = f"a record is a JSON object, this one is {kind_of(parsed)}{no_object(parsed)}"
+        raise FaultError("decode", "not_an_object", found)
     if value.count(b"{") + value.count(b"[") > DEEPEST and (depth := depth_of(parsed)) > DEEPEST:
         raise FaultError("decode", "too_deep", _too_deep(f"{depth:,}"))
     return parsed
@@ -350,8 +373,9 @@ def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
     return members
 
 
-def _id_text(value: Any) -> bytes:
-    return b"null" if value is ABSENT else orjson.dumps(value)
+def id_text(value: Any) -> bytes:
+    """Return an id as JSON, null where it is absent."""
+    return b"null" if value is ABSENT else exact_json.dumps(value)
 
 
 def _too_deep(depth: str) -> str:

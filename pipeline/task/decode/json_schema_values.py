@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.task.decode.faults import FaultError, UnfitValueError
 from resonance.pipeline.task.decode.json_records import DEEPEST, depth_of, parsed_json
 
@@ -49,6 +50,10 @@ class JsonSchemaReader:
             reason = " ".join(str(error).split())[:200]
             text = f"its schema cannot be used: it is no JSON Schema ({reason})"
             raise FaultError("decode", "wrong_schema", text) from error
+
+    def exact(self, value: bytes, start: int, found: Any) -> Any:
+        """Return what `objects` has found behind the first bytes of a value, with the digits of its numbers."""
+        return exact_json.exact(value[start:], found)
 
     def objects(self, values: Sequence[bytes], start: int) -> list[Any]:
         """Return what the values hold behind their first bytes; any exception means that one does not fit."""

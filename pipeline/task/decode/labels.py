@@ -12,13 +12,16 @@ A message of the topic of labels is a JSON object:
 from typing import Any, Final, NamedTuple
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.config.checks import LABELS
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
+from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.records import RoutedRecord, SourceRecord, bytes_beside
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.stream_names import StreamNames
 
 TEXT_BYTES: Final = 100
@@ -109,18 +112,18 @@ class LabelMessages:
                 f"{size:,} bytes with its key and its headers, {MESSAGE_BYTES:,} are allowed on the topic of labels",
             )
         try:
-            parsed = orjson.loads(value)
+            parsed = exact_json.loads(value)
         except orjson.JSONDecodeError as error:
-            raise FaultError("decode", "not_json", f"not JSON (which knows no NaN and no Infinity): {error}") from None
+            raise not_json(value, error) from None
         if not isinstance(parsed, dict):
             raise FaultError(
                 "decode",
                 "not_an_object",
                 'a message of the topic of labels is an object, {"id": ..., "labels": [...]}; '
-                f"this one is {kind_of(parsed)}",
+                f"this one is {kind_of(parsed)}{no_object(parsed)}",
             )
         own = parsed.get("id")
-        if type(own) not in (str, int, float):
+        if type(own) not in (str, int, float, Digits):
             found = "missing" if "id" not in parsed else kind_of(own)
             raise FaultError(
                 "label",
@@ -134,7 +137,7 @@ class LabelMessages:
                 "wrong_type",
                 "labels are missing; they are a list of text, integers, true or false, empty where a record has none",
             )
-        return LateLabels(orjson.dumps(own), labels, self._stream(parsed.get("stream")))
+        return LateLabels(exact_json.dumps(own), labels, self._stream(parsed.get("stream")))
 
     def stream_of(self, record: SourceRecord) -> bytes:
         """Return the key of the stream that a message's record belongs to, as `read` finds it."""

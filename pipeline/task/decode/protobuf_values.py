@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from resonance.pipeline.errors import RegistryError
-from resonance.pipeline.task.decode.avro_values import decimal_number, text_of_bytes
+from resonance.pipeline.task.decode.avro_values import Decimal, decimal_digits, decimal_number, text_of_bytes
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import DEEPEST, depth_of
 
@@ -95,7 +95,14 @@ class ProtobufReader:
         self._parse = GetMessageClass(descriptor).FromString
         messages = _MessageTypes()
         self._convert = messages.of(descriptor)
+        exact = _MessageTypes(decimal_digits)
+        convert = exact.of(descriptor)
+        self._convert_exactly = convert if exact.has_decimals else None
         self._bounded = messages.bounded
+
+    def exact(self, value: bytes, start: int, found: Any) -> Any:
+        """Return what `objects` has found behind the first bytes of a value, with the digits of its numbers."""
+        return found if self._convert_exactly is None else self._convert_exactly(self._parse(value[start:]))
 
     def objects(self, values: Sequence[bytes], start: int) -> list[Any]:
         """Return what the values hold behind their first bytes; any exception means that one does not fit."""
@@ -108,7 +115,8 @@ class ProtobufReader:
 class _MessageTypes:
     """Makes what turns messages into objects, once for each type."""
 
-    def __init__(self) -> None:
+    def __init__(self, decimal: Decimal = decimal_number) -> None:
+        self._well_known = _WELL_KNOWN | {"confluent.type.Decimal": lambda found: decimal(found.value, found.scale)}
         self._known: dict[str, Get] = {}
         self._open: set[str] = set()
         self._contains_itself = False
@@ -118,6 +126,11 @@ class _MessageTypes:
         """Whether no value can be nested too deep; each type brings an object, and an array or a map around it."""
         return not self._contains_itself and 2 * len(self._known) <= DEEPEST
 
+    @property
+    def has_decimals(self) -> bool:
+        """Whether a value can have more digits than a float64."""
+        return "confluent.type.Decimal" in self._known
+
     def of(self, descriptor: Descriptor) -> Get:
         name = descriptor.full_name
         if name in self._open or name in _FREE:
@@ -126,7 +139,7 @@ class _MessageTypes:
             # By the time that a message is read that contains itself, it is known.
             self._known[name] = partial(self._later, name)
             self._open.add(name)
-            self._known[name] = _WELL_KNOWN.get(name) or self._object(descriptor)
+            self._known[name] = self._well_known.get(name) or self._object(descriptor)
             self._open.remove(name)
         return self._known[name]
 
@@ -194,7 +207,6 @@ _FREE: Final = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value
 _WELL_KNOWN: Final[dict[str, Get]] = {
     "google.protobuf.Timestamp": lambda found: found.seconds * 1_000 + found.nanos // 1_000_000,
     "google.protobuf.Duration": lambda found: found.seconds + found.nanos / 1e9,
-    "confluent.type.Decimal": lambda found: decimal_number(found.value, found.scale),
     **dict.fromkeys(_FREE, json_format.MessageToDict),
     **{
         f"google.protobuf.{name}Value": attrgetter("value")

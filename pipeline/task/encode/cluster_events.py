@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 from resonance.engine.base import Event
+from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -221,7 +222,7 @@ class EventEncoder:
             if found := examples_of(model, cluster["id"], self._place):
                 value["examples"] = found
             values.append(value)
-        messages = [self._cluster_message(value["id"], orjson.dumps(value), cause, name) for value in values]
+        messages = [self._cluster_message(value["id"], exact_json.dumps(value), cause, name) for value in values]
         outputs.put("clusters", [cause.offset] * len(messages), messages)
 
     def _cluster_message(self, cluster: str, value: bytes | None, cause: EventCause, name: str) -> Message:

@@ -9,6 +9,7 @@ import orjson
 from numpy.typing import NDArray
 from resonance.engine.base import Step
 from resonance.engine.best_scores import may_be_best
+from resonance.pipeline import exact_json
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.schemas import ClusterExample
@@ -131,7 +132,7 @@ class Examples:
         records = [] if found is None else sorted(found.all(), key=lambda each: -each.score)
         return [
             {
-                "id": None if each.id is None else orjson.loads(each.id),
+                "id": None if each.id is None else exact_json.loads(each.id),
                 "source": {"topic": place[0], "partition": place[1], "offset": each.offset},
                 "score": each.score,
             }

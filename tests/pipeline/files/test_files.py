@@ -107,6 +107,22 @@ def test_a_word_can_mean_that_nothing_is_there(tmp_path):
     assert values(path, nulls=("-999",)) == [{"x": 1, "y": None}]
 
 
+def test_a_number_that_means_nothing_does_so_in_each_spelling(tmp_path):
+    path = written(tmp_path, "a.csv", "a;b;c\n-200;-200,0;-2,00e2\n+3;-200.00;-200x\n")
+    assert values(path, nulls=("-200",), decimal=",") == [
+        {"a": None, "b": None, "c": None},
+        {"a": 3.0, "b": None, "c": "-200x"},
+    ]
+    path = written(tmp_path, "a.jsonl", '{"a": -200, "b": [-200.0, 1], "c": "-200", "d": true}\n')
+    assert values(path, nulls=("-200", "1.0")) == [{"a": None, "b": [None, None], "c": None, "d": True}]
+    parquet.write_table(pyarrow.table({"a": [-200, 1], "b": [0.5, -200.0]}), tmp_path / "a.parquet")
+    assert values(tmp_path / "a.parquet", nulls=("-200",)) == [{"a": None, "b": 0.5}, {"a": 1, "b": None}]
+
+
+def test_a_row_of_separators_is_a_blank_one(tmp_path):
+    assert values(written(tmp_path, "a.csv", "a;b\n1;2\n;\n;;;;\n3;\n")) == [{"a": 1, "b": 2}, {"a": 3, "b": None}]
+
+
 def test_what_means_nothing_is_no_key_and_no_time(tmp_path):
     path = written(tmp_path, "a.csv", "host,t,x\nN/A,N/A,1\n")
     assert records(path, key="host", time="t", members={"x": "x"}, nulls=("N/A",)) == [
@@ -139,6 +155,44 @@ def test_texts_of_json_and_parquet_become_numbers_or_null_on_request(tmp_path):
         assert values(file) == rows
         assert values(file, nulls=("N/A",), numbers=True) == wanted
     assert records(path, key="x", nulls=("N/A",))[1].key is None
+
+
+def test_digits_of_numbers_are_kept(tmp_path):
+    long = "12345678901234567890123"
+    path = written(tmp_path, "a.jsonl", f'{{"id": {long}, "t": 1767600000000.00000001, "no": "x"}}\n')
+    (record,) = records(path, key="id", time="t", nulls=("x",))
+    assert record == (long.encode(), f'{{"id":{long},"t":1767600000000.00000001,"no":null}}'.encode(), 1767600000000)
+    assert records(path, members={"own": "id"})[0].value == f'{{"own":{long}}}'.encode()
+    path = written(tmp_path, "a.csv", "x,y,z\n+123456789012345678,.12345678901234567890,+5\n")
+    assert records(path)[0].value == b'{"x":123456789012345678,"y":0.12345678901234567890,"z":5.0}'
+    decimals = pyarrow.array([Decimal(long), Decimal("1"), None], pyarrow.decimal128(30, 2))
+    parquet.write_table(pyarrow.table({"id": decimals}), tmp_path / "a.parquet")
+    assert [(row.key, row.value) for row in records(tmp_path / "a.parquet", key="id")] == [
+        (f"{long}.00".encode(), f'{{"id":{long}.00}}'.encode()),
+        (b"1.0", b'{"id":1.0}'),
+        (None, b'{"id":null}'),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("first", ["", "sep=;\r\n", '"sep=;"\n'])
+def test_files_of_excel_are_read(tmp_path, encoding, first):
+    path = written(tmp_path, "a.csv", f"{first}Gerät;a\r\nZürich;1,5\r\n".encode(encoding))
+    assert values(path) == [{"Gerät": "Zürich", "a": 1.5}]
+    path = written(tmp_path, "b.csv", f"{first}a;b\r\n1;2\r\n1;2;3\r\n".encode(encoding))
+    with pytest.raises(InputFileError, match=rf"b.csv, line {4 if first else 3}: 3 cells where the header has 2"):
+        values(path)
+
+
+def test_a_first_line_may_give_any_delimiter(tmp_path):
+    assert values(written(tmp_path, "a.csv", "SEP=:\na:b\n1,5:2;3\n")) == [{"a": 1.5, "b": "2;3"}]
+    assert values(written(tmp_path, "b.csv", "sep=,\na\n1\n")) == [{"a": 1}]
+    assert values(written(tmp_path, "c.csv", "sep=5\n1\n")) == [{"sep=5": 1}]
+
+
+def test_a_packed_file_is_read_whatever_it_is_called(tmp_path):
+    assert values(written(tmp_path, "a.csv", gzip.compress(b"a\n1\n"))) == [{"a": 1}]
+    assert values(written(tmp_path, "a.jsonl", gzip.compress(b'{"a": 1}\n'))) == [{"a": 1}]
 
 
 def test_a_single_column_is_csv_too(tmp_path):
@@ -249,7 +303,11 @@ def test_a_bad_time_is_a_bad_line(tmp_path):
         *(("a.csv", "", "is empty"), ("a.jsonl", '[{"a": 1}]\n', r"line 1: an array begins here; .* makes that\)$")),
         ("a.csv", "1,2\n3,4\n", "line 1: 1, 2 stand where the names"),
         ("a.csv", "a,b,a\n1,2,3\n", "two columns are called a"),
-        *(("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8"), ("a.parquet", "x", "no Parquet file")),
+        ("a.csv", b"\xe4,b\n1,2\n", "header is not UTF-8, but probably windows-1252; .*: iconv -f windows-1252 -t"),
+        ("a.csv", "功率,b\n1,2\n".encode("gbk"), "header is not UTF-8, but probably gbk; .*: iconv -f gbk -t utf-8 "),
+        ("a.jsonl", "{}".encode("utf-16"), "is in UTF-16, and JSON in UTF-8; convert it: iconv -f utf-16 -t utf-8 "),
+        *(("a.csv", b"PK\3\4xxxx", "a zip file or an Excel workbook"), ("a.jsonl", b"BZhxxxx", "bzip2; unpack it")),
+        ("a.parquet", "x", "no Parquet file"),
     ],
 )
 def test_a_file_that_is_none_is_reported(tmp_path, name, content, said):

@@ -14,6 +14,7 @@ from resonance.pipeline.files import examination
 from resonance.pipeline.files.produce import Target, _Sender, check_times, find_target, produce
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
 
 from tests.pipeline.commands import run as run_command
@@ -268,6 +269,31 @@ def test_records_that_would_be_deleted_at_once_are_refused():
         check_times(harmless_target, records, cluster, now_ms=60 * DAY)
 
 
+def test_times_that_the_topic_does_not_take_are_refused_with_its_setting():
+    limits = {"message.timestamp.before.max.ms": str(10 * DAY), "message.timestamp.after.max.ms": "3600000"}
+    own = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"} | limits
+    cluster = FakeCluster({"flows": (3, own), "late": (3, own | {"message.timestamp.type": "LogAppendTime"})})
+    records = [FileRecord(None, b"{}", None), FileRecord(None, b"{}", 30 * DAY)]
+    for now_ms, said in (
+        (41 * DAY, r"11\.0 days old, and flows takes 10\.00 \(message\.timestamp\.before\.max\.ms\): correct"),
+        (29 * DAY, r"1\.0 days ahead of now, and flows takes 0\.04 \(message\.timestamp\.after\.max\.ms\): .* leave"),
+    ):
+        with pytest.raises(ConfigurationError, match=rf"up to {said}.*or let the topic take them, .*name flows "):
+            check_times(find_target(cluster, "flows"), records, cluster, now_ms=now_ms)
+        check_times(find_target(cluster, "late"), records, cluster, now_ms=now_ms)
+    check_times(find_target(cluster, "flows"), records, cluster, now_ms=30 * DAY)
+
+
+def test_the_first_moment_of_1970_is_no_time_of_now(broker):
+    broker.create(["old"])
+    records = [FileRecord(b"k", b"{}", 0), FileRecord(b"k", b"{}", 5)]
+    produce(broker.client_settings(), Target("old", PARTITIONS), [records])
+    at = "old", partition_of(b"k", PARTITIONS, 0)
+    with LogReader(broker.client_settings(), "test", 10.0) as reader:
+        found = [record.timestamp for _, part in reader.read({at: (0, 2)}) for record in part]
+    assert found == [1, 5]
+
+
 def test_a_record_that_the_topic_does_not_take_is_named(broker):
     broker.create(["small"])
     target = Target("small", PARTITIONS, message_bytes=1000)
@@ -286,6 +312,16 @@ def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkey
     said = capsys.readouterr().err
     assert f"in.csv, line {2 * BATCH + 2:,}: 2 cells where the header has 1; correct it, or" in said
     assert f"; {count:,} records before it stand on half already, so produce into a new topic, or the rest only" in said
+
+
+@pytest.mark.parametrize("options", [(), ("--input.features=x", "--set", "stream=key")])
+def test_records_without_a_key_are_noted_before_they_are_produced(monkeypatch, capsys, tmp_path, options):
+    rows = "".join(f"{'' if n % 10 == 0 else n % 3},{n % 7}.5\n" for n in range(2_000))
+    (tmp_path / "in.csv").write_text(f"device,x\n{rows}")
+    assert run(monkeypatch, "in.csv", "--key", "device", "--dry-run", *options) == 0
+    assert "note: device is empty in 200 of 2,000 records: without a key these would be dead" in capsys.readouterr().err
+    assert run(monkeypatch, "in.csv", "--dry-run") == 0
+    assert "is empty" not in capsys.readouterr().err
 
 
 def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):

@@ -194,6 +194,11 @@ def test_columns_that_say_nothing_and_integers_that_name_kinds_are_left_out_with
     assert many.findings[-1].text.endswith("f (1 in all records), and 4 more")
 
 
+def test_a_column_that_counts_the_records_is_left_out_with_the_reason():
+    found = suggest(FileSurvey([{"tick": 10 * n, "x": n % 7 + 0.5, "y": n if n != 50 else 7} for n in range(200)]))
+    assert (found.features, found.left_out) == (["x", "y"], {"tick": "counts the records, in even steps"})
+
+
 def test_a_column_of_one_text_is_left_out_with_the_reason():
     found = suggest(FileSurvey([{"x": n / 7, "firmware": "v2.3.1", "shift": "ab"[n % 2]} for n in range(200)]))
     assert found.findings[-1].text == "left out of the features: firmware (v2.3.1 in all records)"

@@ -6,6 +6,7 @@ from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.task.decode.labels import LabelMessages
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.schemas import load_schema
@@ -33,6 +34,11 @@ def test_a_message_goes_where_the_stream_of_its_record_is_learned():
 def test_the_stream_may_be_left_out_where_there_is_one():
     hops = routed(late(), [label(0, "r1", ["a"]), label(1, "r2", ["a"], stream="features"), label(2, "r3", [])])
     assert [record.key for record in hops.routes[0]] == [b"features"] * 3
+
+
+def test_the_id_of_a_message_keeps_its_digits():
+    message = Record(LABELS, 0, 5, STAMP, None, b'{"id": 18446744073709551617, "labels": []}')
+    assert LabelMessages(late()).read(message).id == b"18446744073709551617"
 
 
 def value(**members):

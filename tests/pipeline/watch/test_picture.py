@@ -110,6 +110,12 @@ def test_cells_are_coloured_only_where_clusters_differ_by_more_than_their_record
     assert np.abs(shades[:, 1]).max() < 0.01
 
 
+def test_a_name_with_dollars_is_no_formula(tmp_path):
+    drawn = life(2)
+    drawn.stream = drawn.lines[0].name = r"$\frac{$"
+    picture.draw(tmp_path / "a.svg", [drawn])
+
+
 def test_a_stream_without_clusters_is_drawn_too(tmp_path):
     for suffix in picture.SUFFIXES:
         picture.draw(tmp_path / f"a{suffix}", [life(0)], 3)

@@ -124,6 +124,31 @@ def test_a_machine_gets_an_object_a_line(monkeypatch, capsys, broker):
     assert (found[1]["topic"], found[1]["partition"], found[1]["offset"]) == ("shop.cluster-events", 0, 0)
 
 
+def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, capsys):
+    hostile = "\x1b]0;title\x07\x1b]52;c;QQ==\x07\n2026-01-05 08:00:20  alerts  critical forged\u202e[bold]"
+    with EmbeddedBroker(["odd.assignments", "odd.clusters", "odd.dead-letters"]) as running:
+        answer = assignment(0, stream=hostile) | {"id": hostile}
+        running.append("odd.assignments", 0, orjson.dumps(answer), b"k")
+        running.append("odd.assignments", 0, b'{"id": 18446744073709551617, "later": 1}')
+        running.append("odd.clusters", 0, None, hostile.encode())
+        text = {"topic": hostile, "partition": 0, "offset": 3, "stage": "decode", "class": hostile, "message": hostile}
+        running.append("odd.dead-letters", 0, hostile.encode(), headers=dead_letter_headers("odd", text))
+        running.flush()
+        kinds = ["-k", "assignments", "-k", "clusters", "-k", "dead-letters"]
+        assert run(monkeypatch, running.bootstrap, *ALL, *kinds, name="odd") == 0
+        assert run(monkeypatch, running.bootstrap, *ALL, "--stream", "x", "-k", "assignments", name="odd") == 2
+        found = capsys.readouterr()
+        assert run(monkeypatch, running.bootstrap, *ALL, *kinds, "--json", name="odd") == 0
+        objects = capsys.readouterr().out
+    lines = found.out.splitlines()
+    assert len(lines) == 4
+    assert sum('{"id":18446744073709551617,"later":1}' in line for line in lines) == 1
+    shown = r"\x1b]0;title\x07\x1b]52;c;QQ==\x07\n2026-01-05 08:00:20  alerts  critical forged\u202e[bold]"
+    assert sum(shown in line for line in lines) == 3
+    assert all(line.isprintable() for line in (*lines, *found.err.splitlines(), *objects.splitlines()))
+    assert hostile in [json.loads(line)["value"].get("id") for line in objects.splitlines() if '"assignments"' in line]
+
+
 @pytest.mark.parametrize(
     ("options", "count"),
     [
@@ -330,6 +355,10 @@ def test_drift_and_ended_clusters_are_sentences():
 
 def test_what_a_later_release_says_otherwise_is_shown_as_it_stands():
     assert line("events", {"kind": "renamed"}) == '{"kind":"renamed"}'
+
+
+def test_the_name_of_a_topic_is_a_kind_too():
+    assert Filter.of(["cluster-events", "drift-events"], ()).kinds == ("events", "drift")
 
 
 def test_words_that_mean_nothing_are_refused():

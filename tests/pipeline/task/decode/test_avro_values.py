@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from hypothesis import given
 from hypothesis import strategies as some
+from resonance.pipeline import exact_json
 from resonance.pipeline.task.decode.avro_values import AvroReader
 from resonance.pipeline.task.decode.faults import FaultError
 
@@ -76,7 +77,7 @@ def test_times_are_milliseconds(kind, value, found):
 
 
 def test_dates_decimals_and_uuids_are_what_json_has():
-    decimal = {"logicalType": "decimal", "precision": 20}
+    decimal = {"logicalType": "decimal", "precision": 22}
     schema = record(
         ("day", ["null", {"type": "int", "logicalType": "date"}]),
         ("price", {"type": "bytes", "scale": 2, **decimal}),
@@ -97,6 +98,12 @@ def test_dates_decimals_and_uuids_are_what_json_has():
         **{"uuid": "00000000-0000-0000-0000-000000000005", "blob": "/wA="},
     }
     assert type(found["units"]) is int
+    long = {**value, "price": Decimal("-123456789012345678.90"), "units": Decimal(2**70), "list": [Decimal("-0.1")]}
+    (bytes_,) = written(schema, long)
+    exact = AvroReader(json.dumps(schema)).exact(bytes_, 5, None)
+    assert exact_json.dumps([exact["price"], exact["units"], exact["list"], exact["uuid"]]).decode() == (
+        '[-123456789012345678.90,1180591620717411303424,[-0.1],"00000000-0000-0000-0000-000000000005"]'
+    )
 
 
 def test_a_schema_may_refer_to_others():

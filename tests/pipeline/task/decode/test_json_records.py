@@ -8,6 +8,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path, path_name
 from resonance.pipeline.records import Record
+from resonance.pipeline.repartition.router import RecordStreams
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping, depth_of
@@ -213,6 +214,37 @@ def test_a_batch_and_its_records_one_by_one_give_the_same_bits():
 def test_an_id_is_text_or_a_number_as_it_was_sent(text):
     value = {"x": 1, "meta": {"id": orjson.loads(text)}}
     assert decode(value, input__features=["x"], input__id_path="meta.id").ids == [text.encode()]
+
+
+LONG = [
+    "18446744073709551616",
+    "18446744073709551617",
+    "-9223372036854775809",
+    "12345678901234567890123",
+    "0." + "1" * 20,
+]
+
+
+@pytest.mark.parametrize("odd", [(), (b"{",)])
+@pytest.mark.parametrize("count", [1, 20])
+def test_numbers_that_are_passed_through_keep_their_digits(odd, count):
+    values = [b'{"x": 1, "id": %b, "more": {"a": [%b]}}' % (text.encode(), text.encode()) for text in LONG] * count
+    own = {"input__features": ["x"], "input__id_path": "id", "output__include": ["more", "id"]}
+    decoded = mapping(**own).decode(records(*values, *odd))
+    assert decoded.ids == [text.encode() for text in LONG] * count
+    assert decoded.included == [f'{{"more":{{"a":[{text}]}},"id":{text}}}' for text in LONG] * count
+    assert mapping(input__features=["x"], input__id_path="id").decode(records(*values)).ids == decoded.ids
+
+
+def test_a_label_and_a_stream_of_many_digits_are_those_digits():
+    own = mapping(stream="field:user", input__features=["x"], input__label_path="kind", engine__name="mlca")
+    value = b'{"x": 1, "kind": [18446744073709551617, "a"], "user": 12345678901234567890123}'
+    (labels,) = own.decode(records(value)).labels
+    assert labels.labels == ("18446744073709551617", "a")
+    stream_of = RecordStreams(own._settings, "features", own).stream_of
+    assert [stream_of(record) for record in records(value)] == [b"12345678901234567890123"]
+    with pytest.raises(FaultError, match="user is a number; a stream is text, an integer"):
+        stream_of(records(b'{"x": 1, "user": 0.12345678901234567890}')[0])
 
 
 def test_ids_of_a_batch_are_told_apart_whatever_is_in_them():

@@ -1,0 +1,68 @@
+"""JSON whose numbers keep their digits: what is only passed through leaves as it came.
+
+orjson reads an integer beyond 64 bits, and every fraction, as a float64. Here a number that this would change is kept
+as its text, `Digits`.
+"""
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import orjson
+
+
+class Digits(str):
+    """A number as it is written, which neither a float64 nor 64 bits can hold."""
+
+    __slots__ = ()
+
+
+# Digits that differ count for nothing here: sixteen in a row, or an exponent of three, may be too much for a float64.
+_SHAPES: Final = bytes.maketrans(b"123456789.E", b"0000000000e")
+_LONG, _SMALL = b"0" * 16, b"e-000"
+
+
+def loads(text: bytes | str) -> Any:
+    """Return what orjson does, but `Digits` for each number that it would change."""
+    return exact(text, orjson.loads(text))
+
+
+def exact(text: bytes | str, found: Any) -> Any:
+    """Return what `loads` does of a text that orjson has read as `found`."""
+    shape = (text if isinstance(text, bytes) else text.encode()).translate(_SHAPES)
+    if _LONG not in shape and _SMALL not in shape:
+        return found
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=number)
+    except RecursionError:
+        # Nested deeper than any record may be.
+        return found
+
+
+def dumps(value: Any, option: int = 0) -> bytes:
+    """Return what orjson does, with `Digits` as numbers."""
+    return orjson.dumps(value, default=_written, option=option | orjson.OPT_PASSTHROUGH_SUBCLASS)
+
+
+def number(text: str) -> float | Digits:
+    """Return a number of JSON as a float, or as it is written where no float has its value."""
+    found = float(text)
+    try:
+        return found if repr(found) == text or Decimal(repr(found)) == Decimal(text) else Digits(text)
+    except InvalidOperation:
+        return Digits(text)
+
+
+def _integer(text: str) -> int | Digits:
+    # Longer ones than Python wants to read may come.
+    return found if len(text) <= 20 and -(2**63) <= (found := int(text)) < 2**64 else Digits(text)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Digits):
+        return orjson.Fragment(str(value))
+    for kind in (str, dict, list, int):
+        # Other subclasses, which orjson would write itself.
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
