@@ -32,12 +32,13 @@ class OffsetNote:
     """`is_reproducible`"""
     owner: str = ""
     """Transactional id of the worker that may go on behind the offset; ``""`` for none."""
+    membership: str = ""
+    """Generation and member id that committed it in a transaction: no other commit of the partition has the same."""
 
     def at(self, offset: int) -> str:
         """Return the metadata to commit with an offset."""
-        values = {"offset": offset, "topic_id": self.topic_id, "reproducible": self.reproducible}
-        if self.owner:
-            values["owner"] = self.owner
+        values: dict[str, object] = {"offset": offset, "topic_id": self.topic_id, "reproducible": self.reproducible}
+        values |= {name: value for name in ("owner", "membership") if (value := getattr(self, name))}
         return orjson.dumps({"resonance": values}).decode()
 
     @classmethod
@@ -45,7 +46,8 @@ class OffsetNote:
         """Return the note of an offset; None where another program committed it, or moved it."""
         try:
             data = orjson.loads(committed.metadata)["resonance"]
-            note = cls(str(data["topic_id"]), data["reproducible"] is True, str(data.get("owner", "")))
+            names = (str(data.get(name, "")) for name in ("owner", "membership"))
+            note = cls(str(data["topic_id"]), data["reproducible"] is True, *names)
             return note if data["offset"] == committed.offset else None
         except UNREADABLE:
             return None

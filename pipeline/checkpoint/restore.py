@@ -60,6 +60,8 @@ class RestoredPartition(Generic[TaskT]):
     """First offset to learn again, up to `start`."""
     pinned: bool = True
     """False where a setting chose `start`, until it is committed: another start may choose another offset."""
+    metadata: str = ""
+    """What is committed beside the offset."""
     replayed: int = 0
     """Records that were learned again without emitting."""
 
@@ -208,7 +210,8 @@ class _Loader(Generic[TaskT]):
         elif replace(place.record.identity, partitions=identity.partitions) == identity:
             # Added partitions of the input count as no change: where they matter, the checks above have raised.
             writer.began = place.record.began
-        return RestoredPartition(task, writer, place.start, place.committed, recovery_offset, place.pinned)
+        metadata = self._committed[at][1]
+        return RestoredPartition(task, writer, place.start, place.committed, recovery_offset, place.pinned, metadata)
 
     def _check_cancelled(self) -> None:
         if self._cancelled is not None and self._cancelled.is_set():

@@ -18,7 +18,6 @@ import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
-    ArchiveIndex,
     Manifest,
     PartitionRecord,
     archives_key,
@@ -40,12 +39,11 @@ from resonance.pipeline.recovery.rewrite import (
     is_stream_of,
     write,
 )
+from resonance.pipeline.recovery.versions import highest_version, used_versions
 from resonance.pipeline.tasks import MakeTask
 
 _CHUNK: Final = b'["chunk",'
 _OUR_KEYS: Final = tuple(f'["{kind}",'.encode() for kind in ("chunk", "manifest", "partition", "archives"))
-
-TTL: Final = "limits.stream_ttl"
 
 _log = logging.getLogger(__name__)
 
@@ -150,13 +148,20 @@ def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, Disk
     live = {partition: DiskMap() for _, partition in wanted}
     for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
         for record in records:
-            if record.key is None or not record.key.startswith(_OUR_KEYS):
+            if record.key is None or not _is_ours(record.key):
                 continue
             if record.value is None:
                 live[partition].pop(record.key)
             else:
                 live[partition].put(record.key, b"" if record.key.startswith(_CHUNK) else record.value)
     return live
+
+
+def _is_ours(key: bytes) -> bool:
+    """Whether a restore reads the record of a key; another program's does no harm."""
+    with suppress(*UNREADABLE):
+        return key.startswith(_OUR_KEYS) and isinstance(orjson.loads(key)[1], str)
+    return False
 
 
 def standing_streams(live: Mapping[bytes, bytes], keys: Iterable[bytes] | None = None) -> dict[str, Standing]:
@@ -209,42 +214,4 @@ def _next_version(
             task = make_task(*at)
             task.restore_partition(record.state)
             return task.models.first_version
-    return _highest_version(at, live, committed, make_task) + 1
-
-
-def _highest_version(at: TopicPartition, live: Mapping[bytes, bytes], committed: int, make_task: MakeTask) -> int:
-    """Return the highest version that the models of a partition may have used, as far as its live records show it."""
-    # A record or a committed offset proves that version 1 was used, even where nothing can be read.
-    highest = int(bool(live) or committed != NO_OFFSET)
-    for key, value in live.items():
-        with suppress(MismatchError, AttributeError, *UNREADABLE):
-            kind, name, *_ = orjson.loads(key)
-            if kind == "manifest":
-                manifest = Manifest.parse(value, name)
-                versions = [version for version in (manifest.current, manifest.previous) if version is not None]
-                highest = max([highest, *(int(version.header["version"]) for version in versions)])
-            elif kind == "partition":
-                record = PartitionRecord.parse(value, name)
-                task = make_task(*at)
-                task.restore_partition(record.state)
-                highest = max(highest, task.models.new_version)
-                if name == at[0] and TTL in record.identity.limits:
-                    # Of the records behind the snapshots each can have ended a stream, or let it begin once more.
-                    highest = max(highest, task.models.new_version + committed - record.position)
-            elif kind == "archives":
-                highest = max(highest, ArchiveIndex.parse(value, name).used)
-    return highest
-
-
-def used_versions(at: TopicPartition, live: Mapping[bytes, bytes], committed: int, make_task: MakeTask) -> int:
-    """Return the highest version that an `ArchiveIndex` must keep where a partition goes back; 0 for none.
-
-    The versions of streams that have ended are in no snapshot, and the log lets them begin again only later.
-    """
-    used = 0
-    with suppress(*UNREADABLE):
-        used = ArchiveIndex.parse(live[archives_key(at[0])], "").used
-    with suppress(MismatchError, *UNREADABLE):
-        if TTL in PartitionRecord.parse(live[partition_key(at[0])], "").identity.limits:
-            return max(used, _highest_version(at, live, committed, make_task))
-    return used
+    return highest_version(at, live, committed, make_task) + 1

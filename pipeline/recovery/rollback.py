@@ -32,7 +32,7 @@ from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.past_models import models_then, tasks_of
-from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams, used_versions
+from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
@@ -41,6 +41,7 @@ from resonance.pipeline.recovery.rewrite import (
     is_stream_of,
 )
 from resonance.pipeline.recovery.succession import succession
+from resonance.pipeline.recovery.versions import unreadable, used_versions
 from resonance.pipeline.tasks import MakeTask
 
 
@@ -73,6 +74,12 @@ def roll_back(
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
         raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
     mine = [key for key in live if _is_of(source, at, key)]
+    if (key := unreadable(live, mine)) is not None:
+        raise MismatchError(
+            f"{at[0]}[{at[1]}]: the record of key {key.decode(errors='replace')} on topic {source.snapshots} cannot be "
+            "read, so that the versions in use are unknown, and ids of clusters could be used again; begin anew with "
+            "`resonance reset`"
+        )
     standing = standing_streams(live, mine)
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
     # A stream without a model in the state starts with the state's first version.

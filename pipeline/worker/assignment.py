@@ -24,6 +24,8 @@ class AssignedPartition:
     """Offset of the next record."""
     committed: int
     """The group's committed offset; -1 when there is none."""
+    metadata: str = ""
+    """What is committed beside it."""
     waiting: int = 0
     """About how many records were known to wait when the last ones were fetched."""
     pinned: bool = True
@@ -42,19 +44,24 @@ class AssignedPartition:
     """Monotonic time of the last snapshot, or of the assignment before the first one."""
 
     @classmethod
-    def of(cls, part: RestoredPartition[Task], archive: ArchiveWriter | None, transactional_id: str) -> Self:
-        """Return a partition that was restored; the id is empty where the worker commits without transactions."""
-        reproducible = is_reproducible(part.writer.began, part.task.models.first_version)
+    def of(cls, part: RestoredPartition[Task], archive: ArchiveWriter | None) -> Self:
+        """Return a partition that was restored."""
         return cls(
             part.task,
             part.writer,
             part.start,
             part.committed,
+            part.metadata,
             pinned=part.pinned,
             archive=archive,
-            note=OffsetNote(part.writer.identity.topic_id, reproducible, transactional_id),
             learned_again=part.task.counts,
         )
+
+    def begin(self, transactional_id: str, membership: str) -> None:
+        """Set what is noted beside its offsets; both are empty where the worker commits without transactions."""
+        reproducible = is_reproducible(self.writer.began, self.task.models.first_version)
+        self.note = OffsetNote(self.writer.identity.topic_id, reproducible, transactional_id, membership)
+        self.waiting = 0
 
 
 @dataclass(slots=True)

@@ -1,23 +1,77 @@
-"""Compare a deployment with its snapshots before a worker joins the group.
+"""Everything that would go wrong later is found before a worker joins the group.
 
-A worker that finds out later has taken partitions from the others, which then wait for its session to time out.
+A worker that finds out later has taken partitions from the others, which then wait for it.
 """
 
+import contextlib
 import logging
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from resonance.engine.cache import kernel_folder
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.newest_records import check_newest, newest_records
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
+from resonance.pipeline.kernels import show_while_compiling
+from resonance.pipeline.memory_budget import MemoryBudget
+from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.topics.kinds import Topics, always
+from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import read_deployment
+from resonance.pipeline.worker.http.status import WorkerStatus
+from resonance.pipeline.worker.progress import models_of
+from resonance.pipeline.worker.transport.versions import check_versions
 
 _log = logging.getLogger(__name__)
+
+
+def check_deployment(
+    settings: Settings, status: WorkerStatus, recovery: str, cancelled: threading.Event
+) -> DeploymentContext:
+    """Return the deployment, all of it checked and with its kernels loaded, after the recovery to carry out first."""
+    check_versions()
+    # Beside the checks, which wait for the broker; the first time they are compiled, which takes half a minute.
+    loader = ThreadPoolExecutor(1, "kernels")
+    kernels = loader.submit(settings.compile_engine)
+    loader.shutdown(wait=False)
+    clients.faust_credentials(settings)
+    client = clients.librdkafka(settings)
+    check_before_joining(settings, client, recovery)
+    deployment = check_start(settings, client, create=settings.topics.create)
+    _log.info("%s", models_of(settings, deployment.partitions))
+    if settings.shadow_of is not None:
+        shadow = (settings.name, settings.shadow_of, settings.shadow_of, settings.name)
+        _log.info("%s is a shadow of %s: it raises no alerts; `resonance compare %s %s` compares them", *shadow)
+    # Here it holds up no member.
+    folder, reason = kernel_folder()
+    if reason:
+        _log.warning("compiled kernels are not kept in their usual folder (%s)", reason)
+    _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, folder)
+    status.enter("compiling kernels")
+    with show_while_compiling(settings.engine.name):
+        kernels.result()
+    # From here on records are read.
+    LogReader.memory = MemoryBudget.of(settings.limits.memory)
+    source = DeploymentContext.of(settings, client, deployment)
+    if recovery:
+        status.enter("recovering")
+        with contextlib.suppress(RestoreCancelledError):
+            changed = recover(recovery, settings, source, cancelled)
+            if changed:
+                _log.info("%s", mismatches.done(recovery, changed))
+            check_before_joining(settings, client, "")
+            if not changed:
+                # Only now it is known that nothing needed it.
+                _log.info("%s", mismatches.done(recovery, changed))
+    status.enter("joining")
+    return source
 
 
 def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery: str) -> None:

@@ -362,7 +362,8 @@ class Processor:
             self.counters.commits += 1
             for tp, offset in offsets.items():
                 if tp in self.partitions:
-                    self.partitions[tp].committed = offset
+                    self.partitions[tp].committed, self.partitions[tp].metadata = offset, notes[tp]
+                    self.partitions[tp].pinned = True
 
         self._running = self._committer.submit(deliver), after
         # The thread may be waiting for records when the commit ends; a failure must not wait for the next record.

@@ -1,19 +1,16 @@
 """A worker: one process that owns some of the input's partitions, from its first check to its last log line."""
 
 import asyncio
-import contextlib
 import logging
 import signal
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from faust.types import TP
-from resonance.engine.cache import kernel_folder
-from resonance.pipeline import logs, mismatches
+from resonance.pipeline import logs
 from resonance.pipeline.checkpoint.archive_writer import archive_writers
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
@@ -21,24 +18,23 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients, embedded
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.kernels import show_while_compiling
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
-from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.tasks import Task, make_task
-from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
-from resonance.pipeline.worker.before_joining import check_before_joining
+from resonance.pipeline.worker.before_joining import check_deployment
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.choice import end_others, make_delivery
 from resonance.pipeline.worker.delivery.delivery import Delivery
+from resonance.pipeline.worker.delivery.gone_workers import END_SECONDS
 from resonance.pipeline.worker.http.metrics import make_registry
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
-from resonance.pipeline.worker.processor import CLOSE_SECONDS, Processor
-from resonance.pipeline.worker.progress import LOOK, Progress, models_of
+from resonance.pipeline.worker.kept_models import unchanged
+from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.progress import LOOK, Progress
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, explain_end, leave
 from resonance.pipeline.worker.topic_watch import TopicWatch
@@ -46,7 +42,6 @@ from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.fetch_errors import explained
 from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions
-from resonance.pipeline.worker.transport.versions import check_versions
 
 _log = logging.getLogger(__name__)
 
@@ -85,8 +80,10 @@ class Worker:
         self._rebalances = 0
         self._cancelled = threading.Event()
         self._positions: tuple[Membership, dict[TP, int]] | None = None
+        # What this worker had before the rebalance that goes on.
+        self._kept: dict[TP, AssignedPartition] = {}
         self._ending = Ending(self._status)
-        self._recovery_began = False
+        self._was_recovering = False
         self._starting_delivery = threading.Lock()
         self._ending_others: asyncio.Future[None] | None = None
         self._app: WorkerApp
@@ -149,7 +146,7 @@ class Worker:
         checking = asyncio.ensure_future(asyncio.to_thread(self._check))
         requested = asyncio.ensure_future(self._stop_requested.wait())
         await asyncio.wait((checking, requested), return_when=asyncio.FIRST_COMPLETED)
-        if requested.done() and self._recovery_began:
+        if requested.done() and self._was_recovering:
             # The recovery ends at its next look at `_cancelled`, and then aborts what is open.
             await asyncio.wait((checking,), timeout=STOP_SECONDS)
         if checking.done():
@@ -160,45 +157,9 @@ class Worker:
         return None
 
     def _check(self) -> Deployment:
-        """Find everything that would go wrong later, before the group notices this worker."""
-        settings = self._settings
-        check_versions()
-        # Beside the checks, which wait for the broker; the first time they are compiled, which takes half a minute.
-        loader = ThreadPoolExecutor(1, "kernels")
-        kernels = loader.submit(settings.compile_engine)
-        loader.shutdown(wait=False)
-        clients.faust_credentials(settings)
-        client = clients.librdkafka(settings)
-        check_before_joining(settings, client, self._recovery)
-        deployment = check_start(settings, client, create=settings.topics.create)
-        _log.info("%s", models_of(settings, deployment.partitions))
-        if settings.shadow_of is not None:
-            shadow = (settings.name, settings.shadow_of, settings.shadow_of, settings.name)
-            _log.info("%s is a shadow of %s: it raises no alerts; `resonance compare %s %s` compares them", *shadow)
-        # Before the group is joined, where this would hold up every member.
-        folder, reason = kernel_folder()
-        if reason:
-            _log.warning("compiled kernels are not kept in their usual folder (%s)", reason)
-        _log.info("loading the kernels of %s; the first time they are compiled, into %s", settings.engine.name, folder)
-        self._status.enter("compiling kernels")
-        with show_while_compiling(settings.engine.name):
-            kernels.result()
-        # From here on records are read.
-        self._memory = LogReader.memory = MemoryBudget.of(settings.limits.memory)
-        self._source = DeploymentContext.of(settings, client, deployment)
-        if self._recovery:
-            self._status.enter("recovering")
-            self._recovery_began = True
-            with contextlib.suppress(RestoreCancelledError):
-                changed = recover(self._recovery, settings, self._source, self._cancelled)
-                if changed:
-                    _log.info("%s", mismatches.done(self._recovery, changed))
-                check_before_joining(settings, client, "")
-                if not changed:
-                    # Only now it is known that nothing needed it.
-                    _log.info("%s", mismatches.done(self._recovery, changed))
-        self._status.enter("joining")
-        return deployment
+        self._source = check_deployment(self._settings, self._status, self._recovery, self._cancelled)
+        self._memory = LogReader.memory
+        return self._source.deployment
 
     def _build(self, deployment: Deployment) -> None:
         settings = self._settings
@@ -267,6 +228,7 @@ class Worker:
         # Before the first await: a revoke meanwhile must cancel this restore, not an earlier one.
         self._cancelled = cancelled = threading.Event()
         if membership is None or not membership.partitions:
+            self._kept = {}
             # Of topics that are gone no partition is assigned either.
             await asyncio.to_thread(self._watch.wait, self._source.patience)
             # Topics that no broker describes yet bring another rebalance once one does.
@@ -285,25 +247,35 @@ class Worker:
         assigned = sorted(membership.partitions)
         # Beside the restore: most of the time there is nothing to end.
         self._ending_others = asyncio.ensure_future(
-            asyncio.to_thread(end_others, self._settings, self._source.deployment, assigned)
+            asyncio.to_thread(end_others, self._settings, self._source.deployment, assigned, cancelled)
         )
-        self._source = await asyncio.to_thread(look_again, self._settings, self._source, cancelled)
-        restored = await asyncio.to_thread(
-            lambda: restore_partitions(self._source, assigned, self._make_task, cancelled, progress)
-        )
+        source = await asyncio.to_thread(look_again, self._settings, self._source, cancelled)
+        if rebalance != self._rebalances:
+            raise RestoreCancelledError
+        # Others would only take memory.
+        self._kept = {
+            tp: part for tp, part in self._kept.items() if tp in membership.partitions and source is self._source
+        }
+        self._source = source
+        kept = await asyncio.to_thread(unchanged, source, self._kept, assigned, cancelled)
+        if kept:
+            _log.info("%d partitions go on with the models in memory: nothing was committed elsewhere", len(kept))
+        lost, make_task = [at for at in assigned if at not in kept], partial(self._make_task, source)
+        restored = await asyncio.to_thread(restore_partitions, source, lost, make_task, cancelled, progress)
         interval = self._settings.snapshots.archive_interval
         writers = {at: part.writer for at, part in restored.items()}
-        archives = await asyncio.to_thread(lambda: archive_writers(self._source, writers, interval, cancelled))
+        archives = await asyncio.to_thread(archive_writers, source, writers, interval, cancelled)
         member = await self._app.consumer.is_member(membership)
         if not member or rebalance != self._rebalances or cancelled.is_set() or self._stop_requested.is_set():
             # A changed membership brings a rebalance and so another restore; a stopping worker has closed already.
             raise RestoreCancelledError
-        transactional_id = self._settings.transactional_id if self._delivery.atomic else ""
-        partitions = {
-            TP(*at): AssignedPartition.of(part, archives.get(at), transactional_id) for at, part in restored.items()
-        }
+        partitions = {TP(*at): kept.get(at) or AssignedPartition.of(restored[at], archives.get(at)) for at in assigned}
+        own = (self._settings.transactional_id, f"{membership.generation} {membership.member_id}")
+        for partition in partitions.values():
+            partition.begin(*own if self._delivery.atomic else ("", ""))
         self._positions = membership, {tp: partition.position for tp, partition in partitions.items()}
         await asyncio.wrap_future(self._processor.open(membership, partitions))
+        self._kept = {}
         self._status.recovery_seconds = time.monotonic() - began
         self._status.recovery_records = sum(part.replayed for part in restored.values())
         self._status.assigned = tuple(partitions)
@@ -321,8 +293,8 @@ class Worker:
         if rebalance != self._rebalances:
             raise RestoreCancelledError
 
-    def _make_task(self, topic: str, partition: int) -> Task:
-        return make_task(self._settings, topic, partition, self._source.task_context)
+    def _make_task(self, source: DeploymentContext, topic: str, partition: int) -> Task:
+        return make_task(self._settings, topic, partition, source.task_context)
 
     async def _before_revoke(self) -> None:
         self._rebalances += 1
@@ -331,10 +303,13 @@ class Worker:
         self._status.enter("joining")
         self._status.rebalances = self._rebalances
         self._cancelled.set()
+        held = self._processor.partitions
         await self._close()
+        if self._failure is None:
+            self._kept |= held
         if self._ending_others is not None:
             # A worker whose transactions it ends may begin its own only afterwards, as a member beside this one.
-            await asyncio.wait([self._ending_others], timeout=CLOSE_SECONDS)
+            await asyncio.wait([self._ending_others], timeout=END_SECONDS)
 
     async def before_stop(self) -> None:
         """Close the last transaction, with a snapshot of every stream that changed, and leave the group."""
@@ -386,6 +361,7 @@ class Worker:
 
     def _stop(self, why: str) -> None:
         self._why = why
+        self._was_recovering = self._status.phase == "recovering"
         self._status.phase = "stopping"
         self._cancelled.set()
         self._stop_requested.set()

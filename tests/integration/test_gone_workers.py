@@ -1,5 +1,7 @@
 """Transactions that were left open, ended by a member of the group that has the partitions now."""
 
+import threading
+
 import pytest
 from confluent_kafka import TopicPartition
 from faust.types import TP
@@ -21,6 +23,7 @@ class Group:
     def __init__(self, broker):
         self.broker, self.client = broker, {"bootstrap.servers": broker}
         self.topic = create_topic(broker, "delivered", partitions=2)
+        self.cancelled = threading.Event()
         self.mine, self.other = topic_name("worker"), topic_name("worker")
         self.member = Member(broker, self.topic, self.mine)
 
@@ -37,7 +40,8 @@ class Group:
 
     def end(self):
         places = [(self.topic, 0), (self.topic, 1)]
-        return end_left_open(self.client, producer_settings(self.client), self.member.group, places, self.mine)
+        producer = producer_settings(self.client)
+        return end_left_open(self.client, producer, self.member.group, places, self.mine, self.cancelled)
 
     def next_is_read(self):
         """Whether a reader of committed records sees what another worker commits behind it."""
@@ -77,6 +81,13 @@ def test_what_is_no_other_worker_s_is_left_alone(group, owner):
 def test_who_is_no_member_ends_nothing(group):
     left = group.leave_open(group.other)
     group.mine = topic_name("worker")
+    assert group.end() == []
+    left.abort()
+
+
+def test_once_another_rebalance_began_nothing_is_ended(group):
+    left = group.leave_open(group.other)
+    group.cancelled.set()
     assert group.end() == []
     left.abort()
 

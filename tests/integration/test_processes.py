@@ -96,10 +96,10 @@ def test_they_share_the_partitions_and_one_that_is_killed_comes_back(broker):
     assert len(set(deployment.answers())) == len(deployment.answers()) == 800
 
 
-def is_owner(port):
+def is_owner(port, count=2):
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
-            return len(json.load(answer)["partitions"]) == 2
+            return len(json.load(answer)["partitions"]) == count
     except OSError:
         return False
 

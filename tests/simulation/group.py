@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from tests.simulation.logs import RefusedError
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.scheduler import Process, Scheduler
 
 REJOIN_SECONDS = 12.0
 """How long a rebalance waits for members that are slow to give up what they own."""
@@ -16,9 +16,10 @@ REJOIN_SECONDS = 12.0
 class Member:
     """A member as the coordinator knows it."""
 
-    def __init__(self, now: float, client: str) -> None:
+    def __init__(self, now: float, client: str, process: Process) -> None:
         self.heard = now
         self.client = client
+        self.process = process
         # Waits for the next generation.
         self.joining = True
 
@@ -52,13 +53,13 @@ class Group:
         if generation != self.generation:
             raise RefusedError(KafkaError.ILLEGAL_GENERATION)
 
-    def join(self, member: str, client: str) -> str:
+    def join(self, member: str, client: str, process: Process) -> str:
         """Take part in the next generation; return the member's id."""
         if not member:
             member = f"member-{next(self._numbers)}"
         elif member not in self._members:
             raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
-        self._members.setdefault(member, Member(self.sim.now, client)).joining = True
+        self._members.setdefault(member, Member(self.sim.now, client, process)).joining = True
         self._members[member].heard = self.sim.now
         self.rebalance()
         return member
@@ -85,6 +86,10 @@ class Group:
     def clients(self) -> list[str] | None:
         """Return the client ids of the members; None in a rebalance."""
         return [member.client for member in self._members.values()] if self._since is None else None
+
+    def processes(self, client: str) -> dict[str, Process]:
+        """Return the process of each member that has a client id."""
+        return {name: member.process for name, member in self._members.items() if member.client == client}
 
     def rebalance(self) -> None:
         """Begin a new generation, unless one is beginning."""

@@ -11,6 +11,7 @@ from faust.types import TP
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
+from resonance.pipeline.worker.transport.predecessors import SILENT_SECONDS
 
 from tests.simulation.broker import Broker
 from tests.simulation.logs import RefusedError
@@ -49,6 +50,8 @@ class Consumer:
         self.has_coordinator = True
         self.missing_topics: list[str] = []
         self.size = self._sim.random.choice((3, 10, 40))
+        # Without any patience also a predecessor that is well is removed.
+        self.silent_seconds = (SILENT_SECONDS, 0.0)[self.size == 10]
 
     # As the worker calls them.
 
@@ -157,11 +160,24 @@ class Consumer:
             self.membership = Membership(generation, member, frozenset(TP(*at) for at in partitions))
             restoring = asyncio.ensure_future(self._restore(self.membership))
 
+    async def _remove_predecessors(self, client: str) -> None:
+        """What `predecessors` does beside the first join."""
+        before = self.broker.group.processes(client)
+        gone = [member for member, process in before.items() if process.dead]
+        with suppress(BrokenError, RefusedError):
+            for member in gone:
+                await self._ask(self.broker.group.leave, member)
+            await asyncio.sleep(self.silent_seconds)
+            for member in sorted(before.keys() - gone) if self._member == NO_MEMBER else ():
+                await self._ask(self.broker.group.leave, member)
+
     async def _joined(self) -> Membership:
-        member = self._member[1]
+        member, client = self._member[1], self._worker._settings.transactional_id
+        if self.membership is None:
+            self._removing = asyncio.ensure_future(self._remove_predecessors(client))
         while True:
             try:
-                member = await self._ask(self.broker.group.join, member, self._worker._settings.transactional_id)
+                member = await self._ask(self.broker.group.join, member, client, self._process)
                 # Before its first answer a member has no generation.
                 while (found := await self._ask(self.broker.group.joined, member)) is None:
                     await asyncio.sleep(0.1)

@@ -9,8 +9,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+from faust.types import TP
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.producer import Outlet
+from resonance.pipeline.worker import kept_models, worker
+from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
@@ -45,6 +48,31 @@ def test_a_seed_replays_exactly():
     ran = subprocess.run([sys.executable, "-c", show], env=other, capture_output=True, text=True, check=True)
     assert {*digests, ran.stdout.strip()} == digests
     assert len(digests) == 1
+
+
+def test_models_stay_in_memory_where_nobody_else_committed_and_only_there(monkeypatch):
+    found, check, begin = set(), kept_models.unchanged, AssignedPartition.begin
+
+    def checked(source, kept, assigned, cancelled):
+        stay = check(source, kept, assigned, cancelled)
+        if any(kept_models._is_proof(kept[tp]) for tp in map(TP._make, assigned) if tp in kept and tp not in stay):
+            found.add("another worker had it, and committed something")
+        return stay
+
+    def begun(self, transactional_id, membership):
+        if self.note.membership:
+            generations = [int(each.split()[0]) for each in (self.note.membership, membership)]
+            away = generations[1] - generations[0] > 1
+            found.add("others were members without it, and committed nothing" if away else "it came back at once")
+        begin(self, transactional_id, membership)
+
+    monkeypatch.setattr(worker, "unchanged", checked)
+    monkeypatch.setattr(AssignedPartition, "begin", begun)
+    for seed in range(60, 400):
+        simulate(seed)
+        if len(found) == 3:
+            return
+    pytest.fail(f"not all cases came: {found}")
 
 
 def keep_doubtful_producers(patch):
@@ -91,6 +119,13 @@ def commit_offsets_before_outputs(patch):
     patch.setattr(AtLeastOnce, "commit", too_early)
 
 
+def keep_models_whoever_committed(patch):
+    def all_of_them(source, kept, assigned, cancelled):
+        return {at: kept[TP(*at)] for at in assigned if TP(*at) in kept}
+
+    patch.setattr(worker, "unchanged", all_of_them)
+
+
 def read_uncommitted_offsets_and_snapshots(patch):
     patch.setattr(log_reader, "_SETTINGS", {**log_reader._SETTINGS, "isolation.level": "read_uncommitted"})
 
@@ -111,6 +146,7 @@ def abort_beside_a_commit(patch):
         commit_unfenced,
         write_snapshots_beside_the_transaction,
         commit_offsets_before_outputs,
+        keep_models_whoever_committed,
         read_uncommitted_offsets_and_snapshots,
     ],
 )

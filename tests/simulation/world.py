@@ -83,8 +83,8 @@ class SimulatedWorker(worker.Worker):
         self._status.enter("joining")
         return self._source.deployment
 
-    def _make_task(self, topic: str, partition: int) -> Any:
-        task, sim = super()._make_task(topic, partition), self._world.sim
+    def _make_task(self, source: Any, topic: str, partition: int) -> Any:
+        task, sim = super()._make_task(source, topic, partition), self._world.sim
         for name in ("process", "catch_up"):
             setattr(task, name, partial(self._slowly, getattr(task, name), sim))
         return task

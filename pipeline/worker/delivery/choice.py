@@ -1,6 +1,7 @@
 """The delivery that the settings choose, and what it needs of the workers that were there before."""
 
 import logging
+import threading
 from collections.abc import Collection
 from typing import Any
 
@@ -53,7 +54,9 @@ def make_delivery(
     )
 
 
-def end_others(settings: Settings, deployment: Deployment, assigned: Collection[TopicPartition]) -> None:
+def end_others(
+    settings: Settings, deployment: Deployment, assigned: Collection[TopicPartition], cancelled: threading.Event
+) -> None:
     """End what the last owners of partitions have left open, where the group has dropped them."""
     if settings.delivery.mode == "at_least_once" or deployment.embedded:
         return
@@ -62,5 +65,5 @@ def end_others(settings: Settings, deployment: Deployment, assigned: Collection[
         **producer_settings(client),
         "transaction.timeout.ms": round(1000 * settings.delivery.transaction_timeout),
     }
-    for gone in end_left_open(client, producer, settings.group, assigned, settings.transactional_id):
+    for gone in end_left_open(client, producer, settings.group, assigned, settings.transactional_id, cancelled):
         _log.info("%s is gone from the group: ended what it had left open", gone)

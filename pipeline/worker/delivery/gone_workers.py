@@ -5,8 +5,9 @@ alone it ends `delivery.transaction_timeout` after its beginning; a producer tha
 """
 
 import logging
+import threading
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
@@ -18,7 +19,9 @@ from resonance.pipeline.kafka.group_offsets import group_offsets
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
 
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS: Final = 5.0
+END_SECONDS: Final = ANSWER_SECONDS + 1.0
+"""How long what goes on here may take after a cancellation: one answer of the broker."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ def end_left_open(
     group: str,
     assigned: Collection[TopicPartition],
     transactional_id: str,
+    cancelled: threading.Event,
 ) -> list[str]:
     """End what the last owners of partitions have left open, and return their transactional ids.
 
@@ -42,6 +46,8 @@ def end_left_open(
         librdkafka's configuration of a connection, and of a producer of transactions without its id.
     transactional_id : str
         Of the worker that calls this, and its client id in the group; so it is with every worker.
+    cancelled : Event
+        Once it is set nothing more is begun: after this worker has joined again the others may be members.
     """
     admin = AdminClient({"log_level": 0, **client})
     ended = []
@@ -52,6 +58,8 @@ def end_left_open(
             # The next rebalance has begun, or no other worker was there.
             return []
         for gone in sorted(owners - members):
+            if cancelled.is_set():
+                break
             beginning = Producer({"log_level": 0, **producer, "transactional.id": gone})
             beginning.init_transactions(ANSWER_SECONDS)
             beginning.close()

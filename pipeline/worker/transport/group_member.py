@@ -89,10 +89,10 @@ async def check_coordinator(consumer: Any) -> None:
 async def leave_group(consumer: Any) -> None:
     """Leave at once, so that the other members need not wait for the session's timeout.
 
-    A join may wait for those members. Repeated behind the leave, it would make a new member; and on its connection
-    the broker takes no other request before its answer.
+    A join may wait for those members; who waits is a member already. Repeated behind the leave, it would make a new
+    member; and on its connection the broker takes no other request before its answer.
     """
-    if consumer is not None and consumer._coordinator.generation > 0:
+    if consumer is not None and consumer._coordinator.member_id:
         coordinator = consumer._coordinator
         coordinator._coordination_task.cancel()
         request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)

@@ -24,6 +24,7 @@ from resonance.pipeline.worker.transport import group_member
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.worker.transport.connections import WATCH, watch_connections
 from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, explained
+from resonance.pipeline.worker.transport.predecessors import NamingAssignor, remove_predecessors
 from resonance.pipeline.worker.transport.unpack import Taken, WholeBatches, keep_bytes
 
 FETCH_BYTES = 2 * 1024 * 1024
@@ -107,6 +108,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._fetch_max_bytes = options.memory.fetched
         # A log that was truncated under a running worker is an error to report, never a jump over what is lost.
         consumer._auto_offset_reset = "none"
+        consumer._partition_assignment_strategy = [NamingAssignor]
         return consumer
 
     async def on_start(self) -> None:
@@ -126,6 +128,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 await asyncio.sleep(START_AGAIN_SECONDS)
                 start = self._consumer.start
         self._ensure_consumer()._fetcher._records = WholeBatches(self.consumer.options.memory)
+        # Its end is no one's business: it says itself what went wrong.
+        self._removing = asyncio.ensure_future(remove_predecessors(self._ensure_consumer()))
 
     def _start_thread(self) -> None:
         # The app has its error by now; Python would print it once more, with a traceback.

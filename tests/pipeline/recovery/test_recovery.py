@@ -3,7 +3,7 @@
 import orjson
 import pytest
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
+from resonance.pipeline.checkpoint.changelog_records import archives_key, manifest_key, partition_key
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.kafka.topology import Deployment
@@ -47,6 +47,11 @@ def damage_the_record(bus):
     damage(bus, partition_key(TOPIC))
 
 
+def write_other_keys(bus):
+    for key in (b'["manifest",', b'["partition",7]'):
+        damage(bus, key)
+
+
 def delete_records(bus):
     bus.expire(TOPIC, 7)
 
@@ -75,16 +80,21 @@ def change_a_limit_on_the_way(bus):
     "change",
     [
         *(lose_the_snapshots, damage_the_record, delete_records, lose_records, make_the_topic_again),
-        *(change_the_settings, change_a_limit_on_the_way),
+        *(write_other_keys, change_the_settings, change_a_limit_on_the_way),
     ],
 )
 def test_ids_are_never_used_again_after_a_reset(bus, change):
     first = bus.work(400, everything=True)
     change(bus)
+    if change is write_other_keys:
+        delete_records(bus)
     assert recovery.reset(bus.source, bus.task) == 1
     second = bus.work(400, everything=True)
     started = payloads(second.cluster_events)[0]
-    assert (started["kind"], started["version"], started["seq"]) == ("version_started", 2, 0)
+    assert (started["kind"], started["seq"]) == ("version_started", 0)
+    # Where nothing tells what was used it is a number that no count has reached.
+    unknown = change in (lose_the_snapshots, damage_the_record)
+    assert started["version"] > 10**12 if unknown else started["version"] == 2
     assert payloads(second.assignments)[0]["source"]["offset"] == bus.firsts.get(AT, 0)
     assert ids(first)
     assert ids(second)
@@ -101,7 +111,31 @@ def test_where_nothing_changed_a_reset_emits_everything_again_with_the_same_byte
     second = bus.work(400, everything=True)
     recovery.reset(bus.source, bus.task)
     assert bus.work(400, everything=True) == second
-    assert payloads(second.assignments)[0]["version"] == 2
+    assert payloads(second.assignments)[0]["version"] > 10**12
+
+
+def damage_the_manifest(bus):
+    damage(bus, manifest_key("p0:a"))
+
+
+def damage_the_list_of_archives(bus):
+    damage(bus, archives_key(TOPIC))
+
+
+def write_a_newer_format(bus):
+    damage(bus, manifest_key("p0:a"), b'{"format": 99}')
+
+
+@pytest.mark.parametrize(
+    "change", [damage_the_manifest, damage_the_list_of_archives, write_a_newer_format, damage_the_record]
+)
+def test_what_cannot_be_read_may_have_used_any_version(bus, change):
+    bus.work(400, everything=True)
+    change(bus)
+    # Otherwise the log gives every output again, under the same version.
+    delete_records(bus)
+    recovery.reset(bus.source, bus.task)
+    assert {payload["version"] > 10**12 for payload in payloads(bus.work(500).assignments)} == {True}
 
 
 def test_models_that_began_on_the_way_are_not_emitted_again(bus, caplog):

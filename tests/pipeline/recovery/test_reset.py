@@ -5,7 +5,9 @@ from functools import partial
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archives
+from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.records import Message
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -179,6 +181,19 @@ def test_behind_a_version_the_archived_models_go_on_as_the_next_one(deployment, 
     assert list(answers(again.assignments)) == list(answers(first.assignments[100:]))
     assert {orjson.loads(message.value)["version"] for message in again.assignments} == {3}
     assert deployment.verify(begin="100").identical
+
+
+@pytest.mark.parametrize("key", [manifest_key("p0:a"), partition_key(TOPIC)], ids=["manifest", "record"])
+def test_nobody_goes_back_where_it_is_unknown_which_versions_are_in_use(deployment, reset, capsys, key):
+    deployment.work(100, archive=True)
+    deployment.work(300, everything=True)
+    deployment.append((deployment.source.snapshots, 0), Message(key, b"?", []))
+    before = {at: list(log) for at, log in deployment.logs.items()}
+    assert reset("--to-archive", "200", "--yes") == 65
+    text = capsys.readouterr().err
+    assert f"features[0]: the record of key {key.decode()} on topic resonance.snapshots cannot be read" in text
+    assert "begin anew with `resonance reset`" in text
+    assert deployment.logs == before
 
 
 def test_an_archive_needs_the_log_behind_it(deployment, reset, capsys):

@@ -20,7 +20,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
-from resonance.pipeline.worker import refresh_topology, shutdown
+from resonance.pipeline.worker import before_joining, refresh_topology, shutdown
 from resonance.pipeline.worker import worker as process
 from resonance.pipeline.worker.transport.chunk import Membership
 
@@ -77,12 +77,11 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
 def test_kernels_load_while_the_broker_is_asked(monkeypatch):
     loaded, given = threading.Event(), Deployment(4, {TOPIC: "1"})
     monkeypatch.setattr(Settings, "compile_engine", lambda self: loaded.set())
-    monkeypatch.setattr(process, "check_before_joining", lambda *_: loaded.wait(60) or pytest.fail("one by one"))
-    monkeypatch.setattr(process, "check_start", lambda *_, create: given)
-    monkeypatch.setattr(process.DeploymentContext, "of", lambda *_: "source")
+    monkeypatch.setattr(before_joining, "check_before_joining", lambda *_: loaded.wait(60) or pytest.fail("one by one"))
+    monkeypatch.setattr(before_joining, "check_start", lambda *_, create: given)
     worker = process.Worker(streams.settings(stream="partition"))
     assert worker._check() is given
-    assert worker._source == "source"
+    assert worker._source.deployment is given
 
 
 def test_kernels_that_cannot_be_compiled_end_the_start(monkeypatch):
@@ -90,8 +89,8 @@ def test_kernels_that_cannot_be_compiled_end_the_start(monkeypatch):
         raise ConfigurationError("no kernels")
 
     monkeypatch.setattr(Settings, "compile_engine", fail)
-    monkeypatch.setattr(process, "check_before_joining", lambda *_: None)
-    monkeypatch.setattr(process, "check_start", lambda *_, create: Deployment(4, {TOPIC: "1"}))
+    monkeypatch.setattr(before_joining, "check_before_joining", lambda *_: None)
+    monkeypatch.setattr(before_joining, "check_start", lambda *_, create: Deployment(4, {TOPIC: "1"}))
     with pytest.raises(ConfigurationError, match="no kernels"):
         process.Worker(streams.settings(stream="partition"))._check()
 
@@ -255,7 +254,7 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
         loop = asyncio.get_running_loop()
         closed = Future()
         closed.set_result(None)
-        worker._processor = SimpleNamespace(close=lambda everything: closed)
+        worker._processor = SimpleNamespace(close=lambda everything: closed, partitions={})
         worker._source = None
 
         def start():
@@ -269,12 +268,13 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     asyncio.run(run())
 
 
-def stopped_while_it_checks(monkeypatch, check, recovery_began=False):
+def stopped_while_it_checks(monkeypatch, check, recovering=False):
     """Run a worker that is to stop while it checks; return why it ended, or its error, and its state."""
 
     async def run():
         worker = process.Worker(SETTINGS)
-        worker._recovery_began = recovery_began
+        if recovering:
+            worker._status.enter("recovering")
         monkeypatch.setattr(worker, "_check", lambda: check(worker))
         asyncio.get_running_loop().call_later(0.05, worker._stop, "SIGTERM")
         return (await asyncio.gather(worker._work(), return_exceptions=True))[0], worker
@@ -312,7 +312,7 @@ def test_a_stop_waits_until_what_is_repaired_is_aborted(monkeypatch):
         aborted.append(True)
         raise DeliveryError("not recovered")
 
-    why, _ = stopped_while_it_checks(monkeypatch, check, recovery_began=True)
+    why, _ = stopped_while_it_checks(monkeypatch, check, recovering=True)
     assert aborted and isinstance(why, DeliveryError)
 
 

@@ -1,0 +1,127 @@
+"""A worker that is killed and started again, under the session timeout that users have: who waits, and for how long."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import ExitStack
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from tests.integration.test_processes import is_owner, pids, processes
+from tests.integration.workers import Deployment, consumer, records, wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+
+WORKERS = 4
+OTHERS_SECONDS, OWN_SECONDS = 5.0, 10.0
+"""Longest wait of a partition of another worker, and of the one that was killed."""
+DEFAULTS = {"broker.session_timeout": 45, "delivery.transaction_timeout": 60}
+
+
+class Load:
+    """Records for each partition all the time, and when their answers can be read."""
+
+    def __init__(self, broker):
+        self.deployment = Deployment(broker, settings=DEFAULTS)
+        self.sent = 0
+        self.times = {partition: [] for partition in range(WORKERS)}
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=each) for each in (self._produce, self._read)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _produce(self):
+        producer = Producer({"bootstrap.servers": self.deployment.broker})
+        while not self._over.wait(0.1):
+            for partition, key, value in records(WORKERS, WORKERS, first=self.sent):
+                producer.produce(self.deployment.input, value, key, partition)
+            self.sent += WORKERS
+            producer.flush(10)
+
+    def _read(self):
+        answers = f"{self.deployment.name}.assignments"
+        with consumer(self.deployment.broker, "reader") as reader:
+            wait_until(lambda: answers in reader.list_topics(timeout=5).topics or self._over.is_set(), 200)
+            reader.assign([TopicPartition(answers, partition, 0) for partition in range(WORKERS)])
+            while not self._over.is_set():
+                for message in reader.consume(1_000, 0.05):
+                    if message.error() is None:
+                        self.times[message.partition()].append(time.monotonic())
+
+    def waits(self, since):
+        """The longest time without an answer since then, of each partition, once all of them go on."""
+        wait_until(lambda: all(times and times[-1] > since + 1 for times in self.times.values()), 60)
+        # A partition that goes on may wait once more.
+        time.sleep(2)
+        found = []
+        for times in self.times.values():
+            later = [since, *(at for at in times if at >= since), time.monotonic()]
+            found.append(max(b - a for a, b in pairwise(later)))
+        return sorted(found)
+
+    def check(self):
+        """End it, and see that every record is answered once."""
+        self._over.set()
+        self._threads[0].join()
+        wait_until(lambda: len(self.deployment.answers()) >= self.sent)
+        answers = self.deployment.answers()
+        assert len(answers) == len(set(answers)) == self.sent
+
+
+def is_spread(workers):
+    return all(len(worker.health().get("partitions", [])) == 1 for worker in workers)
+
+
+def test_a_worker_that_starts_again_holds_up_nobody(broker):
+    with ExitStack() as running, Load(broker) as load:
+
+        def start(number):
+            return running.enter_context(load.deployment.worker(settings={"worker.id": f"w{number}"}))
+
+        workers = [start(number) for number in range(WORKERS)]
+        wait_until(lambda: is_spread(workers), 90)
+        killed = time.monotonic()
+        workers[1].kill()
+        again = start(1)
+        *others, own = load.waits(killed)
+        assert own < OWN_SECONDS
+        assert max(others) < OTHERS_SECONDS
+        # One that does not answer is no longer waited for, and fenced when it goes on.
+        stopped = time.monotonic()
+        workers[2].process.send_signal(signal.SIGSTOP)
+        third = start(2)
+        *others, own = load.waits(stopped)
+        assert own < OWN_SECONDS
+        assert max(others) < OTHERS_SECONDS
+        workers[2].process.send_signal(signal.SIGCONT)
+        twins = [workers[2], third]
+        wait_until(lambda: None in [worker.process.poll() for worker in twins] != [None, None], 60)
+        (left,) = (worker for worker in twins if worker.process.poll() is None)
+        wait_until(lambda: is_spread([workers[0], again, left, workers[3]]))
+        load.check()
+    assert "has ended: removed from group" in again.log()
+    assert "has not joined a rebalance for 2 s: removed" in third.log()
+
+
+def test_a_process_that_its_supervisor_starts_again_holds_up_nobody(broker):
+    with Load(broker) as load, processes(load.deployment, WORKERS) as worker:
+        worker.wait_for(lambda health: health["ready"] and len(health["partitions"]) == WORKERS, 90)
+        own_pages = [worker.port + number for number in range(1, WORKERS + 1)]
+        wait_until(lambda: all(is_owner(page, 1) for page in own_pages), 60)
+        killed = time.monotonic()
+        os.kill(pids(worker)[-1], signal.SIGKILL)
+        *others, own = load.waits(killed)
+        assert own < OWN_SECONDS
+        assert max(others) < OTHERS_SECONDS
+        load.check()
