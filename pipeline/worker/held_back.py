@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from faust.types import TP
-from resonance.pipeline.worker.http.status import WorkerStatus, named
+from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, named
 from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
 
 HELD_SECONDS: Final = 10.0
@@ -67,7 +67,7 @@ class HeldBack:
         for (_, held), transaction in zip(new, found, strict=True):
             held.transaction, held.described = transaction, True
         said = {tp: self._sentence(tp, held, ends[tp]) for tp, held in long.items()}
-        self._status.held_back = said
+        self._status.held_back = {tp: HeldRecords(held.since, said[tp]) for tp, held in long.items()}
         due = [
             tp
             for tp, held in long.items()

@@ -57,6 +57,7 @@ DESCRIPTIONS: Final = (
     Description("resonance_open_alerts", "gauge", (*PARTITION, "rule"), "Alerts that are open, by rule."),
     Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the last commit and the log's end."),
     Description("resonance_lag_unstable_records", "gauge", PARTITION, "Those of them behind an open transaction."),
+    Description("resonance_open_transaction_seconds", "gauge", PARTITION, "Seconds that one has held records back."),
     Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
     Description("resonance_streams_in_memory", "gauge", PARTITION, "Streams whose models are in memory."),
     Description("resonance_stream_loads_total", "counter", PARTITION, "Models that came back from the temporary file."),

@@ -44,7 +44,12 @@ def samples(status: WorkerStatus, engine: str) -> Samples:
         values["resonance_paused"] = tp in processor.pauses.paused
         values["resonance_stuck"] = tp in processor.pauses.stuck
         if (lag := lags.get(tp)) is not None:
-            values |= {"resonance_lag_records": lag.waiting, "resonance_lag_unstable_records": lag.unstable}
+            held = status.held_back.get(tp)
+            values |= {
+                "resonance_lag_records": lag.waiting,
+                "resonance_lag_unstable_records": lag.unstable,
+                "resonance_open_transaction_seconds": time.monotonic() - held.since if held else 0,
+            }
         for name, value in values.items():
             if value is not None:
                 found.setdefault(name, []).append((at, value))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from faust.types import TP
 from resonance.pipeline.checkpoint.restore import RestoreProgress
@@ -27,6 +27,14 @@ _WAITS: Final[dict[Phase, str]] = {
 }
 
 
+class HeldRecords(NamedTuple):
+    """Records that have waited for some time for an open transaction."""
+
+    since: float
+    """Monotonic time of the first look that found it."""
+    warning: str
+
+
 @dataclass(slots=True)
 class WorkerStatus:
     """The state of a worker as its pages show it; any thread may read it."""
@@ -47,8 +55,8 @@ class WorkerStatus:
     app: Any = None
     """The `WorkerApp`, once it is made."""
     processor: Processor | None = None
-    held_back: Mapping[TP, str] = field(default_factory=dict)
-    """What is said of partitions whose records have waited for some time for an open transaction."""
+    held_back: Mapping[TP, HeldRecords] = field(default_factory=dict)
+    """By partition."""
 
     def enter(self, phase: Phase) -> None:
         """Enter a phase; a stopping worker stays in that one, whatever its threads have reached."""
@@ -126,7 +134,7 @@ class WorkerStatus:
             "state": self.phase,
             "problems": problems,
             # Of what this worker cannot change.
-            "warnings": [self.held_back[tp] for tp in sorted(self.held_back)],
+            "warnings": [held.warning for _, held in sorted(self.held_back.items())],
             # None where it is not known.
             "waiting": None if lag is None else lag.waiting,
             "unstable": None if lag is None else lag.unstable,

@@ -53,8 +53,9 @@ def test_it_is_said_once_with_place_producer_and_remedy(input_):
         "--topic in --partition 0 --start-offset 1000"
     )
     assert input_.after(60, held._replace(high=5_001)) == []
-    assert "4,001 records" in input_.status.held_back[P0]
-    assert "open for 71 s" in input_.status.held_back[P0]
+    assert "4,001 records" in input_.status.held_back[P0].warning
+    assert "open for 71 s" in input_.status.held_back[P0].warning
+    assert input_.status.held_back[P0].since == 0
     assert input_.asked == [(P0, 1_000)]
     assert input_.after(1, LogEnd(5_002, 5_002)) == ["in[0]@1000: the transaction has ended that was open for 72 s"]
     assert input_.status.held_back == {}

@@ -8,7 +8,7 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.http.status import WorkerStatus, described
+from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, described
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.log_ends import LogEnd
 
@@ -69,7 +69,7 @@ def running(ends, silent=()):
 
 def test_what_waits_is_shown_and_what_cannot_be_read_as_well():
     status = running({TP("in", 0): LogEnd(10, 40), TP("in", 1): LogEnd(12, 12)})
-    status.held_back = {TP("in", 0): "in[0]@10: 30 records cannot be read"}
+    status.held_back = {TP("in", 0): HeldRecords(0.0, "in[0]@10: 30 records cannot be read")}
     ready, shown = status.ready()
     assert (ready, shown["waiting"], shown["unstable"]) == (True, 32, 30)
     assert shown["warnings"] == ["in[0]@10: 30 records cannot be read"]
