@@ -26,7 +26,10 @@ FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
 
 ANSWER_SECONDS: Final = 3.0
-"""How long the broker or a worker may take to answer."""
+"""How long the broker may take to answer."""
+
+PAGES_SECONDS: Final = 8.0
+"""How long two pages of a worker may take: those of several wait for each of them (`sum_of_workers`)."""
 
 ANSWER_BYTES: Final = 4_000_000
 """Longest page of a worker that is read."""
@@ -179,7 +182,7 @@ class Operations:
 
     async def _of_worker(self, address: str) -> dict[str, Any]:
         """Return what a worker's pages say, or that none answers."""
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=PAGES_SECONDS)
         try:
             async with aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session:
                 async with session.get(f"{address}/readyz") as answer:

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from faust.types import TP
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, named
 from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
 
 HELD_SECONDS: Final = 10.0
 """Age from which an open transaction is worth a word."""
+
+OWN_COMMITS: Final = 2
+"""Of the worker's own commits, which an open transaction must outlast: those of other workers are on the routes."""
 
 AGAIN_SECONDS: Final = 600.0
 """Seconds between two warnings of a partition: some programs keep each of their transactions open for a minute."""
@@ -35,11 +39,26 @@ class _Held:
     warned: bool = False
 
 
-class HeldBack:
-    """Watches the partitions of the worker of a `status`, whose brokers are `servers`."""
+def held_seconds(settings: Settings) -> float:
+    """Return the age from which an open transaction is worth a word under some settings."""
+    return max(HELD_SECONDS, OWN_COMMITS * settings.delivery.commit_interval)
 
-    def __init__(self, status: WorkerStatus, servers: str, clock: Callable[[], float] = time.monotonic) -> None:
+
+class HeldBack:
+    """Watches the partitions of the worker of a `status`, whose brokers are `servers`.
+
+    A transaction that has been open for so many `seconds` is said.
+    """
+
+    def __init__(
+        self,
+        status: WorkerStatus,
+        servers: str,
+        seconds: float = HELD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._status = status
+        self._seconds = seconds
         self._servers = servers
         self._clock = clock
         self._held: dict[TP, _Held] = {}
@@ -61,7 +80,7 @@ class HeldBack:
             if held.warned and tp in ends and self._held.get(tp) is not held:
                 seconds = now - held.since
                 _log.info("%s@%d: the transaction has ended that was open for %.0f s", named(tp), held.offset, seconds)
-        long = {tp: held for tp, held in self._held.items() if now - held.since >= HELD_SECONDS}
+        long = {tp: held for tp, held in self._held.items() if now - held.since >= self._seconds}
         new = [(tp, held) for tp, held in long.items() if not held.described]
         found = await asyncio.gather(*(consumer.open_transaction(tp, held.offset) for tp, held in new))
         for (_, held), transaction in zip(new, found, strict=True):

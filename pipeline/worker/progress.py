@@ -18,7 +18,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
 from resonance.pipeline.records import DeadLetterExample
 from resonance.pipeline.task.range_changes import together
-from resonance.pipeline.worker.held_back import HeldBack
+from resonance.pipeline.worker.held_back import HeldBack, held_seconds
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.lag import Lag
 from resonance.pipeline.worker.transport.log_ends import LogEnd
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 async def report(status: WorkerStatus, settings: Settings) -> None:
     """Say from time to time what a worker does, until this is cancelled."""
     progress = Progress(status, settings.features or (), session_timeout=settings.broker.session_timeout)
-    held_back = HeldBack(status, settings.broker.bootstrap)
+    held_back = HeldBack(status, settings.broker.bootstrap, held_seconds(settings))
     while True:
         await asyncio.sleep(LOOK)
         try:

@@ -23,7 +23,7 @@ class Input:
         self.status = WorkerStatus("running")
         consumer = SimpleNamespace(ends=lambda: self.ends, open_transaction=self.open_transaction)
         self.status.app = SimpleNamespace(_consumer=consumer)
-        self.held_back = HeldBack(self.status, "kafka:9092", lambda: self.now)
+        self.held_back = HeldBack(self.status, "kafka:9092", clock=lambda: self.now)
 
     async def open_transaction(self, tp, offset):
         self.asked.append((tp, offset))
