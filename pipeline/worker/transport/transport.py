@@ -185,7 +185,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
         found = {tp: seen for tp, seen in self.reported.copy().items() if tp in states}
         for tp, state in states.items():
-            if state is not None and (end := self._end(state)) >= 0:
+            # The time is set last, in another thread.
+            if state is not None and state.timestamp is not None and (end := self._end(state)) >= 0:
                 fetched = state.timestamp / 1000, LogEnd(end, max(state.highwater, end))
                 found[tp] = max(found.get(tp, fetched), fetched)
         return found

@@ -176,6 +176,8 @@ def test_the_ends_are_those_of_the_last_fetch(thread):
     thread.states[P0].lso, thread.states[P1] = 90, State(position=7, highwater=None, lso=None)
     thread._consumer = library_consumer(thread)
     assert thread.ends() == {P0: LogEnd(90, 100)}
+    thread.states[P1] = State(position=7, timestamp=None)
+    assert thread.ends() == {P0: LogEnd(90, 100)}
 
 
 def test_ends_that_no_broker_has_reported_for_long_are_unknown(thread):
