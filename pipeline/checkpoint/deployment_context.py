@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import Identity
@@ -12,6 +12,9 @@ from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.stream_task import TaskContext
+
+BEYOND_TRANSACTION: Final = 30.0
+"""Seconds beyond the time of a transaction in which a dead worker's must have ended, before the broker is given up."""
 
 
 def program_revision(settings: Settings) -> str:
@@ -97,7 +100,7 @@ class DeploymentContext:
             if topic != routes or deployment.routes
         }
         # A dead worker's transaction holds the committed offsets back until the broker aborts it.
-        patience = settings.delivery.transaction_timeout + 30
+        patience = settings.delivery.transaction_timeout + BEYOND_TRANSACTION
         described = (settings.topic("cluster_events"), settings.topic("clusters"))
         return cls(
             client,

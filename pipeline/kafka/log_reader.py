@@ -143,6 +143,15 @@ class LogReader:
         )
         return {(place.topic, place.partition): max(place.offset, NO_OFFSET) for place in answers}
 
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the ends of the logs, what open transactions hold back included."""
+        settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
+        everything = Consumer(settings)
+        try:
+            return {partition: self._bounds(everything, partition)[1] for partition in partitions}
+        finally:
+            everything.close()
+
     def settled_bounds(
         self, partitions: Collection[TopicPartition], seconds: float
     ) -> dict[TopicPartition, OffsetRange]:
@@ -151,12 +160,7 @@ class LogReader:
         The broker ends a transaction in each partition separately: committed offsets can be visible before the records
         of the same transaction.
         """
-        settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
-        everything = Consumer(settings)
-        try:
-            ends = {partition: self._bounds(everything, partition)[1] for partition in partitions}
-        finally:
-            everything.close()
+        ends = self.high_watermarks(partitions)
         until = time.monotonic() + seconds
         while True:
             found = self.bounds(partitions)

@@ -1,5 +1,6 @@
 """Parts of a log as users name them: from one position to another, or the last ten minutes."""
 
+import logging
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ AHEAD: Final = 60_000
 
 NEWEST: Final = 20
 """Offsets at the end of each partition that are searched for the newest record."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,10 @@ def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPa
 def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
     """Return the offsets of a span in each partition, limited to what exists and is committed.
 
-    Raises `BrokerError` where the broker does not answer.
+    What an open transaction holds back there is a warning. Raises `BrokerError` where the broker does not answer.
     """
+    # In this order: what comes meanwhile is held back by nothing.
+    high = reader.high_watermarks(partitions)
     bounds = reader.bounds(partitions)
     begin = span.begin if span.last is None else Position(time=newest_time(reader, partitions) - span.last)
 
@@ -77,7 +82,16 @@ def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition
         return _offsets_at(reader, partitions, moment)
 
     first, last = offsets_of(begin, bounds, offsets_at), offsets_of(span.end, bounds, offsets_at)
-    return {at: (first[at], max(first[at], last[at])) for at in partitions}
+    found = {at: (first[at], max(first[at], last[at])) for at in partitions}
+    for (topic, partition), (_, end) in found.items():
+        at = topic, partition
+        if end == bounds[at][1] < high[at]:
+            _log.warning(
+                "%s[%d]@%d: %d records are left out: a transaction that is open there holds them back; repeat this "
+                "after its end",
+                *(topic, partition, end, high[at] - end),
+            )
+    return found
 
 
 def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:

@@ -29,7 +29,10 @@ FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
 
 ANSWER_SECONDS: Final = 3.0
-"""How long the broker or a worker may take to answer."""
+"""How long the broker may take to answer."""
+
+PAGES_SECONDS: Final = 8.0
+"""How long two pages of a worker may take: those of several wait for each of them (`sum_of_workers`)."""
 
 SHOWN: Final = {
     "resonance_records_total": "records",
@@ -93,14 +96,14 @@ class Operations:
             return dict(self._report)
 
     async def waiting(self) -> int | None:
-        """Return how many records lie behind the committed offsets; None where the broker does not say."""
+        """Return how many records lie behind the committed offsets; None where that is not known of every partition."""
         async with self._lock:
             return await asyncio.to_thread(self._waiting)
 
     def _waiting(self) -> int | None:
         with suppress(KafkaException, TimeoutError):
-            if partitions := self._lags():
-                return sum(int(each["lag"]) for each in partitions)
+            lags = [each["lag"] for each in self._lags()]
+            return sum(lags) if lags and None not in lags else None
         return None
 
     @cached_property
@@ -152,23 +155,34 @@ class Operations:
     def _lags(self) -> list[dict[str, Any]]:
         known = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
         read = [TopicPartition(topic, at) for topic in self._topics if topic in known for at in known[topic].partitions]
-        found = self._offsets.committed(read, ANSWER_SECONDS) if read else []
-        committed = {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
-        places = {TopicPartition(*at): OffsetSpec.latest() for at in committed}
-        if not places:
+        if not read:
             return []
-        futures = self._admin.list_offsets(
-            places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+        found = self._offsets.committed(read, ANSWER_SECONDS)
+        stable, high = (
+            self._ends(read, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
-        ends = {(at.topic, at.partition): future.result(2 * ANSWER_SECONDS).offset for at, future in futures.items()}
-        return [
-            {"partition": f"{topic}[{number}]", "committed": offset, "lag": max(ends[topic, number] - offset, 0)}
-            for (topic, number), offset in sorted(committed.items())
-        ]
+        lags = []
+        for at, offset in sorted(((each.topic, each.partition), each.offset) for each in found):
+            # Where nothing is committed it is not known where the group would begin.
+            known = offset >= 0 or not high[at]
+            lags.append(
+                {
+                    "partition": f"{at[0]}[{at[1]}]",
+                    "committed": offset if offset >= 0 else None,
+                    "lag": max(high[at] - max(offset, 0), 0) if known else None,
+                    "unstable": max(high[at] - max(stable[at], offset), 0) if known else None,
+                }
+            )
+        return lags
+
+    def _ends(self, places: Sequence[TopicPartition], level: IsolationLevel) -> dict[tuple[str, int], int]:
+        latest = {place: OffsetSpec.latest() for place in places}
+        futures = self._admin.list_offsets(latest, isolation_level=level, request_timeout=ANSWER_SECONDS)
+        return {(at.topic, at.partition): future.result(2 * ANSWER_SECONDS).offset for at, future in futures.items()}
 
     async def _of_worker(self, address: str) -> dict[str, Any]:
         """Return what a worker's pages say, or that none answers."""
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=PAGES_SECONDS)
         try:
             async with aiohttp.ClientSession(timeout=timeout) as session:
                 async with session.get(f"{address}/readyz", allow_redirects=False) as answer:
@@ -189,7 +203,7 @@ class Operations:
         return {
             "address": address,
             **{name: ready[name] for name in ("ready", "state", "problems")},
-            "problem": shown,
+            "problem": shown or "; ".join(ready["warnings"]),
             "partitions": partitions,
         }
 

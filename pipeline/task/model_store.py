@@ -5,8 +5,7 @@ memory. The file is a cache: after a crash the models come from their snapshots 
 """
 
 import struct
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from resonance.pipeline.disk_map import DiskMap
@@ -27,25 +26,21 @@ class Totals(NamedTuple):
     labelled: int = 0
     waiting: int = 0
     unlabelled: int = 0
+    learn_labels: int = 0
+    """Models that learn from labels."""
     open_drifts: int = 0
+    watch_drift: int = 0
+    """Models whose records are watched for changes."""
 
-    @classmethod
-    def of(cls, model: StreamModel) -> Self:
-        """Return the numbers of one model."""
-        preparation, labels, drift = model.preparation, model.labels, model.drift
-        return cls(
-            preparation.compared,
-            preparation.outside,
-            model.snapshot_bytes,
-            0 if labels is None else labels.learned,
-            0 if labels is None else len(labels.waiting),
-            0 if labels is None else labels.unlabelled,
-            int(drift is not None and drift.open_since is not None),
-        )
 
-    def plus(self, other: "Totals", sign: int = 1) -> "Totals":
-        """Return the sums, or the differences."""
-        return Totals(*(own + sign * each for own, each in zip(self, other, strict=True)))
+def _numbers(model: StreamModel) -> tuple[int, ...]:
+    """Return what a model adds to `Totals`."""
+    preparation, labels, drift = model.preparation, model.labels, model.drift
+    if labels is None and drift is None:
+        return preparation.compared, preparation.outside, model.snapshot_bytes, 0, 0, 0, 0, 0, 0
+    of_labels = (0, 0, 0, 0) if labels is None else (labels.learned, len(labels.waiting), labels.unlabelled, 1)
+    of_drift = (0, 0) if drift is None else (int(drift.open_since is not None), 1)
+    return preparation.compared, preparation.outside, model.snapshot_bytes, *of_labels, *of_drift
 
 
 class StoredModel(NamedTuple):
@@ -98,11 +93,13 @@ class ModelStore:
         # The least recently used model comes first; what is stored of these models is of no use.
         self._in_memory: dict[bytes | None, StreamModel] = {}
         self._stored = DiskMap()
-        self._stored_totals = Totals()
+        # The sums over all models as of the last `evict`, what each model in memory counts for in them, and the keys of
+        # those that may have changed since. Other threads read the sums every second, however many models there are.
+        self._totals = Totals()
+        self._counted: dict[bytes | None, tuple[int, ...]] = {}
+        self._used: set[bytes | None] = set()
         # Every stored model continues at or below this offset.
         self._furthest = 0
-        # Another thread must find every model once.
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._began)
@@ -113,16 +110,15 @@ class ModelStore:
             model = self._in_memory.get(key)
             yield self._read(key, self._stored_at(key)) if model is None else model
 
-    def in_memory(self) -> list[StreamModel]:
-        """Return the models that are in memory; any thread may call it."""
-        with self._lock:
-            return list(self._in_memory.values())
+    @property
+    def loaded_models(self) -> int:
+        """Number of models in memory; any thread may read it."""
+        return len(self._in_memory)
 
+    @property
     def totals(self) -> Totals:
-        """Return the sums over all models; any thread may call it."""
-        with self._lock:
-            models, stored = list(self._in_memory.values()), self._stored_totals
-        return Totals(*map(sum, zip(stored, *map(Totals.of, models), strict=True)))
+        """Sums over all models as of the last `evict`; any thread may read them."""
+        return self._totals
 
     @property
     def stored_bytes(self) -> int:
@@ -139,32 +135,45 @@ class ModelStore:
         model = self._in_memory.get(key)
         if model is None:
             return self._load(key) if key in self._began else None
+        self._used.add(key)
         if self._limit:
-            with self._lock:
-                self._in_memory[key] = self._in_memory.pop(key)
+            self._in_memory[key] = self._in_memory.pop(key)
         return model
 
     def evict(self) -> None:
-        """Store the least recently used models beyond the limit."""
+        """Store the least recently used models beyond the limit, and count what the others have learned."""
+        self._count(self._used)
+        self._used = set()
         while 0 < self._limit < len(self._in_memory):
             key, model = next(iter(self._in_memory.items()))
             self._stored.put(_key(key), StoredModel.of(model).value())
             self._furthest = max(self._furthest, model.next)
-            with self._lock:
-                del self._in_memory[key]
-                self._stored_totals = self._stored_totals.plus(Totals.of(model))
+            del self._in_memory[key], self._counted[key]
             for call in self.evicted:
                 call(model)
 
     def _load(self, key: bytes | None) -> StreamModel:
         model = self._read(key, self._stored_at(key))
-        with self._lock:
-            self._in_memory[key] = model
-            self._stored_totals = self._stored_totals.plus(Totals.of(model), -1)
+        self._in_memory[key] = model
+        self._counted[key] = _numbers(model)
+        self._used.add(key)
         self.loads += 1
         for call in self.loaded:
             call(model)
         return model
+
+    def _count(self, keys: Collection[bytes | None]) -> None:
+        """Bring the sums up to date with models that are in memory, or gone."""
+        models, counted = self._in_memory, self._counted
+        now = {key: _numbers(models[key]) for key in keys if key in models}
+        before = [counted.pop(key) for key in keys if key in counted]
+        counted.update(now)
+        # Column by column: of thousands of streams each may have a record in every batch.
+        sums: Sequence[int] = self._totals
+        for sign, rows in ((1, now.values()), (-1, before)):
+            if rows:
+                sums = [own + sign * each for own, each in zip(sums, map(sum, zip(*rows, strict=True)), strict=True)]
+        self._totals = Totals(*sums)
 
     def _stored_at(self, key: bytes | None) -> StoredModel:
         value = self._stored.get(_key(key))
@@ -180,15 +189,15 @@ class ModelStore:
         """Take a model, in place of another one of its stream."""
         self.get(key)
         self._began[key] = None
-        with self._lock:
-            self._in_memory[key] = model
+        self._in_memory[key] = model
+        self._used.add(key)
 
     def _drop(self, key: bytes | None) -> None:
         """Give up a model that is in memory."""
         del self._began[key]
         self._stored.pop(_key(key))
-        with self._lock:
-            del self._in_memory[key]
+        del self._in_memory[key]
+        self._used.add(key)
 
     def _seen_of(self, key: bytes | None) -> int | None:
         """Return the clock at the last record of a stream, as far as it is known; KeyError where there is no stream."""
@@ -208,11 +217,12 @@ class ModelStore:
         """Note the size of a model's newest snapshot."""
         if (model := self._in_memory.get(key)) is not None:
             model.snapshot_bytes = size
+            self._count((key,))
             return
         stored = self._stored_at(key)
         self._stored.put(_key(key), stored._replace(snapshot_bytes=size).value())
-        with self._lock:
-            self._stored_totals = self._stored_totals.plus(Totals(snapshot_bytes=size - stored.snapshot_bytes))
+        total = self._totals.snapshot_bytes + size - stored.snapshot_bytes
+        self._totals = self._totals._replace(snapshot_bytes=total)
 
 
 def _key(key: bytes | None) -> bytes:

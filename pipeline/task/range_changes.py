@@ -26,9 +26,11 @@ class RestlessRanges:
     """How often it changed there."""
 
     def add(self, feature: str, streams: int, changes: int) -> None:
-        """Add streams in which the range of a feature changed often."""
+        """Add streams in which the range of a feature changed often, or take them away."""
         self.restless[feature] = self.restless.get(feature, 0) + streams
         self.changes[feature] = self.changes.get(feature, 0) + changes
+        if not self.restless[feature]:
+            del self.restless[feature], self.changes[feature]
 
     @property
     def hint(self) -> str:
@@ -60,38 +62,43 @@ class RangeChanges:
         self._changes: dict[str, Counter[str]] = {}
         self._last: dict[tuple[str, str], deque[datetime]] = {}
         self._often: dict[str, set[str]] = {}
+        # Kept up to date, because it is read once a second, however many streams there are.
+        self._found = RestlessRanges()
         self._lock = threading.Lock()
 
     def looked(self, stream: str) -> None:
         """Note that the ranges of a stream were compared with its records, which is when they can change."""
         with self._lock:
             self._looks[stream] += 1
+            self._found.streams += self._looks[stream] == OFTEN
 
     def changed(self, stream: str, feature: str, time: str) -> None:
         """Note that the range of a feature changed with a record of this time."""
         with self._lock:
-            self._changes.setdefault(stream, Counter())[feature] += 1
+            changes, often = self._changes.setdefault(stream, Counter()), self._often.setdefault(stream, set())
+            changes[feature] += 1
             last = self._last.setdefault((stream, feature), deque(maxlen=OFTEN))
             last.append(datetime.fromisoformat(time))
-            if len(last) == OFTEN and last[-1] - last[0] <= WITHIN:
-                self._often.setdefault(stream, set()).add(feature)
+            if feature in often:
+                self._found.changes[feature] += 1
+            elif len(last) == OFTEN and last[-1] - last[0] <= WITHIN:
+                often.add(feature)
+                self._found.add(feature, 1, changes[feature])
 
     def ended(self, stream: str) -> None:
         """Forget a stream."""
         with self._lock:
-            self._looks.pop(stream, None)
-            self._often.pop(stream, None)
-            for feature in self._changes.pop(stream, ()):
+            self._found.streams -= self._looks.pop(stream, 0) >= OFTEN
+            changes = self._changes.pop(stream, Counter[str]())
+            for feature in self._often.pop(stream, ()):
+                self._found.add(feature, -1, -changes[feature])
+            for feature in changes:
                 del self._last[stream, feature]
 
     def found(self) -> RestlessRanges:
         """Return the features whose range changed often."""
         with self._lock:
-            found = RestlessRanges(sum(looks >= OFTEN for looks in self._looks.values()))
-            for stream, features in self._often.items():
-                for feature in features:
-                    found.add(feature, 1, self._changes[stream][feature])
-        return found
+            return RestlessRanges(self._found.streams, self._found.restless.copy(), self._found.changes.copy())
 
 
 def together(some: Iterable[RestlessRanges]) -> RestlessRanges:

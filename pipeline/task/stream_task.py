@@ -101,23 +101,23 @@ class StreamTask:
     @property
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
-        models, totals = self.models.in_memory(), self.models.totals()
+        totals = self.models.totals
         return Counts(
             self._records,
             self._skipped,
             self._dead_letters.by_stage_and_class,
             self._dead_letters.examples,
             len(self.models),
-            len(models),
+            self.models.loaded_models,
             self.models.loads,
             totals.compared,
             totals.outside,
             totals.snapshot_bytes,
-            any(model.labels is not None for model in models),
+            totals.learn_labels > 0,
             totals.labelled,
             totals.waiting,
             totals.unlabelled,
-            watches_drift=any(model.drift is not None for model in models),
+            watches_drift=totals.watch_drift > 0,
             open_drifts=totals.open_drifts,
         )
 

@@ -42,6 +42,16 @@ class AssignedPartition:
     """Monotonic time of the last record, or of the assignment before the first one."""
     last_snapshot: float = field(default_factory=time.monotonic)
     """Monotonic time of the last snapshot, or of the assignment before the first one."""
+    start: int = field(init=False)
+    """Offset from which this worker answers records."""
+
+    def __post_init__(self) -> None:
+        self.start = self.position
+
+    @property
+    def answered(self) -> int:
+        """Offset below which every record is answered, and the answers are committed."""
+        return max(self.committed, self.start)
 
     @classmethod
     def of(cls, part: RestoredPartition[Task], archive: ArchiveWriter | None) -> Self:

@@ -48,10 +48,15 @@ AHEAD_SECONDS: Final = 0.25
 CLOSE_SECONDS: Final = 5.0
 """How long a clean stop writes snapshots; the next start learns again what they lack."""
 
-GIVE_UP_SECONDS: Final = 5.0
+GIVE_UP_SECONDS: Final = 7.0
 """How long a failing worker waits for its transaction to be aborted."""
 
 _log = logging.getLogger(__name__)
+
+
+def broker_seconds(patience: float) -> float:
+    """Return the limit of a step that waits for the outputs, and then for the offsets: a longer wait is a hang."""
+    return 2 * patience + WORK_SECONDS
 
 
 class Processor:
@@ -103,8 +108,7 @@ class Processor:
         self._check_topics = check_topics
         self._interval = commit_interval
         self._patience = patience
-        # A commit waits for the outputs and then for the offsets; a wait that is longer than both is a hang.
-        self._broker_seconds = 2 * patience + WORK_SECONDS
+        self._broker_seconds = broker_seconds(patience)
         self._activity = Watchdog()
         self._commit_activity = Watchdog()
         self._done = done

@@ -3,20 +3,25 @@
 The event loop's thread reads what the processor counts; nothing is counted for it on a record's path.
 """
 
+import asyncio
 import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
+from faust.types import TP
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
 from resonance.pipeline.records import DeadLetterExample
 from resonance.pipeline.task.range_changes import together
+from resonance.pipeline.worker.held_back import HeldBack, held_seconds
 from resonance.pipeline.worker.http.status import WorkerStatus
+from resonance.pipeline.worker.lag import Lag
+from resonance.pipeline.worker.transport.log_ends import LogEnd
 
 INTERVAL: Final = 10.0
 """Seconds between two lines."""
@@ -36,7 +41,26 @@ HINT: Final = 3_600.0
 JOINING: Final = 5.0
 """Seconds without a partition after which it is said why; a broker itself waits three for a new group's members."""
 
+AFTER_ERROR: Final = 60.0
+"""Seconds until the next look after one that failed."""
+
 _log = logging.getLogger(__name__)
+
+
+async def report(status: WorkerStatus, settings: Settings) -> None:
+    """Say from time to time what a worker does, until this is cancelled."""
+    progress = Progress(status, settings.features or (), session_timeout=settings.broker.session_timeout)
+    held_back = HeldBack(status, settings.broker.bootstrap, held_seconds(settings))
+    while True:
+        await asyncio.sleep(LOOK)
+        try:
+            if status.phase == "running" and status.consumer is not None:
+                await status.consumer.query_ends()
+            await held_back.look()
+            progress.look()
+        except Exception:  # a line of the log is no reason to end, and none to end unseen
+            _log.exception("what the worker does cannot be said; it goes on, and so does this in %g s", AFTER_ERROR)
+            await asyncio.sleep(AFTER_ERROR)
 
 
 def models_of(settings: Settings, partitions: int) -> str:
@@ -96,6 +120,7 @@ class Progress:
         self._looked_dead = Counter[tuple[str, str]]()
         self._warned: set[tuple[str, str]] = set()
         self._caught_up = False
+        self._ends: Mapping[TP, LogEnd] = {}
         self._idle = False
         self._joining_since: float | None = None
         self._hinted = -math.inf
@@ -113,13 +138,12 @@ class Progress:
         # A route that is no use is a dead letter of the second stage.
         self._warn(max(records, counters.routes), dead)
         lag = self._lag()
-        if lag == 0 and counters.records and not self._caught_up:
+        if lag is not None and not lag.waiting and counters.records and not self._caught_up:
             self._caught_up = True
             _log.info("caught up: every record of the assigned partitions is answered")
-        elif (
-            lag is not None
-            and lag > 0
-            and lag > self._rate(max(records - self._records, counters.routes - self._routes)) * INTERVAL
+        elif lag is not None and (
+            lag.readable > self._rate(max(records - self._records, counters.routes - self._routes)) * INTERVAL
+            or self._status.held_back
         ):
             self._caught_up = False
         if self._caught_up:
@@ -153,7 +177,7 @@ class Progress:
     def _rate(self, new: int) -> float:
         return new / max(self._clock() - self._last, LOOK)
 
-    def _line(self, records: int, routes: int, dead: Counter[tuple[str, str]], lag: int | None) -> None:
+    def _line(self, records: int, routes: int, dead: Counter[tuple[str, str]], lag: Lag | None) -> None:
         """Log one line about the records since the one before; one line when there are none any more."""
         new, new_routes, new_dead = records - self._records, routes - self._routes, dead - self._dead
         if new or new_routes or not self._idle:
@@ -165,20 +189,31 @@ class Progress:
                 f"{new_dead.total():,} dead letters" + (f" ({listed})" if listed else ""),
                 f"{sum(partition.task.health.clusters for partition in partitions):,} clusters",
             ]
-            if lag is not None:
-                parts.append(f"{lag:,} records behind" if lag else "nothing waits")
+            if lag is None:
+                parts.append("how many wait is not known")
+            elif lag.waiting:
+                held = f", {lag.unstable:,} of them wait for an open transaction" if lag.unstable else ""
+                parts.append(f"{lag.waiting:,} records behind{held}")
+            else:
+                parts.append("nothing waits")
             _log.info("%s", "; ".join(parts))
         self._idle = not (new or new_routes)
         self._last, self._records, self._routes, self._dead = self._clock(), records, routes, dead
 
-    def _lag(self) -> int | None:
-        """Return how many offsets lie between the next records and the ends of the logs; None where no end is known."""
+    def _lag(self) -> Lag | None:
+        """Return how many of the records wait that were there at the look before; None where that is not known.
+
+        The newest ones are on their way.
+        """
         consumer, processor = self._status.consumer, self._status.processor
-        ends: dict[Any, int] = consumer.ends() if consumer is not None else {}
-        if processor is None or not ends:
+        before, self._ends = self._ends, {} if consumer is None else consumer.ends()
+        owned = {} if processor is None else processor.partitions
+        if not owned or not owned.keys() <= self._ends.keys():
             return None
-        own = processor.partitions
-        return sum(max(ends[tp] - partition.position, 0) for tp, partition in own.items() if tp in ends)
+        return Lag.total(
+            min((Lag.of(part.answered, end) for end in (before.get(tp, self._ends[tp]), self._ends[tp])), key=sum)
+            for tp, part in owned.items()
+        )
 
     def _dead_letters(self) -> Counter[tuple[str, str]]:
         """Return the dead letters by stage and class, without those of records that a restore learned again."""

@@ -24,7 +24,7 @@ from resonance.pipeline.worker.http.sum_of_workers import SumOfWorkers
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, explain_end
 
 LOOK_SECONDS: Final = 0.2
-STOP_MARGIN: Final = 3.0
+STOP_MARGIN: Final = 5.0
 """Seconds beyond the time that a worker may take to stop, after which it is killed."""
 FIRST_PAUSE: Final = 1.0
 """Seconds before a worker is started again; each end soon after the last one doubles them, up to `LONGEST_PAUSE`."""

@@ -34,7 +34,7 @@ from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.kept_models import unchanged
 from resonance.pipeline.worker.processor import Processor
-from resonance.pipeline.worker.progress import LOOK, Progress
+from resonance.pipeline.worker.progress import report
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, explain_end, leave
 from resonance.pipeline.worker.topic_watch import TopicWatch
@@ -118,7 +118,7 @@ class Worker:
         starting.add_done_callback(self._started)
         self._processor.start()
         self._watch.start()
-        progress = asyncio.ensure_future(self._report())
+        progress = asyncio.ensure_future(report(self._status, self._settings))
         await self._stop_requested.wait()
         progress.cancel()
         if self._failure is None:
@@ -129,17 +129,6 @@ class Worker:
             await leave(self._app)
             raise await asyncio.to_thread(self._watch.explained, self._failure)
         return self._why
-
-    async def _report(self) -> None:
-        """Say from time to time what the worker does."""
-        progress = Progress(
-            self._status,
-            self._settings.features or (),
-            session_timeout=self._settings.broker.session_timeout,
-        )
-        while True:
-            await asyncio.sleep(LOOK)
-            progress.look()
 
     async def _checked(self) -> Deployment | None:
         """Return what the check finds; None as soon as a stop is requested, which a compilation would not notice."""

@@ -28,6 +28,9 @@ class MemoryReader:
             at: (self.firsts.get(at, 0), self.logs[at][-1].offset + 2 if self.logs.get(at) else 0) for at in partitions
         }
 
+    def high_watermarks(self, partitions):
+        return {at: end for at, (_, end) in self.bounds(partitions).items()}
+
     def offsets_at(self, partitions, moment):
         return {
             at: next((record.offset for record in self.logs[at] if record.timestamp >= moment), NO_OFFSET)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -307,7 +307,7 @@ class World:
             (log_reader, {"time": own.time, "Consumer": type("Consumer", (clients.Consumer,), bound)}),
             (restore, {"time": own.time}),
             (worker, {"time": own.time, "threading": own.threading, "make_app": app, "Pages": _NoPages}),
-            (worker, {"look_again": lambda settings, source, _: source, "Progress": _NoProgress}),
+            (worker, {"look_again": lambda settings, source, _: source, "report": _no_report}),
             (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
             # The simulated broker loses no marker.
             (choice, {"left_open": lambda *_: LeftOpen([], [])}),
@@ -376,8 +376,5 @@ class _NoPages:
         """Do nothing."""
 
 
-class _NoProgress(SimpleNamespace):
-    """Reports of progress that go nowhere."""
-
-    def __init__(self, *_: Any) -> None:
-        super().__init__(look=lambda: None)
+async def _no_report(*_: Any) -> None:
+    """Report nothing of a worker's progress."""

@@ -36,26 +36,32 @@ def samples(status: WorkerStatus, engine: str) -> Samples:
         return found
     found["resonance_commits_total"] = [((), processor.counters.commits)]
     found["resonance_outputs_total"] = [((), processor.counters.outputs)]
-    ends = status.consumer.ends() if status.consumer is not None else {}
+    lags = status.lags()
     for tp, partition in sorted(processor.partitions.items()):
         at = (tp.topic, str(tp.partition))
-        values = _of(partition)
+        seen = partition.task.counts
+        values = _of(partition, seen)
         values["resonance_paused"] = tp in processor.pauses.paused
         values["resonance_stuck"] = tp in processor.pauses.stuck
-        if tp in ends:
-            values["resonance_lag_records"] = max(ends[tp] - partition.position, 0)
+        if (lag := lags.get(tp)) is not None:
+            held = status.held_back.get(tp)
+            values |= {
+                "resonance_lag_records": lag.waiting,
+                "resonance_lag_unstable_records": lag.unstable,
+                "resonance_open_transaction_seconds": time.monotonic() - held.since if held else 0,
+            }
         for name, value in values.items():
             if value is not None:
                 found.setdefault(name, []).append((at, value))
-        for name, labelled in _labelled(partition).items():
+        for name, labelled in _labelled(partition, seen).items():
             found.setdefault(name, []).extend(((*at, *labels), value) for labels, value in labelled)
     return found
 
 
-def _of(partition: AssignedPartition) -> dict[str, float | None]:
+def _of(partition: AssignedPartition, seen: Counts) -> dict[str, float | None]:
     """Return a partition's values without further labels; None where there is none yet."""
     task, now = partition.task, time.monotonic()
-    seen, before = task.counts, _before(partition)
+    before = _before(partition)
     figures = task.health.figures()
     recovery_offset = partition.writer.recovery_offset
     return {
@@ -84,9 +90,9 @@ def _of(partition: AssignedPartition) -> dict[str, float | None]:
     }
 
 
-def _labelled(partition: AssignedPartition) -> dict[str, Values]:
+def _labelled(partition: AssignedPartition, seen: Counts) -> dict[str, Values]:
     task, before = partition.task, _before(partition)
-    dead_letters = task.counts.dead_letters_by_stage - before.dead_letters_by_stage
+    dead_letters = seen.dead_letters_by_stage - before.dead_letters_by_stage
     return {
         "resonance_dead_letters_total": sorted(dead_letters.items()),
         "resonance_events_total": _by_kind(task.health.events),

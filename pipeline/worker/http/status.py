@@ -1,14 +1,16 @@
 """What a worker is doing, whether it should be left running (``/livez``) and given traffic (``/readyz``)."""
 
 import time
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, NamedTuple
 
 from faust.types import TP
 from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters
+from resonance.pipeline.worker.lag import Lag
 from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS
 
 POLL_SECONDS: Final = 60.0
 """Age of the fetch loop's last round above which a worker is not alive: a round takes a fraction of a second, with and
@@ -23,6 +25,14 @@ _WAITS: Final[dict[Phase, str]] = {
     "joining": "waiting for the consumer group to assign partitions",
     "stopping": "stopping",
 }
+
+
+class HeldRecords(NamedTuple):
+    """Records that have waited for some time for an open transaction."""
+
+    since: float
+    """Monotonic time of the first look that found it."""
+    warning: str
 
 
 @dataclass(slots=True)
@@ -45,6 +55,8 @@ class WorkerStatus:
     app: Any = None
     """The `WorkerApp`, once it is made."""
     processor: Processor | None = None
+    held_back: Mapping[TP, HeldRecords] = field(default_factory=dict)
+    """By partition."""
 
     def enter(self, phase: Phase) -> None:
         """Enter a phase; a stopping worker stays in that one, whatever its threads have reached."""
@@ -63,6 +75,12 @@ class WorkerStatus:
         if consumer is None or consumer.polled is None or not consumer.flow_active:
             return None
         return max(time.monotonic() - float(consumer.polled), 0.0)
+
+    def lags(self) -> dict[TP, Lag | None]:
+        """Return how many records of each partition wait; None where it is not known where its log ends."""
+        owned = {} if self.processor is None else self.processor.partitions
+        ends = {} if self.consumer is None else self.consumer.ends()
+        return {tp: Lag.of(part.answered, ends[tp]) if tp in ends else None for tp, part in owned.items()}
 
     def live(self) -> tuple[bool, dict[str, Any]]:
         """Return whether the worker is alive, and what the page shows; the broker has no part in it."""
@@ -87,6 +105,11 @@ class WorkerStatus:
             return ["the group's coordinator is not known, as long as no broker answers; look at the brokers"]
         if overdue := self.processor.overdue():
             return [overdue]
+        if self.consumer is not None and (silent := self.consumer.silent()):
+            return [
+                f"{named(silent[0])}{f' and {len(silent) - 1} more' if silent[1:] else ''}: no broker has answered for "
+                f"{KNOWN_SECONDS:g} s, so that it is not known what waits there; look at the partition's leader"
+            ]
         pauses = self.processor.pauses
         stuck = {tp: why for tp, why in pauses.stuck.copy().items() if tp not in pauses.paused}
         return [*sorted(pauses.paused.copy().values()), *sorted(stuck.values())]
@@ -105,10 +128,16 @@ class WorkerStatus:
         problems = self.problems()
         counters = asdict(Counters() if self.processor is None else self.processor.counters)
         owned = {} if self.processor is None else self.processor.partitions
+        lag = Lag.total(self.lags().values()) if self.phase == "running" else None
         return not problems, {
             "ready": not problems,
             "state": self.phase,
             "problems": problems,
+            # Of what this worker cannot change.
+            "warnings": [held.warning for _, held in sorted(self.held_back.items())],
+            # None where it is not known.
+            "waiting": None if lag is None else lag.waiting,
+            "unstable": None if lag is None else lag.unstable,
             "partitions": [named(tp) for tp in sorted(self.assigned)],
             **{name: round(value, 3) for name, value in counters.items()},
             "seen": {named(tp): described(owned[tp]) for tp in sorted(owned)},
@@ -124,6 +153,7 @@ def described(partition: AssignedPartition) -> dict[str, Any]:
     share = counts.values_outside / counts.values_compared if counts.values_compared else None
     return {
         "position": partition.position,
+        "answered": partition.answered,
         # Where a restart would begin to read; None before the first commit.
         "replay_from": partition.writer.recovery_offset,
         "records": counts.records,

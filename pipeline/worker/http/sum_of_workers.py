@@ -35,8 +35,18 @@ SMALLEST: Final = frozenset({"resonance_ready", "process_start_time_seconds"})
 READY: Final = "resonance_ready"
 STARTED: Final = "process_start_time_seconds"
 LIVE: Final[Mapping[str, type]] = {"problems": list}
-SHOWN: Final[Mapping[str, type]] = {"ready": bool, "state": str, "problems": list, "partitions": list, "seen": dict}
+SHOWN: Final[Mapping[str, type]] = {
+    "ready": bool,
+    "state": str,
+    "problems": list,
+    "warnings": list,
+    "partitions": list,
+    "seen": dict,
+}
 """Members of ``/livez``, and those of ``/readyz`` that are no counters: what answers without them is no worker."""
+
+UNKNOWN: Final = ("waiting", "unstable")
+"""Sums that are unknown where one worker does not tell its own."""
 
 Page = Sequence[Metric]
 Series = tuple[str, tuple[tuple[str, str], ...]]
@@ -90,15 +100,19 @@ class SumOfWorkers:
             *(f"worker {label}: {self.absent.get(label, 'it does not answer')}" for label in silent),
         ]
         states = [shown["state"] for _, shown in answers if shown["state"] != "running"]
-        totals: dict[str, float] = {}
+        totals: dict[str, float | None] = {name: None for name in UNKNOWN if silent}
         for _, shown in answers:
             for name in shown.keys() - SHOWN.keys():
-                if isinstance(shown[name], int | float):
-                    totals[name] = round(totals.get(name, 0) + shown[name], 3)
+                before = totals.setdefault(name, 0)
+                if before is None or not isinstance(shown[name], int | float):
+                    totals[name] = None
+                else:
+                    totals[name] = round(before + shown[name], 3)
         return not problems, {
             "ready": not problems,
             "state": next(iter(states), "starting" if silent else "running"),
             "problems": problems,
+            "warnings": [f"worker {label}: {what}" for label, shown in answers for what in shown["warnings"]],
             "partitions": sorted(name for _, shown in answers for name in shown["partitions"]),
             **totals,
             "seen": {name: seen for _, shown in answers for name, seen in shown["seen"].items()},

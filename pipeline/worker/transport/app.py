@@ -57,6 +57,11 @@ class WorkerApp(faust.App):  # type: ignore[misc] # Faust's modules are untyped 
         """Create none: there are no tables, and the working folder is the user's."""
 
 
+def request_seconds(session: float) -> float:
+    """Return how long a request may take; Faust refuses a session that is longer."""
+    return max(90.0, session + 5)
+
+
 def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.TransportOptions) -> WorkerApp:
     """Return the app, with an agent for each input topic; must be called in the event loop that runs it.
 
@@ -72,8 +77,7 @@ def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.Transp
         broker_client_id=f"{settings.name}-{settings.worker_id}",
         broker_session_timeout=session,
         broker_heartbeat_interval=min(HEARTBEAT_SECONDS, session / 3),
-        # Faust refuses a session that is longer than a request.
-        broker_request_timeout=max(90.0, session + 5),
+        broker_request_timeout=request_seconds(session),
         # aiokafka leaves the group after so long without a fetch; a long restore is no reason to.
         broker_max_poll_interval=24 * 3600.0,
         topic_allow_declare=False,

@@ -10,20 +10,21 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import errors as aiokafka_errors
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 from resonance.pipeline.memory_budget import MemoryBudget
-from resonance.pipeline.worker.transport import group_member
+from resonance.pipeline.worker.transport import group_member, log_ends
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.worker.transport.connections import WATCH, watch_connections
 from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, explained
+from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
 from resonance.pipeline.worker.transport.predecessors import NamingAssignor, remove_predecessors
 from resonance.pipeline.worker.transport.unpack import Taken, WholeBatches, keep_bytes
 
@@ -40,6 +41,8 @@ FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without a record."""
 
 START_AGAIN_SECONDS = 0.2
+
+_Answer = TypeVar("_Answer")
 
 _log = logging.getLogger(__name__)
 _faust_log = logging.getLogger("faust.transport.chunks")
@@ -97,6 +100,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         super().__post_init__()
         self.positions: dict[TP, int] = {}
         self.seek_number = 0
+        # When partitions were sought, and the ends that were queried since, with the times of the answers.
+        self.sought = 0.0
+        self.reported: dict[TP, tuple[float, LogEnd]] = {}
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         # Faust's driver has fixed values for these, or reads them from a setting that it also uses for changelogs.
@@ -145,6 +151,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         for tp, offset in positions.items():
             consumer.seek(driver.TopicPartition(tp.topic, tp.partition), offset)
         self.positions = dict(positions)
+        self.sought, self.reported = time.time(), {}
         self.seek_number += 1
         return self.seek_number
 
@@ -185,12 +192,38 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         end = state.highwater if end is None else end
         return -1 if end is None else int(end)
 
-    def ends(self) -> dict[TP, int]:
-        """Return the assigned partitions' ends as fetches have shown them, with no request; any thread may call it."""
+    def _reported(self) -> dict[TP, tuple[float, LogEnd]]:
+        """Return the newest ends of the assigned partitions' logs, and when a broker reported them."""
         subscription = self._consumer._subscription.subscription if self._consumer is not None else None
         assignment = subscription and subscription.assignment
         states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
-        return {tp: end for tp, state in states.items() if state is not None and (end := self._end(state)) >= 0}
+        found = {tp: seen for tp, seen in self.reported.copy().items() if tp in states}
+        for tp, state in states.items():
+            # The time is set last, in another thread.
+            if state is not None and state.timestamp is not None and (end := self._end(state)) >= 0:
+                fetched = state.timestamp / 1000, LogEnd(end, max(state.highwater, end))
+                found[tp] = max(found.get(tp, fetched), fetched)
+        return found
+
+    def ends(self) -> dict[TP, LogEnd]:
+        """Return the ends of the assigned partitions' logs, without those that are unknown; any thread may call it."""
+        oldest = time.time() - log_ends.KNOWN_SECONDS
+        return {tp: end for tp, (at, end) in self._reported().items() if at >= oldest}
+
+    def silent(self) -> list[TP]:
+        """Return the partitions of which no broker has reported the ends for long; any thread may call it."""
+        seen, oldest = self._reported(), time.time() - log_ends.KNOWN_SECONDS
+        at = {tp: max(seen[tp][0] if tp in seen else 0.0, self.sought) for tp in list(self.positions)}
+        return sorted(tp for tp, last in at.items() if last < oldest)
+
+    async def query_ends(self) -> None:
+        """Query the ends of those partitions' logs that no fetch has brought of late."""
+        seen, oldest = self._reported(), time.time() - log_ends.QUERY_SECONDS
+        old = [tp for tp in self.positions if tp not in seen or seen[tp][0] < oldest]
+        if old:
+            number, found = self.seek_number, await log_ends.query(self._ensure_consumer()._client, old)
+            if number == self.seek_number:
+                self.reported |= {tp: (time.time(), end) for tp, end in found.items()}
 
     async def on_thread_stop(self) -> None:
         """Stop aiokafka's consumer; while the broker is away its fetcher ends by a stray cancellation, dropped here."""
@@ -257,9 +290,25 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         most = self.options.queued_records
         return max(len(chunk.value), most // MOST_CHUNKS, chunk.size * most // self.options.memory.queued)
 
-    def ends(self) -> dict[TP, int]:
+    def ends(self) -> dict[TP, LogEnd]:
         """See `ConsumerThread.ends`."""
         return self._thread.ends() if self._thread is not None else {}
+
+    def silent(self) -> list[TP]:
+        """See `ConsumerThread.silent`."""
+        return self._thread.silent() if self._thread is not None else []
+
+    async def query_ends(self) -> None:
+        """See `ConsumerThread.query_ends`."""
+        await self._in_thread(self._thread.query_ends())
+
+    async def open_transaction(self, tp: TP, offset: int) -> OpenTransaction | None:
+        """See `log_ends.open_transaction`."""
+        return await self._in_thread(log_ends.open_transaction(self._client._client, tp, offset))
+
+    async def _in_thread(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Await in the consumer's thread what may take long: Faust's own queue of calls has few places."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(question, self._thread.thread_loop))
 
     @property
     def _client(self) -> Any:

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 from aiohttp import web
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page import operations
 from resonance.pipeline.page.operations import Operations
@@ -93,3 +93,24 @@ def test_records_behind_the_committed_offsets_wait(broker):
     member.commit(offsets=[TopicPartition(topic, 0, 5), TopicPartition(topic, 1, 2)], asynchronous=False)
     member.close()
     assert asyncio.run(Operations(client, group, [topic, "not-there"], []).waiting()) == 3
+
+
+@pytest.mark.broker
+def test_what_an_open_transaction_holds_back_waits_and_an_unknown_lag_is_not_zero(broker):
+    topic, group, client = create_topic(broker, partitions=3), topic_name("group"), {"bootstrap.servers": broker}
+    produce(broker, topic, [(0, b"k", b"{}"), (1, b"k", b"{}")])
+    upstream = Producer({**client, "transactional.id": topic_name("upstream")})
+    upstream.init_transactions(20)
+    upstream.begin_transaction()
+    upstream.produce(topic, b"{}", partition=0)
+    upstream.flush(10)
+    produce(broker, topic, [(0, b"k", b"{}")] * 5)
+    member = Consumer({**client, "group.id": group})
+    member.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    shown = Operations(client, group, [topic], [])
+    assert [(each["lag"], each["unstable"]) for each in shown._lags()] == [(6, 6), (None, None), (0, 0)]
+    assert asyncio.run(shown.waiting()) is None
+    member.commit(offsets=[TopicPartition(topic, 1, 1)], asynchronous=False)
+    member.close()
+    assert asyncio.run(Operations(client, group, [topic], []).waiting()) == 6
+    upstream.abort_transaction(20)

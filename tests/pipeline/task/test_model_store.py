@@ -4,13 +4,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from faust.types import TP
+from resonance.pipeline.checkpoint.changelog_records import Identity
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
+from resonance.pipeline.task.model_store import _numbers
+from resonance.pipeline.worker.assignment import AssignedPartition
+from resonance.pipeline.worker.http.samples import samples
+from resonance.pipeline.worker.http.status import WorkerStatus
+from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.progress import Progress
 
-from tests.pipeline.streams import Held, payloads, points, records, run, settings, task
+from tests.pipeline.streams import TOPIC, Held, payloads, points, records, run, settings, task
 from tests.pipeline.task.alerts.test_partition_alerts import devices
 
 KEYS = tuple(b"key %d" % number for number in range(12))
 LOG = records(points(2400).tolist(), keys=KEYS)
+WRITER = ChangelogWriter(Identity("pipe", (TOPIC,), TOPIC, "id-1", 1, "modal", "1"), 0)
 SILENT = devices(count=4, rounds=420)
 """One device breaks and another falls silent."""
 
@@ -59,7 +69,7 @@ def test_the_least_recently_used_models_leave_memory():
     worker = task(given(3))
     run(worker, LOG[:600], 50)
     run(worker, [LOG[600], LOG[603], LOG[601]], 1)
-    assert [model.name for model in worker.models.in_memory()] == ["p0:key%200", "p0:key%203", "p0:key%201"]
+    assert [model.name for model in worker.models._in_memory.values()] == ["p0:key%200", "p0:key%203", "p0:key%201"]
     assert (len(worker.models), worker.models.names) == (12, [f"p0:key%20{number}" for number in range(12)])
     loads = worker.models.loads
     run(worker, [LOG[612], LOG[605]], 1)
@@ -78,6 +88,35 @@ def test_the_metrics_count_every_stream():
     mine, every = part.health.figures(), whole.health.figures()
     assert (mine.novelty, mine.score, mine.out_of_scale) == (every.novelty, every.score, every.out_of_scale)
     assert (part.health.clusters, part.models.furthest) == (whole.health.clusters, whole.models.furthest)
+
+
+class Unwalked(dict):
+    """Models that are read one by one only."""
+
+    def _walked(self, *_):
+        raise AssertionError("a walk over all models")
+
+    __iter__ = items = keys = values = _walked
+
+
+def test_what_is_read_every_second_walks_over_no_models():
+    worker = task(given(0, prepare__rescale=True))
+    run(worker, LOG, 100)
+    store = worker.models
+    summed = [sum(column) for column in zip(*map(_numbers, store._in_memory.values()), strict=True)]
+    assert [*store.totals] == summed
+    assert store.totals.compared > 0
+    ranges = worker.health.ranges
+    store._in_memory, store._began = Unwalked(store._in_memory), Unwalked(store._began)
+    ranges._looks, ranges._often = Unwalked(ranges._looks), Unwalked(ranges._often)
+    partition = AssignedPartition(worker, WRITER, LOG[-1].offset + 1, 0)
+    processor = Processor(None, {"dead_letters": "d"}, commit_interval=1, done=print, failed=print)
+    processor.partitions = {TP(TOPIC, 0): partition}
+    status = WorkerStatus("running", processor=processor)
+    status.ready()
+    assert samples(status, "modal")["resonance_streams_in_memory"] == [((TOPIC, "0"), 12)]
+    Progress(status, session_timeout=45.0).look()
+    assert ranges.found().hint == ""
 
 
 def test_a_partition_goes_on_at_another_offset_with_all_its_streams():
@@ -99,7 +138,7 @@ def test_a_restore_keeps_no_more_models_in_memory_than_the_limit():
     held.write(worker.models.names, LOG[-1].offset + 1)
     fresh = task(given(2))
     held.restore(fresh, LOG)
-    assert len(fresh.models.in_memory()) == 2
+    assert fresh.models.loaded_models == 2
     assert [*fresh.models.states()] == [*worker.models.states()]
     # A stream that is restored once more counts once.
     fresh.restore(next(iter(held.snapshots.values())))

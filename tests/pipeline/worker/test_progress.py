@@ -1,5 +1,6 @@
 """What a worker says of its work while it runs."""
 
+import asyncio
 import logging
 from collections import Counter
 from types import SimpleNamespace
@@ -10,10 +11,13 @@ from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Counts, DeadLetterExample
 from resonance.pipeline.task.range_changes import RangeChanges
+from resonance.pipeline.worker import progress
 from resonance.pipeline.worker.assignment import Counters
 from resonance.pipeline.worker.progress import Progress, models_of
+from resonance.pipeline.worker.transport.log_ends import LogEnd
 
 AT = TP("in", 0)
+CAUGHT_UP = "caught up: every record of the assigned partitions is answered"
 MISSING = ("validate", "missing_feature")
 
 
@@ -23,29 +27,42 @@ class Work:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
         self._log = caplog
-        self.now, self.end = 0.0, 0
+        self.now = 0.0
+        self.end: LogEnd | None = None
         self.dead: Counter[tuple[str, str]] = Counter()
         self.examples: dict[tuple[str, str], DeadLetterExample] = {}
         self.ranges = RangeChanges()
         task = SimpleNamespace(health=SimpleNamespace(clusters=3, ranges=self.ranges))
-        self.partition: Any = SimpleNamespace(task=task, position=0, learned_again=None)
+        self.partition: Any = SimpleNamespace(task=task, answered=0, learned_again=None)
         self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
-        consumer = SimpleNamespace(ends=lambda: {AT: self.end})
-        self.status: Any = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer)
+        consumer = SimpleNamespace(ends=lambda: {} if self.end is None else {AT: self.end})
+        self.status: Any = SimpleNamespace(phase="running", processor=self.processor, consumer=consumer, held_back={})
         self.progress = Progress(self.status, ["temp", "net.in"], lambda: self.now, session_timeout=45.0)
 
-    def step(self, seconds: float, records: int, dead: int = 0, end: int | None = None, routes: int = 0) -> list[str]:
-        """Let some seconds pass, and return what is said then."""
+    def step(
+        self,
+        seconds: float,
+        records: int,
+        dead: int = 0,
+        end: int | LogEnd | None = None,
+        routes: int = 0,
+        committed: int | None = None,
+    ) -> list[str]:
+        """Let some seconds pass, and return what is said then; all records are committed, or as many as given."""
         self.now += seconds
-        self.partition.position += records
+        self.partition.answered += records if committed is None else committed
         self.processor.counters.records += records + routes
         self.processor.counters.routes += routes
-        self.end = self.partition.position if end is None else end
+        end = self.partition.answered if end is None else end
+        self.end = LogEnd(end, end) if isinstance(end, int) else end
         self.dead = self.dead + Counter({MISSING: dead})
         self.partition.task.counts = Counts(dead_letters_by_stage=self.dead, dead_letter_examples=self.examples)
         self._log.clear()
         self.progress.look()
-        return [record.getMessage() for record in self._log.records]
+        return [record.getMessage() for record in self.said()]
+
+    def said(self) -> list[logging.LogRecord]:
+        return self._log.records
 
 
 @pytest.fixture
@@ -86,15 +103,63 @@ def test_what_a_group_waits_for_is_said_once_in_each_join(work: Work) -> None:
 
 
 def test_caught_up_is_said_once_and_silence_once(work: Work) -> None:
-    caught_up = "caught up: every record of the assigned partitions is answered"
     assert work.step(5, 100, end=200) == []
-    assert work.step(1, 100) == [caught_up]
+    assert work.step(1, 100) == [CAUGHT_UP]
     assert work.step(4, 100) == ["300 records (30/s); 0 dead letters; 3 clusters; nothing waits"]
     assert work.step(10, 0) == ["0 records (0/s); 0 dead letters; 3 clusters; nothing waits"]
     assert work.step(10, 0) == []
     # A backlog of more than it works off between two lines.
     assert work.step(1, 10, end=50_000) == []
-    assert work.step(1, 49_690) == [caught_up]
+    assert work.step(1, 10, end=50_000) == []
+    assert work.step(1, 49_680) == [CAUGHT_UP]
+
+
+def test_what_an_open_transaction_holds_back_waits(work: Work) -> None:
+    assert work.step(1, 100, end=LogEnd(100, 3_101)) == []
+    assert work.step(9, 0, end=LogEnd(100, 3_101)) == [
+        "100 records (10/s); 0 dead letters; 3 clusters; 3,001 records behind, 3,001 of them wait for an open "
+        "transaction"
+    ]
+    # Markers at its end are no records, but they were read like them.
+    assert work.step(1, 3_000, committed=3_002, end=3_102) == [CAUGHT_UP]
+
+
+def test_nothing_is_answered_before_it_is_committed(work: Work) -> None:
+    assert work.step(1, 100, committed=0, end=100) == []
+    assert work.step(9, 0, end=100) == ["100 records (10/s); 0 dead letters; 3 clusters; 100 records behind"]
+    assert work.step(1, 0, committed=100, end=100) == [CAUGHT_UP]
+
+
+def test_records_of_the_last_second_do_not_count_as_waiting(work: Work) -> None:
+    assert work.step(1, 100, end=150) == []
+    assert work.step(1, 50, end=190) == [CAUGHT_UP]
+    assert work.step(8, 40, end=230) == ["190 records (19/s); 0 dead letters; 3 clusters; nothing waits"]
+
+
+def test_where_the_end_of_a_log_is_unknown_nobody_has_caught_up(work: Work) -> None:
+    work.step(1, 100, end=1_000)
+    ends = work.status.consumer.ends
+    work.status.consumer.ends = dict
+    assert work.step(9, 900) == ["1,000 records (100/s); 0 dead letters; 3 clusters; how many wait is not known"]
+    work.status.consumer.ends = ends
+    assert work.step(1, 0) == [CAUGHT_UP]
+
+
+def test_a_look_that_fails_is_logged_and_is_not_the_last(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK", 0)
+    monkeypatch.setattr(progress, "AFTER_ERROR", 0)
+    looks = []
+
+    async def look() -> None:
+        looks.append(work.status.phase)
+        if len(looks) == 3:
+            raise asyncio.CancelledError
+        raise KeyError("x")
+
+    work.status.consumer.query_ends = look
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(progress.report(work.status, Settings.of({"input.topics": ["in"]})))
+    assert [record.levelname for record in work.said()] == ["ERROR", "ERROR"]
 
 
 def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Work) -> None:
@@ -103,7 +168,7 @@ def test_dead_letters_that_dominate_are_a_warning_with_the_nearest_name(work: Wo
     assert work.step(1, 21, 21) == [
         "40 of the last 40 records are dead letters of class missing_feature; the first one, offset 7: temp is "
         "missing; send it. The record has tmp, net.in (did you mean tmp?)",
-        "caught up: every record of the assigned partitions is answered",
+        CAUGHT_UP,
     ]
     assert work.step(1, 100, 100) == []
 

@@ -12,6 +12,7 @@ from resonance.pipeline.worker.http.metrics import DESCRIPTIONS
 from resonance.pipeline.worker.http.samples import samples
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.transport.log_ends import LogEnd
 
 from tests.pipeline.streams import TOPIC, payloads, points, records, restored, run, settings, states, task
 
@@ -28,7 +29,9 @@ def values(partition, ends=None):
     processor = Processor(None, {"dead_letters": "d"}, commit_interval=1, done=print, failed=print)
     processor.partitions = {AT: partition}
     status = WorkerStatus("running", assigned=(AT,), processor=processor)
-    consumer = SimpleNamespace(polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {})
+    consumer = SimpleNamespace(
+        polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {}, silent=list
+    )
     status.app = SimpleNamespace(rebalancing=False, unassigned=False, _consumer=consumer)
     found = samples(status, "caea")
     assert set(found) <= {description.name for description in DESCRIPTIONS}
@@ -46,7 +49,8 @@ def test_everything_that_was_done_is_there():
     outputs = run(worker, log, 512)
     partition.position = log[-1].offset + 1
     list(partition.writer.messages(worker, partition.position, -1, everything=True))
-    found = values(partition, {AT: partition.position + 40})
+    partition.committed = partition.position - 10
+    found = values(partition, {AT: LogEnd(partition.position, partition.position + 40)})
     kinds = [event["kind"] for event in payloads(outputs.cluster_events)]
     assert {key[1]: value for key, value in found.items() if key[0] == "resonance_events_total"} == {
         kind: kinds.count(kind) for kind in set(kinds)
@@ -54,7 +58,8 @@ def test_everything_that_was_done_is_there():
     assert found["resonance_clusters",] == len(worker.models.clusters("p0")) > 1
     assert (found["resonance_records_total",], found["resonance_skipped_nulls_total",]) == (1500, 1)
     assert found["resonance_dead_letters_total", "decode", "not_json"] == 1
-    assert (found["resonance_lag_records",], found["resonance_replay_from_lag_records",]) == (40, 0)
+    assert (found["resonance_lag_records",], found["resonance_lag_unstable_records",]) == (50, 40)
+    assert (found["resonance_open_transaction_seconds",], found["resonance_replay_from_lag_records",]) == (0, 0)
     assert found["resonance_snapshot_bytes",] > 1000
     assert found["resonance_window_records",] == 1500 - 2 - 60
     for name in ("novelty", "largest_cluster", "out_of_scale", "churn"):

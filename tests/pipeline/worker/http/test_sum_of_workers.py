@@ -26,6 +26,8 @@ class Worker:
         self.pages = None
         self.partition = partition
         self.problems = []
+        self.warnings = []
+        self.waiting = 3
         self.registry = None
         self.hangs = self.is_slow = False
 
@@ -53,6 +55,9 @@ class Worker:
             "ready": not self.problems,
             "state": "joining" if self.problems else "running",
             "problems": self.problems,
+            "warnings": self.warnings,
+            "waiting": self.waiting,
+            "unstable": 1,
             "partitions": [self.partition],
             "records": 5,
             "send_seconds": 0.25,
@@ -141,6 +146,22 @@ def test_a_worker_that_is_away_is_said_with_its_reason():
         # The one that starts workers starts it again: no reason to restart all.
         assert (await pages.live())[0]
         assert (await values(pages))["resonance_ready",] == 0
+
+    with_two(look)
+
+
+def test_what_waits_is_known_where_every_worker_knows_it():
+    async def look(pages, first, second):
+        second.warnings = ["in[1]@7: an open transaction"]
+        shown = (await pages.ready())[1]
+        assert (shown["waiting"], shown["unstable"]) == (6, 2)
+        assert shown["warnings"] == ["worker 2: in[1]@7: an open transaction"]
+        first.waiting = None
+        shown = (await pages.ready())[1]
+        assert (shown["waiting"], shown["unstable"]) == (None, 2)
+        await second.stop()
+        shown = (await pages.ready())[1]
+        assert (shown["waiting"], shown["unstable"], shown["records"]) == (None, None, 5)
 
     with_two(look)
 

@@ -15,9 +15,10 @@ from faust.types.tuples import ConsumerMessage
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, MismatchError
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import Record
-from resonance.pipeline.worker.transport import transport
+from resonance.pipeline.worker.transport import log_ends, transport
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership, RawSchema
 from resonance.pipeline.worker.transport.fetch_errors import explained
+from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS, LogEnd
 from resonance.pipeline.worker.transport.unpack import Taken
 
 P0, P1 = TP("in", 0), TP("in", 1)
@@ -76,12 +77,17 @@ class State(SimpleNamespace):
     has_valid_position = True
     highwater = lso = 100
 
+    def __init__(self, **given):
+        super().__init__(timestamp=1000 * time.time())
+        self.__dict__.update(given)
+
 
 @pytest.fixture
 def thread(monkeypatch):
     """A consumer thread without the thread, whose driver's fetch is `thread.fetch`."""
     thread = object.__new__(transport.ConsumerThread)
     thread.positions, thread.seek_number = {P0: 5, P1: 7}, 2
+    thread.sought, thread.reported = time.time(), {}
     thread.app = SimpleNamespace(consumer_generation_id=4)
     thread.paused, thread.queried = set(), []
     options = SimpleNamespace(isolation_level="read_committed", paused=lambda: thread.paused)
@@ -174,7 +180,36 @@ def test_the_ends_are_those_of_the_last_fetch(thread):
     assert thread.ends() == {}
     thread.states[P0].lso, thread.states[P1] = 90, State(position=7, highwater=None, lso=None)
     thread._consumer = library_consumer(thread)
-    assert thread.ends() == {P0: 90}
+    assert thread.ends() == {P0: LogEnd(90, 100)}
+    thread.states[P1] = State(position=7, timestamp=None)
+    assert thread.ends() == {P0: LogEnd(90, 100)}
+
+
+def test_ends_that_no_broker_has_reported_for_long_are_unknown(thread):
+    thread._consumer = library_consumer(thread)
+    now = time.time()
+    thread.states[P1] = State(position=7, timestamp=1000 * (now - KNOWN_SECONDS - 1))
+    assert (thread.ends(), thread.silent()) == ({P0: LogEnd(100, 100)}, [])
+    thread.sought = now - 60
+    assert thread.silent() == [P1]
+    thread.reported = {P1: (now - 1, LogEnd(7, 12))}
+    assert (thread.ends()[P1], thread.silent()) == (LogEnd(7, 12), [])
+
+
+def test_leaders_are_queried_for_the_ends_that_no_fetch_brings(thread, monkeypatch):
+    queried = []
+
+    async def query(client, places):
+        queried.append(places)
+        return dict.fromkeys(places, LogEnd(9, 40))
+
+    monkeypatch.setattr(log_ends, "query", query)
+    thread._consumer = library_consumer(thread)
+    thread._consumer._client = None
+    thread.states[P1] = State(position=7, timestamp=1000 * (time.time() - log_ends.QUERY_SECONDS - 1))
+    asyncio.run(thread.query_ends())
+    asyncio.run(thread.query_ends())
+    assert (queried, thread.ends()) == ([[P1]], {P0: LogEnd(100, 100), P1: LogEnd(9, 40)})
 
 
 @pytest.mark.parametrize(

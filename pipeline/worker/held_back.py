@@ -1,0 +1,113 @@
+"""Partitions whose records wait for an open transaction, and whose it is.
+
+A program that hangs, or has died with a long time-out, leaves one open on the input. Nothing behind its first record
+can be read before it ends, however much comes.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from faust.types import TP
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, named
+from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
+
+HELD_SECONDS: Final = 10.0
+"""Age from which an open transaction is worth a word."""
+
+OWN_COMMITS: Final = 2
+"""Of the worker's own commits, which an open transaction must outlast: those of other workers are on the routes."""
+
+AGAIN_SECONDS: Final = 600.0
+"""Seconds between two warnings of a partition: some programs keep each of their transactions open for a minute."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Held:
+    """What holds records back from an offset on, since when, and whether a warning said so."""
+
+    offset: int
+    since: float
+    transaction: OpenTransaction | None = None
+    described: bool = False
+    warned: bool = False
+
+
+def held_seconds(settings: Settings) -> float:
+    """Return the age from which an open transaction is worth a word under some settings."""
+    return max(HELD_SECONDS, OWN_COMMITS * settings.delivery.commit_interval)
+
+
+class HeldBack:
+    """Watches the partitions of the worker of a `status`, whose brokers are `servers`.
+
+    A transaction that has been open for so many `seconds` is said.
+    """
+
+    def __init__(
+        self,
+        status: WorkerStatus,
+        servers: str,
+        seconds: float = HELD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._status = status
+        self._seconds = seconds
+        self._servers = servers
+        self._clock = clock
+        self._held: dict[TP, _Held] = {}
+        self._warned: dict[TP, float] = {}
+
+    async def look(self) -> None:
+        """Note what is held back now, and log what is new: to be called about once a second."""
+        consumer = self._status.consumer
+        ends: dict[TP, LogEnd] = {}
+        if consumer is not None and self._status.phase == "running":
+            ends = consumer.ends()
+        before, now = self._held, self._clock()
+        self._held = {
+            tp: held if (held := before.get(tp)) and held.offset == end.stable else _Held(end.stable, now)
+            for tp, end in sorted(ends.items())
+            if end.stable < end.high
+        }
+        for tp, held in before.items():
+            if held.warned and tp in ends and self._held.get(tp) is not held:
+                seconds = now - held.since
+                _log.info("%s@%d: the transaction has ended that was open for %.0f s", named(tp), held.offset, seconds)
+        long = {tp: held for tp, held in self._held.items() if now - held.since >= self._seconds}
+        new = [(tp, held) for tp, held in long.items() if not held.described]
+        found = await asyncio.gather(*(consumer.open_transaction(tp, held.offset) for tp, held in new))
+        for (_, held), transaction in zip(new, found, strict=True):
+            held.transaction, held.described = transaction, True
+        said = {tp: self._sentence(tp, held, ends[tp]) for tp, held in long.items()}
+        self._status.held_back = {tp: HeldRecords(held.since, said[tp]) for tp, held in long.items()}
+        due = [
+            tp
+            for tp, held in long.items()
+            if not held.warned and now - self._warned.get(tp, -AGAIN_SECONDS) >= AGAIN_SECONDS
+        ]
+        if due:
+            more = f" (and {len(due) - 1} more, see /readyz)" if due[1:] else ""
+            _log.warning("%s%s", said[due[0]], more)
+        for tp in due:
+            self._held[tp].warned, self._warned[tp] = True, now
+
+    def _sentence(self, tp: TP, held: _Held, end: LogEnd) -> str:
+        who = "its producer is not known"
+        if held.transaction is not None:
+            who = f"producer id {held.transaction.producer_id}"
+            if held.transaction.transactional_id:
+                who += f", transactional.id {held.transaction.transactional_id}"
+        return (
+            f"{named(tp)}@{held.offset}: {end.high - end.stable:,} records cannot be read before a transaction ends "
+            f"that has been open for {self._clock() - held.since:.0f} s ({who}); let its program commit or abort it, "
+            "or stop that program: the broker aborts it after its transaction.timeout.ms, or at once with "
+            f"kafka-transactions.sh --bootstrap-server {self._servers} abort --topic {tp.topic} --partition "
+            f"{tp.partition} --start-offset {held.offset}"
+        )
