@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Self
 
+from resonance.engine.alerts.clock import NEVER
 from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.task.expiry import NEVER
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 _HEAD: Final = struct.Struct("<4q")
