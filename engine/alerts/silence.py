@@ -34,6 +34,9 @@ COLUMNS = 13
 
 WEEK_MS = 7 * 86_400_000
 
+LONGEST_MS = 4 * WEEK_MS
+"""A longer gap counts as this: by it a stream whose clock was set right would not be silent for years."""
+
 SMOOTH = 64
 """Gaps that the usual gap averages."""
 
@@ -124,7 +127,8 @@ def _take(rows, means, row, log, time, offset):
         rows[row, LOG] = log
         rows[row, TIME] = time
         rows[row, WEEK] = time // WEEK_MS
-    gap = max(time - rows[row, TIME], 0)
+    silent = max(time - rows[row, TIME], 0)
+    gap = min(silent, LONGEST_MS)
     week = max(time // WEEK_MS, rows[row, WEEK])
     if week > rows[row, WEEK]:
         rows[row, BEFORE] = rows[row, LONGEST] if week == rows[row, WEEK] + 1 else 0
@@ -138,7 +142,7 @@ def _take(rows, means, row, log, time, offset):
     rows[row, UNTIL] = offset + 1
     if rows[row, OPEN] == 1:
         rows[row, OPEN] = 0
-        ended = gap
+        ended = silent
     return ended
 
 

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 import orjson
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.kafka.ranges import AHEAD
 from resonance.pipeline.page.share_history import ShareHistory
 from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
-from resonance.pipeline.timestamps import epoch_ms, is_canonical
+from resonance.pipeline.timestamps import canonical, epoch_ms, is_canonical
 from resonance.pipeline.watch.watch import WatchedOutput
 from resonance.schemas import ClusterNames
 from resonance.schemas.lineage import take_event
@@ -214,7 +215,10 @@ class DeploymentView:
         answer = _parsed(value)
         try:
             time_text, clusters, novel = answer["time"], answer["clusters"], bool(answer["novel"])
+            # A clock years ahead must not be the end of the history.
             moment = epoch_ms(time_text)
+            if moment > (latest := time.time_ns() // 1_000_000 + AHEAD):
+                moment, time_text = latest, canonical(latest)
             stream = self._stream(answer["stream"])
         except (KeyError, TypeError, ValueError):
             return

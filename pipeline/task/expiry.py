@@ -1,9 +1,9 @@
-"""When streams end that have had no record for long (`limits.stream_ttl`), by the event times of their partition.
+"""When streams end that have had no record for long (`limits.stream_ttl`), by the clock of their partition.
 
-The clock of a partition is the latest time that a usable record so far had. A stream ends with the first record at
-which the clock stands `stream_ttl` beyond where it stood at the stream's own last record, so a record that comes late
-keeps its stream alive like any other. Where many are due, each record ends the next few of them, and a stream whose own
-record comes before its turn lives on. All of it follows from the order of the log alone.
+A stream ends with the first record at which the clock stands `stream_ttl` beyond where it stood at the stream's own
+last record, so a record that comes late keeps its stream alive like any other. Where many are due, each record ends the
+next few of them, and a stream whose own record comes before its turn lives on. All of it follows from the order of the
+log alone.
 
 A recovery reads the log again from an offset below that of the partition's state. So the state has the clock of both
 offsets, and the snapshot of a stream has the clock at the stream's last record.
@@ -16,14 +16,12 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from resonance.engine.text import times as time_texts
+from resonance.engine.alerts.clock import NEVER
+from resonance.engine.base import IntArray
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.event_times import event_times
 from resonance.pipeline.task.model.stream_model import StreamModel
-
-NEVER: Final = -(2**62)
-"""The clock before the first record."""
+from resonance.pipeline.task.partition_clock import ClockAt, PartitionClock
 
 MOST: Final = 16
 """Streams that one record ends at most: their models may have to be loaded, and a pause of the log ends all at once."""
@@ -37,6 +35,8 @@ class Moment(NamedTuple):
     """In milliseconds since 1970."""
     version: int
     """Highest version of a stream that has ended; 0 for none."""
+    source: ClockAt | None = None
+    """The state of the partition's clock."""
 
 
 class Life(NamedTuple):
@@ -50,7 +50,7 @@ class Life(NamedTuple):
 
 
 class Expiry:
-    """The clock of a partition, and when each of its streams ends.
+    """When each stream of a partition ends.
 
     Parameters
     ----------
@@ -61,12 +61,19 @@ class Expiry:
         stream has ended.
     clock_at : callable
         Returns the clock before an offset at which the snapshot of a stream stands.
+    clock : PartitionClock
+        It has read what `read` gets.
     """
 
     def __init__(
-        self, seconds: float, seen_of: Callable[[bytes | None], int | None], clock_at: Callable[[int], int]
+        self,
+        seconds: float,
+        seen_of: Callable[[bytes | None], int | None],
+        clock_at: Callable[[int], int],
+        clock: PartitionClock,
     ) -> None:
         self.active = seconds > 0
+        self._clock = clock
         self.now = Moment(0, NEVER, 0)
         """Behind the records so far."""
         self.known_from = 0
@@ -88,21 +95,19 @@ class Expiry:
         self._places: dict[bytes | None, list[int]] = {}
         # The position at which streams ended last.
         self._taken = -1
-        self._before, self._offsets, self._clocks = self.now, list[int](), np.empty(0, np.int64)
+        self._before, self._offsets = self.now, list[int]()
+        self._clocks: IntArray = np.empty(0, np.int64)
         self._last_end = Moment(-1, NEVER, 0)
-        if self.active:
-            time_texts.compile()
 
     # A batch
 
     def read(self, records: Sequence[SourceRecord], batch: RecordBatch) -> None:
-        """Let the clock pass the records of a batch, at least one of them usable, and note it beside each."""
+        """Take the clock of the records of a batch, at least one of them usable."""
         if self._again is not None:
             self._go_on(records[0].offset, self._again)
         self._before, self._offsets, self._streams, self._places = self.now, batch.offsets, batch.streams, {}
         self._taken = -1
-        self._clocks = np.maximum(np.maximum.accumulate(event_times(records, batch)), self.now.clock)
-        batch.clocks = self._clocks.tolist()
+        self._clocks = np.array(batch.clocks, np.int64)
         self.now = self.now._replace(offset=records[-1].offset + 1, clock=batch.clocks[-1])
         if self._since is None:
             self._since = batch.clocks[0]
@@ -181,7 +186,8 @@ class Expiry:
         """Return what the ends of streams depend on before the record at an offset of the batch, or behind it."""
         position = bisect_left(self._offsets, offset)
         clock = int(self._clocks[position - 1]) if position else self._before.clock
-        return Moment(offset, clock, (self._last_end if offset <= self._last_end.offset else self.now).version)
+        version = (self._last_end if offset <= self._last_end.offset else self.now).version
+        return Moment(offset, clock, version, self._clock.before(offset) if self._clock.active else None)
 
     # Streams
 
@@ -235,7 +241,12 @@ class Expiry:
 
     def state(self, again: Moment | None) -> dict[str, Any]:
         """Return JSON values for a restart that reads again from a moment on; None means from here on."""
-        return {"ttl": self._ttl, "since": self._since, "again": list(again or self.now), "now": list(self.now)}
+        return {"ttl": self._ttl, "since": self._since, "again": (again or self.now)[:3], "now": self.now[:3]}
+
+    @property
+    def moments(self) -> tuple[Moment, Moment]:
+        """Where a recovery begins, and where the state was written."""
+        return self._again or self.now, self.now
 
     def restore(self, content: Any) -> None:
         """Continue from a `state`; any other content is a `KeyError`, `TypeError` or `ValueError`."""

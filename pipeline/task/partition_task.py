@@ -139,7 +139,9 @@ class PartitionTask(StreamTask):
         self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
     ) -> None:
         """Learn records, cut where streams end among them."""
-        expiry = self.models.expiry
+        clock, expiry = self.models.clock, self.models.expiry
+        if clock.active and len(batch):
+            clock.read(records, batch)
         if not expiry.active or not len(batch):
             self._part(records, batch, outputs, suppressed=suppressed)
             return
@@ -279,14 +281,21 @@ class PartitionTask(StreamTask):
         own = {"emission": self._emission.state(), **self._features.state()}
         if (expiry := self.models.expiry_state()) is not None:
             own["expiry"] = expiry
+        if (clock := self.models.clock_state()) is not None:
+            own["clock"] = clock
         return own if self._alerts is None else own | {"alerts": self._alerts.state()}
 
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)
         self._features.restore(content)
         self._emission.restore(content["emission"])
-        if (expiry := content.get("expiry")) is not None:
-            self.models.expiry.restore(expiry)
+        expiry = self.models.expiry
+        if (found := content.get("expiry")) is not None:
+            expiry.restore(found)
+        if (found := content.get("clock")) is not None:
+            self.models.clock.restore(found)
+        else:
+            self.models.clock.restore_times(*((each.offset, each.clock) for each in expiry.moments))
         self._restore_alerts(content)
 
 

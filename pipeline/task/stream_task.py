@@ -18,7 +18,7 @@ from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Format of `StreamTask.partition_state`."""
 
 

@@ -23,6 +23,7 @@ from resonance.pipeline.task.expiry import Expiry, Life
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_store import ModelStore, StoredModel
+from resonance.pipeline.task.partition_clock import PartitionClock
 from resonance.pipeline.task.snapshot_schedule import Dirty, SnapshotSchedule
 from resonance.schemas import ClusterSnapshot
 
@@ -68,7 +69,10 @@ class Streams(ModelStore):
         self._finals, self._unwritten = DiskMap(), dict[str, None]()
         # Lives that have ended, by stream, as long as a recovery may read them again.
         self._lives: dict[str, list[Life]] = {}
-        self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at)
+        needs_clock = settings.limits.stream_ttl > 0 or (settings.alerts.silent and settings.by_key)
+        self.clock = PartitionClock(active=needs_clock, clock_at=self._clock_at)
+        """What the records' times say about the time."""
+        self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at, self.clock)
         """When streams end that have no records."""
         self._schedule = SnapshotSchedule(settings.snapshots, self.expiry.moment)
         self._headers: dict[int, dict[str, Any]] = {}
@@ -135,6 +139,7 @@ class Streams(ModelStore):
 
     def go_on_at(self, offset: int) -> None:
         """Let every stream continue at an offset, as if all its records so far stood below it."""
+        self.clock.go_on_at(offset)
         self.expiry.go_on_at(offset)
         for name in self.names:
             model = self.named(name)
@@ -168,6 +173,13 @@ class Streams(ModelStore):
             return None
         found = self._recovery
         return self.expiry.state(None if found is None else found.before)
+
+    def clock_state(self) -> dict[str, Any] | None:
+        """Return the state of `clock` for a recovery; None where nothing depends on it."""
+        if not self.clock.active:
+            return None
+        found = self._recovery
+        return self.clock.state() if found is None else self.clock.state(found.offset, found.before.source)
 
     def end(self, key: bytes | None, offset: int) -> None:
         """End a stream before the record at an offset; its model is in memory."""

@@ -12,7 +12,10 @@ Output = TypeVar("Output")
 
 
 class TimeMerge(Generic[Output]):
-    """Merges partitions, each of which stays in its own order; an output without a time follows the one before it."""
+    """Merges partitions, each of which stays in its own order; an output without a time follows the one before it.
+
+    The time of one output says nothing of those behind it, so one that is years ahead delays only what is there now.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -31,7 +34,7 @@ class TimeMerge(Generic[Output]):
 
     def add(self, at: Hashable, time: str, output: Output) -> None:
         """Add the next output of a partition; times are compared as text."""
-        time = self._last[at] = max(time, self._last.get(at, ""))
+        time = self._last[at] = time or self._last.get(at, "")
         queue = self._queues.setdefault(at, deque())
         queue.append((time, output))
         self.waiting += 1

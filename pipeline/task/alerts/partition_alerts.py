@@ -175,7 +175,7 @@ class PartitionAlerts:
         """
         found, self._found = self._found, []
         if self._silent is not None and len(batch):
-            for each in self._silent.follow(records, batch, no_ones):
+            for each in self._silent.follow(batch, no_ones):
                 evidence = {"seconds": each.seconds, "usual_seconds": each.usual}
                 transition = Transition("silent", each.opened, evidence)
                 model = self._streams.named(each.stream)

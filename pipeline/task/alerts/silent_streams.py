@@ -1,4 +1,4 @@
-"""Notices streams that have no records for long, by the times of the other records of their partition.
+"""Notices streams that have no records for long, by the times of the others on the scale of the partition's clock.
 
 Only a later record can show a silence. So a silence belongs to that record: the stream's state changes there, and the
 stream needs a snapshot, as if the record were its own. Everything that is known of a stream's gaps is part of its own
@@ -6,7 +6,7 @@ snapshot; a row is ignored for the records below the one that changed it last.
 """
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import repeat
@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from resonance.engine.alerts import silence
 from resonance.engine.base import FloatArray, IntArray
-from resonance.pipeline.records import SourceRecord, TopicPartition
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.event_times import event_times
 
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
@@ -139,11 +138,9 @@ class SilentStreams:
         self._ahead = [(offset, row) for _, row in self._ahead]
         heapify(self._ahead)
 
-    def follow(
-        self, records: Sequence[SourceRecord], batch: RecordBatch, no_ones: Collection[int] = ()
-    ) -> list[Silence]:
+    def follow(self, batch: RecordBatch, no_ones: Collection[int] = ()) -> list[Silence]:
         """Take the usable records of a batch; those at the positions `no_ones` are no stream's."""
-        times = event_times(records, batch)
+        times = np.array(batch.own_times, np.int64)
         offsets, rows = np.array(batch.offsets, np.int64), self._owners(batch, no_ones)
         logs = self._logs_of(batch)
         found: list[Silence] = []

@@ -60,7 +60,9 @@ class RecordBatch:
     labels: list[RowLabels] = field(default_factory=list)
     """Ids and labels, where the engine learns labels; empty otherwise."""
     clocks: list[int] = field(default_factory=list)
-    """The partition's clock as of each record, where streams end (`Expiry`); empty otherwise."""
+    """The partition's clock as of each record, where anything depends on it (`PartitionClock`); empty otherwise."""
+    own_times: list[int] = field(default_factory=list)
+    """The records' own times on the scale of that clock, in milliseconds."""
     index: list[int] = field(default_factory=list)
     """Positions of the usable records in the batch."""
     faults: list[Fault] = field(default_factory=list)
@@ -128,4 +130,5 @@ class RecordBatch:
             some(self.included),
             some(self.labels),
             some(self.clocks),
+            some(self.own_times),
         )

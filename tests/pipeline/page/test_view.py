@@ -1,10 +1,13 @@
 """What the page knows follows from the outputs, and is said as they say it."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from resonance.pipeline.page import answers, view
 from resonance.pipeline.page.answers import UnknownNameError
 from resonance.pipeline.page.view import DeploymentView
 from resonance.pipeline.records import Record
+from resonance.pipeline.timestamps import canonical
 from resonance.schemas import dead_letter_headers
 
 from tests.pipeline.page import outputs
@@ -40,6 +43,23 @@ def test_a_stream_shows_its_clusters_beside_the_others(shop):
     }
     assert [row["share"] for row in found["table"]] == [0, 0.5, 0.5]
     assert found["last"] == outputs.time_of(7)
+
+
+def test_an_answer_with_a_time_years_ahead_is_no_end_of_the_history(shop):
+    ahead = time_text(datetime.now(UTC) + timedelta(days=3650))
+    shop.apply_answer(record(outputs.answer("p0", 0, 0) | {"time": ahead}).value, 1.0, counts=True)
+    known = answers.stream(shop, "p0")["last"]
+    assert known < time_text(datetime.now(UTC) + timedelta(minutes=2))
+    for _ in range(3):
+        now = time_text(datetime.now(UTC))
+        shop.apply_answer(record(outputs.answer("p0", 1, 0) | {"time": now}).value, 1.0, counts=True)
+    history = answers.stream(shop, "p0")["history"]
+    assert (history["step"], sum(history["total"])) == (1_000 * max(1, history["step"] // 1_000), 4)
+    assert history["start"] < datetime.now(UTC).timestamp() * 1_000 + 120_000
+
+
+def time_text(moment):
+    return canonical(int(moment.timestamp() * 1_000))
 
 
 def test_the_lives_of_clusters_have_their_ends_and_where_they_came_from(shop):

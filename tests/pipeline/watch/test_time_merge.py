@@ -27,6 +27,15 @@ def test_a_partition_keeps_its_order_and_one_without_times_too():
     assert merge.take([]) == ["z", "xb", "x", "xa", "yc", "xd"]
 
 
+def test_an_output_years_ahead_delays_what_is_behind_it_only_once():
+    merge = TimeMerge()
+    merge.add("x", "2036", "x2036")
+    assert merge.take([]) == ["x2036"]
+    for at, time in (("x", "2026a"), ("x", "2026c"), ("y", "2026b")):
+        merge.add(at, time, at + time)
+    assert merge.take([]) == ["x2026a", "y2026b", "x2026c"]
+
+
 def test_no_more_than_the_bound_wait():
     merge = TimeMerge(most=3)
     for number in range(5):

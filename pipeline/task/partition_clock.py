@@ -1,0 +1,173 @@
+"""The clock of a partition: the times of its records, which decide what is silent and which streams end.
+
+A recovery reads the log again from an offset below that of the partition's state, so the state has the clock of both
+offsets. That of the lower one is kept with the streams whose snapshots lack it, as a place in the batch it came with.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+from resonance.engine.alerts import clock
+from resonance.engine.base import IntArray
+from resonance.engine.text import times as time_texts
+from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.task.decode.record_batch import RecordBatch
+
+_timestamp: Final = attrgetter("timestamp")
+
+UNBOUNDED: Final = 2**61
+"""How late a routed record may be: another partition of the input may be far ahead of its own."""
+
+STATE_RECORDS: Final = 32
+"""Records that take as much memory as a state of the clock."""
+
+
+class _Piece:
+    """The records of a batch, from which the clock before each of them can be found again."""
+
+    __slots__ = ("_before", "_found", "_late", "_streams", "_times")
+
+    def __init__(self, before: IntArray, times: IntArray, streams: IntArray, late: int) -> None:
+        self._before, self._times, self._streams, self._late = before, times, streams, late
+        self._found: dict[int, IntArray | None] = {}
+
+    def note(self, position: int) -> None:
+        """Note that the state before a position will be needed."""
+        self._found.setdefault(position)
+
+    def close(self) -> None:
+        """Keep either the records or the states that will be needed, whatever is less."""
+        if STATE_RECORDS * len(self._found) < len(self._times):
+            for position in sorted(self._found):
+                self._found[position] = self.state(position)
+            self._times = self._streams = self._times[:0]
+
+    def state(self, position: int) -> IntArray:
+        """Return the state before the record at a position, or behind the last one."""
+        if (found := self._found.get(position)) is not None:
+            return found
+        state = self._before.copy()
+        run(self._times[:position], self._streams[:position], state, self._late)
+        return state
+
+
+class ClockAt:
+    """The clock before a record."""
+
+    __slots__ = ("_piece", "_position")
+
+    def __init__(self, piece: _Piece, position: int) -> None:
+        self._piece, self._position = piece, position
+        piece.note(position)
+
+    def __lt__(self, other: object) -> bool:
+        """Return False: what is compared before decides."""
+        return False
+
+    def state(self) -> IntArray:
+        """Return its state, not to be changed."""
+        return self._piece.state(self._position)
+
+
+def run(times: IntArray, streams: IntArray, state: IntArray, late: int) -> tuple[IntArray, IntArray]:
+    """Let a clock pass some records; return it as of each, and their times on its scale."""
+    clocks, own = np.empty_like(times), np.empty_like(times)
+    clock.follow(times, streams, state, late, clocks, own)
+    return clocks, own
+
+
+class PartitionClock:
+    """The clock of a partition, where anything depends on it.
+
+    `clock_at` returns the clock before an offset at which the snapshot of a stream stands, as far as it is known.
+    """
+
+    def __init__(self, *, active: bool, clock_at: Callable[[int], int]) -> None:
+        self.active, self._clock_at = active, clock_at
+        self._state = clock.new_state()
+        self._offset = 0
+        # The state for a recovery, and where it begins.
+        self._again: tuple[int, IntArray] | None = None
+        self._piece = _Piece(self._state.copy(), *np.empty((2, 0), np.int64), 0)
+        self._offsets: Sequence[int] = ()
+        if active:
+            time_texts.compile()
+            clock.compile()
+
+    def read(self, records: Sequence[SourceRecord], batch: RecordBatch) -> None:
+        """Let the clock pass the records of a batch, and note it beside each of the usable ones, with its own time."""
+        if self._again is not None:
+            self._go_on(records[0].offset, *self._again)
+        times, late = _times(records, batch), clock.LATE_MS if batch.sources is None else UNBOUNDED
+        keys: Any = batch.streams
+        streams = np.fromiter((crc32(key or b"") for key in keys), np.int64, len(batch))
+        self._piece.close()
+        self._piece, self._offsets = _Piece(self._state.copy(), times, streams, late), batch.offsets
+        clocks, own = run(times, streams, self._state, late)
+        batch.clocks, batch.own_times = clocks.tolist(), own.tolist()
+        self._offset = records[-1].offset + 1
+
+    def _go_on(self, offset: int, again: int, state: IntArray) -> None:
+        """Begin at an offset, which need not be that of the state."""
+        if offset < again:
+            # A snapshot was damaged: the one before it is used, and stands here.
+            behind = int(state[0, clock.BEHIND])
+            known = max(self._clock_at(offset) - behind, clock.NEVER)
+            self._state = clock.new_state(known if known > clock.NEVER else int(state[0, clock.NOW]), clock.RECENT)
+            self._state[0, clock.BEHIND] = behind
+        elif offset < self._offset:
+            self._state = state
+        self._again = None
+
+    def before(self, offset: int) -> ClockAt:
+        """Return the clock before the record at an offset of the batch, or behind it."""
+        return ClockAt(self._piece, bisect_left(self._offsets, offset))
+
+    def go_on_at(self, offset: int) -> None:
+        """Continue at an offset, whatever the offsets of the records so far were."""
+        self._offset = offset
+        self._piece, self._offsets = _Piece(self._state.copy(), *np.empty((2, 0), np.int64), 0), ()
+
+    def state(self, offset: int = 0, before: ClockAt | None = None) -> dict[str, Any]:
+        """Return JSON values for a restart that reads again from an offset, with the clock before it, or from here."""
+        again = None if before is None else [offset, *_numbers(before.state())]
+        return {"again": again, "now": [self._offset, *_numbers(self._state)]}
+
+    def restore(self, content: Any) -> None:
+        """Continue from a `state`; any other content is a `KeyError`, `TypeError` or `ValueError`."""
+        self._offset, self._state = _from_numbers(content["now"])
+        self._again = (self._offset, self._state) if content["again"] is None else _from_numbers(content["again"])
+        self.go_on_at(self._offset)
+
+    def restore_times(self, again: tuple[int, int], now: tuple[int, int]) -> None:
+        """Continue from the offsets and times of a state that an earlier release wrote."""
+        self._offset, self._state = now[0], clock.new_state(now[1], clock.RECENT)
+        self._again = again[0], clock.new_state(again[1], clock.RECENT)
+
+
+def _numbers(state: IntArray) -> list[int]:
+    """Return a state without the rows of no stream."""
+    log: list[int] = state[0].tolist()
+    streams: list[int] = state[1:, : clock.RUN + 1][state[1:, clock.AT] > 0].ravel().tolist()
+    return log + streams
+
+
+def _from_numbers(numbers: Sequence[Any]) -> tuple[int, IntArray]:
+    offset, *values = map(int, numbers)
+    state = clock.new_state()
+    state[0] = values[: clock.COLUMNS]
+    streams = np.reshape(values[clock.COLUMNS :], (-1, clock.RUN + 1))
+    state[1 : len(streams) + 1, : clock.RUN + 1] = streams
+    return offset, state
+
+
+def _times(records: Sequence[SourceRecord], batch: RecordBatch) -> IntArray:
+    """Return the times of the usable records of a batch in milliseconds since 1970, none beyond Kafka's timestamp."""
+    times = time_texts.times_of(batch.times)
+    usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
+    stamps = np.fromiter(map(_timestamp, usable), np.int64, len(usable))
+    return np.where(stamps > 0, np.minimum(times, stamps), times)
