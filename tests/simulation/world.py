@@ -15,6 +15,7 @@ from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.errors import MismatchError, ResonanceError
 from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.worker import command_queue, processor, watchdog, worker
 from resonance.pipeline.worker.delivery import choice, exactly_once, gone_workers, transaction_errors
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
@@ -79,6 +80,7 @@ class SimulatedWorker(worker.Worker):
 
     def _check(self) -> Deployment:
         self._source = checks.source(self._settings)
+        self._memory = MemoryBudget(1024**3)
         self._status.enter("joining")
         return self._source.deployment
 
