@@ -43,9 +43,8 @@ class MemoryBudget:
 
         Raises `ConfigurationError` where it leaves too little for records.
         """
-        total = automatic() if limit == "auto" else limit
-        budget = cls(total, resident())
-        least = max(LEAST, budget.base + LEAST_FREE)
+        budget = cls.unchecked(limit)
+        total, least = budget.total, max(LEAST, budget.base + LEAST_FREE)
         if total < least:
             given, remedy = f"{total:,}", "raise it"
             if limit == "auto":
@@ -56,6 +55,11 @@ class MemoryBudget:
                 f"{budget.base:,} before it reads anything; {remedy}"
             )
         return budget
+
+    @classmethod
+    def unchecked(cls, limit: int | Literal["auto"]) -> Self:
+        """Return the budget of a process that may do with less: a command."""
+        return cls(automatic() if limit == "auto" else limit, resident())
 
     def _share(self, part: int, most: int) -> int:
         return min((self.total - self.base) // part, most)
@@ -94,6 +98,11 @@ class MemoryBudget:
     def sending(self) -> int:
         """Outputs that the client has not sent yet."""
         return self._share(8, 1024 * MIB)
+
+    @property
+    def drained(self) -> int:
+        """Messages whose outputs a recovery holds at once, with these."""
+        return self._share(8, 256 * MIB)
 
     @property
     def restored(self) -> int:

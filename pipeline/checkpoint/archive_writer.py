@@ -144,20 +144,22 @@ def archive_writers(
 
 def archive_of(
     source: DeploymentContext, at: TopicPartition, task: Task, writer: ChangelogWriter, position: int
-) -> tuple[list[Message], list[Message]]:
-    """Return the archive of a task that begins a new history, and the message that lists it.
+) -> tuple[Iterator[Message], Iterator[Message]]:
+    """Return the archive of a task that begins a new history, and the message that lists it: it must be read later.
+
+    Both are made when they are read: an archive may be larger than the memory.
 
     Without it a replay from there on would start from an archive of the models before. Both are empty without an
     archive topic or a consistent state.
     """
     if not source.archive:
-        return [], []
+        return iter(()), iter(())
     with LogReader(source.client, source.group, source.patience) as reader:
         if not reader.has((source.archive, at[1])) or not is_consistent_at(task, position):
-            return [], []
+            return iter(()), iter(())
         first, _ = reader.bounds([at])[at]
         timestamp = -1
         for _, records in reader.read({at: (max(first, position - LOOK_BACK), position)}):
             timestamp = records[-1].timestamp
     archives = ArchiveWriter(source.archive, at[1], writer, 1.0)
-    return list(archives.messages(task, position, timestamp)), [archives.listed()]
+    return archives.messages(task, position, timestamp), (listed() for listed in (archives.listed,))

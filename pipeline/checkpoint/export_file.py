@@ -9,12 +9,13 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, typed
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
 from resonance.pipeline.errors import ConfigurationError, InputFileError, MismatchError
 from resonance.pipeline.records import StreamSnapshot
 
@@ -86,14 +87,14 @@ def _lines(name: str, created: str, partitions: Sequence[PartitionCheckpoint]) -
 
 
 def read_file(path: Path) -> list[PartitionCheckpoint]:
-    """Return the partitions that a file holds.
+    """Return the partitions that a file holds; their streams are read again when they are used.
 
     Raises InputFileError where it cannot be read, is no export, is cut off or damaged, or is of a newer release.
     """
     digest = hashlib.sha256()
     found: list[PartitionCheckpoint] = []
-    streams: list[StreamSnapshot] = []
-    ended = False
+    places: list[int] = []
+    ended, at = False, 0
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file):
@@ -107,11 +108,13 @@ def read_file(path: Path) -> list[PartitionCheckpoint]:
                     if not ended:
                         raise InputFileError(f"{path} is damaged: its checksum does not fit; export it again")
                 elif "record" in data:
-                    streams = []
-                    found.append(_partition(path, data, streams))
+                    places = []
+                    found.append(_partition(path, data, places))
                 else:
-                    streams.append(_snapshot(path, data))
+                    _snapshot(path, data)
+                    places.append(at)
                 digest.update(line)
+                at += len(line)
     except OSError as error:
         raise InputFileError(f"{path} cannot be read: {error.strerror}") from error
     except MismatchError as error:
@@ -132,12 +135,19 @@ def _check_first(path: Path, data: Any) -> None:
         )
 
 
-def _partition(path: Path, data: Any, streams: list[StreamSnapshot]) -> PartitionCheckpoint:
+def _partition(path: Path, data: Any, places: list[int]) -> PartitionCheckpoint:
     record = PartitionRecord.parse(orjson.dumps(data["record"]), str(path))
     at = (record.identity.topic, data["partition"])
     if data["topic"] != at[0] or type(data["partition"]) is not int or type(data["whole"]) is not bool:
         raise TypeError(data["topic"])
-    return PartitionCheckpoint(at, record, streams, data["whole"])
+    return PartitionCheckpoint(at, record, StoredStreams(places, partial(_snapshot_at, path)), data["whole"])
+
+
+def _snapshot_at(path: Path, place: int) -> StreamSnapshot:
+    """Return the stream whose line begins at a place of a file that was read before."""
+    with path.open("rb") as file:
+        file.seek(place)
+        return _snapshot(path, orjson.loads(file.readline()))
 
 
 def _snapshot(path: Path, data: Any) -> StreamSnapshot:

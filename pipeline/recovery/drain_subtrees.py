@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Self
 
 from resonance.engine.errors import StateError
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
@@ -19,6 +19,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
 from resonance.pipeline.kafka.producer import Batch
+from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import Change, new_models
@@ -28,9 +29,6 @@ from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.task.encode.assignments import StreamTexts, describe
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import Task
-
-MAX_WAITING: Final = 200_000
-"""Most unprocessed messages to subtrees: their outputs are held in memory."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +52,8 @@ class Below:
     """The subtrees below the roots of a deployment, with every waiting message processed.
 
     `begins` maps each input partition whose roots start a new version to the offset where it starts; `stream` limits
-    this to one stream, and is empty for all. Raises `MismatchError` where more than `MAX_WAITING` messages wait:
-    workers must process them first.
+    this to one stream, and is empty for all. Raises `MismatchError` where more messages wait than `limits.memory` has
+    room for: workers must process them first.
     """
 
     def __init__(
@@ -71,6 +69,7 @@ class Below:
         self._begins, self._stream = begins, stream
         self._read = Reader(source.routes).read_one
         self._ended: list[SubtreeModel] = []
+        self._room = MemoryBudget.unchecked(settings.limits.memory).drained
         places = [at for at in source.logs if at[0] == source.routes]
         with LogReader(source.client, source.group, source.patience) as reader:
             committed = reader.committed(places)
@@ -127,11 +126,14 @@ class Below:
         waiting: list[Record] = []
         if begin < end:
             for _, records in reader.read({at: (begin, end)}):
-                waiting += [record for record in records if not self._comes_again(record)]
-                if len(waiting) > MAX_WAITING:
+                more = [record for record in records if not self._comes_again(record)]
+                waiting += more
+                self._room -= sum(RECORD + len(record.value or b"") for record in more)
+                if self._room < 0:
                     raise MismatchError(
-                        f"{at[0]}[{at[1]}]: more than {MAX_WAITING:,} messages to models below the roots wait; let "
-                        "workers carry them out first, under the settings of before and without further input"
+                        f"{at[0]}[{at[1]}]: more messages to models below the roots wait than limits.memory = "
+                        f"{self._settings.limits.memory} has room for; let workers carry them out first, under the "
+                        "settings of before and without further input, or raise it"
                     )
         return waiting
 

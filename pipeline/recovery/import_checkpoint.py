@@ -91,7 +91,7 @@ def _beside(
     if partition.record.began != record.began:
         # These streams were learned from another start: a reset that emits everything again would emit something else.
         writer.began = NO_OFFSET
-    messages = list(writer.checkpoint_messages(given, record.committed))
+    messages = writer.checkpoint_messages(given, record.committed)
     learned = {snapshot.stream: snapshot.next for snapshot in partition.streams}
     # What opened behind the state of its stream opens again, while the stream learns what it lacks.
     cleared = alerts.clear(

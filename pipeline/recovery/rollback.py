@@ -89,19 +89,23 @@ def roll_back(
     if (begun := _first_version(at, live, make_task)) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
-    writer = ChangelogWriter(
+    make = partial(
+        ChangelogWriter,
         now,
         at[1],
         epoch=checked_epoch(source, live) + 1,
         began=record.began if record.identity == now else NO_OFFSET,
     )
-    messages = list(writer.checkpoint_messages(checkpoint, acknowledged(committed, record.position)))
+    writer, claimed = make(), acknowledged(committed, record.position)
+    # The states may be larger than the memory: they are read once for the keys, and once more when they are written.
+    keys = {message.key for message in make().checkpoint_messages(checkpoint, claimed)}
     # Those behind it are of models that are given up.
     entries = _index(at, live).until(record.position)
     used = used_versions(at, {key: live[key] for key in mine}, committed, make_task)
     index = replace(writer.archives, entries=entries, epoch=writer.epoch, used=used)
-    messages.append(Message(archives_key(at[0]), index.value(), []))
-    stale = sorted({*mine} - {message.key for message in messages})
+    listed = Message(archives_key(at[0]), index.value(), [])
+    messages = chain(writer.checkpoint_messages(checkpoint, claimed), (listed,))
+    stale = sorted({*mine} - keys - {listed.key})
     streams = [
         StreamChange(name, standing.get(name), after.get(name))
         for name in sorted({*standing, *after})

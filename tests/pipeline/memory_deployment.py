@@ -233,10 +233,10 @@ class MemoryDeployment(MemoryReader):
     def write(self, source, changed, *, atomic):
         """Do what `changes.write` does."""
         for change in changed:
-            for message in change.messages:
-                self.append((source.snapshots, change.at[1]), message)
             for message in change.archive:
                 self.append((source.archive, change.at[1]), message, timestamp=self._archived)
+            for message in change.messages:
+                self.append((source.snapshots, change.at[1]), message)
             for message in change.clusters:
                 to = change.at[1] if message.partition is None else message.partition
                 self.append((source.clusters, to), message)

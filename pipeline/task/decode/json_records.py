@@ -33,6 +33,8 @@ DEEPEST = 32
 """Deepest nesting of objects and arrays that a record may have."""
 _PART = 64
 """Records in one part of an unusual batch."""
+_BLOCK: Final = 1 << 16
+"""Bytes whose brackets are counted at once: each partition keeps room for them."""
 
 _OPENING_BRACE = ord("{")
 _BRACKET_TO_BRACE = ord("{") ^ ord("[")
@@ -72,8 +74,7 @@ class InputMapping:
         self._texts = TimeTexts()
         # What reads plain records of a layout, as soon as that is known.
         self._plain: tuple[AnyLayout | None, PlainJson | None] = (None, None)
-        self._bytes = np.empty(0, np.uint8)
-        self._marks = np.empty(0, np.bool_)
+        self._bytes, self._marks = np.empty(_BLOCK, np.uint8), np.empty(_BLOCK, np.bool_)
         self.layout: AnyLayout | None = None
         """Where the features stand; None until the first usable record has shown it."""
         if settings.input.sparse is not None:
@@ -155,15 +156,15 @@ class InputMapping:
         Each record opens at least `openings` objects and arrays, so one that is too deep lifts the count of the batch
         above a bound. Only then are single records counted, and only one with many openings is walked through.
         """
-        joined = b"".join(values)
-        size = len(joined)
-        if size > len(self._bytes):
-            # Kept from batch to batch, because fresh memory costs more than the counting.
-            self._bytes, self._marks = np.empty(2 * size, np.uint8), np.empty(2 * size, np.bool_)
-        raw, marks = self._bytes[:size], self._marks[:size]
-        np.bitwise_or(np.frombuffer(joined, np.uint8), _BRACKET_TO_BRACE, out=raw)
-        np.equal(raw, _OPENING_BRACE, out=marks)
-        if np.count_nonzero(marks) <= len(values) * openings + DEEPEST - openings:
+        joined, found = np.frombuffer(b"".join(values), np.uint8), 0
+        for start in range(0, len(joined), _BLOCK):
+            block = joined[start : start + _BLOCK]
+            # Kept from block to block, because fresh memory costs more than the counting.
+            raw, marks = self._bytes[: len(block)], self._marks[: len(block)]
+            np.bitwise_or(block, _BRACKET_TO_BRACE, out=raw)
+            np.equal(raw, _OPENING_BRACE, out=marks)
+            found += np.count_nonzero(marks)
+        if found <= len(values) * openings + DEEPEST - openings:
             return
         for value, parsed in zip(values, objects, strict=True):
             if value.count(b"{") + value.count(b"[") > DEEPEST and depth_of(parsed) > DEEPEST:
