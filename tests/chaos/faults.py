@@ -70,6 +70,16 @@ def broker_freeze(lab: Lab, rng: random.Random) -> None:
     lab.broker.process.send_signal(signal.SIGCONT)
 
 
+def quota(lab: Lab, rng: random.Random) -> None:
+    """The broker lets the workers write little for some time; a worker that starts then has a backlog before it."""
+    lab.limit(rng.choice((5_000, 20_000, 50_000)))
+    for _ in range(rng.choice((0, 1, 3))):
+        time.sleep(rng.uniform(1.0, 6.0))
+        lab.worker(rng.choice(lab.numbers)).process.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
+    time.sleep(rng.uniform(5.0, 20.0))
+    lab.limit(None)
+
+
 Fault = Callable[[Lab, random.Random], None]
 FAULTS: tuple[Fault, ...] = (
     kill,
@@ -81,6 +91,7 @@ FAULTS: tuple[Fault, ...] = (
     delay,
     broker_kill,
     broker_freeze,
+    quota,
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.brokers.jvm import Jvm
+from tests.brokers.jvm import Jvm, java
 from tests.brokers.proxy import Proxy, proxied_jvm
 from tests.integration.chaos import values
 from tests.integration.workers import Deployment, WorkerProcess
@@ -125,11 +125,23 @@ class Lab:
             self._errors.append(f"a worker ended with {code}:\n{log[-5000:]}")
         worker.__exit__(None, None, None)
 
+    def limit(self, rate: int | None) -> None:
+        """Let the workers write so many bytes a second, by a quota of the broker, or as many as they want."""
+        change = (
+            ("--delete-config", "producer_byte_rate")
+            if rate is None
+            else ("--add-config", f"producer_byte_rate={rate}")
+        )
+        where = ("--bootstrap-server", self.broker.bootstrap, "--entity-type", "clients", "--entity-name", "rdkafka")
+        done = java("kafka.admin.ConfigCommand", *where, "--alter", *change, timeout=60)
+        assert done.returncode == 0, done.stderr[-500:]
+
     # Load
 
     def _load(self) -> None:
         producer = Producer({
             "bootstrap.servers": self.broker.bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0,
+            "client.id": "load",
         })  # fmt: skip
         records = values(0, 10**9, self.deployment.partitions, 50)
         began = time.monotonic()
