@@ -117,7 +117,8 @@ class Processor:
         self._committer = ThreadPoolExecutor(1, "commit")
         # Replaced as a whole, so that any thread may iterate over it.
         self.partitions: dict[TP, AssignedPartition] = {}
-        self._closing = True
+        # How often the event loop has closed this processor, and up to which of these times it was opened again.
+        self._closes, self._opened = 0, -1
         # Since when something waits for a commit; None when everything is committed or being committed.
         self._since: float | None = None
         # Learned, but not sent while a commit goes on, and how long it took to learn.
@@ -142,11 +143,12 @@ class Processor:
 
     def open(self, membership: Membership, partitions: Mapping[TP, AssignedPartition]) -> "Future[None]":
         """Take over partitions; the result comes when the processor is ready for their chunks, or has failed."""
+        closes = self._closes
 
         def take() -> None:
             self._delivery.bind(membership)
             self.partitions = dict(partitions)
-            self._closing = False
+            self._opened = closes
             # Commit at once: a start chosen by the end of the log, or by a time, is another one tomorrow; and a
             # partition whose owner ended before it was archived, or between its snapshots and its offset (at least
             # once), may get no record for a year.
@@ -162,7 +164,7 @@ class Processor:
         `everything` snapshots every stream that changed, so that the next start has nothing to learn again. The result
         is the error that ended the processor where there was one, before or meanwhile.
         """
-        self._closing = True
+        self._closes += 1
         return self._inbox.call(lambda: self._close(everything))
 
     def resume(self, tps: Collection[TP]) -> "Future[None]":
@@ -241,6 +243,10 @@ class Processor:
             return self._interval
         waiting = sum(partition.waiting for partition in self.partitions.values())
         return commit_seconds(self._interval, self._patience, waiting, self._record_seconds)
+
+    @property
+    def _closing(self) -> bool:
+        return self._opened != self._closes
 
     @property
     def _full(self) -> bool:

@@ -326,6 +326,22 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
     assert b.lines("archive") == [("archive", 1, [b"7 at 0"]), ("archive", 0, [b"2 at 0"])]
 
 
+def test_a_close_that_comes_before_its_opening_is_carried_out_stands(bench):
+    b = bench(opened=False)
+    part = b.partitions[P0]
+    part.note, part.position, part.archive = OffsetNote("id", True, owner="me"), 7, Shelf()
+    gate = threading.Event()
+    b.processor._inbox.call(gate.wait)
+    b.processor.open(MEMBER, b.partitions)
+    b.processor.submit(chunk(P0, 7, 1))
+    closed = b.processor.close()
+    gate.set()
+    closed.result(5)
+    # What is left open is nobody's: the note of the last commit names no owner, and no archive is begun.
+    assert b.diary.lines == [("bind", 1), ("commit", {0: 7})]
+    assert OffsetNote.read(CommittedOffset(7, b.diary.notes[P0])).owner == ""
+
+
 def test_no_archive_is_waited_for_to_take_partitions_over(bench):
     b = bench(interval=60.0)
     b.processor.submit(chunk(P0, 0, 2, waiting=1))
