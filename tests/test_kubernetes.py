@@ -8,6 +8,7 @@ import typer
 import yaml
 from resonance.pipeline.cli.main import app
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.memory_budget import LEAST, MIB, PEAK, SHARE
 
 FILE = Path(__file__).parents[1] / "docker" / "kubernetes" / "resonance.yaml"
 FOUND = list(yaml.safe_load_all(FILE.read_text()))
@@ -57,6 +58,11 @@ def test_pods_need_no_right_and_their_mounts_are_there(name):
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     assert {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume} <= set(of("ConfigMap"))
     assert container["resources"]["limits"]["memory"]
+
+
+def test_a_worker_has_the_memory_that_it_needs():
+    assert CONTAINERS["resonance"]["resources"]["limits"]["memory"] == "1Gi"
+    assert LEAST * PEAK <= 512 * MIB <= SHARE * 1024 * MIB
 
 
 def test_probes_are_those_of_the_documentation():

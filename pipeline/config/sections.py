@@ -284,11 +284,10 @@ class SnapshotsSection(Section):
 
 
 class LimitsSection(Section):
-    """Limits of one partition, beyond which records become dead letters, and of a worker's memory."""
+    """Limits of one partition, beyond which records become dead letters; `memory` is of a worker."""
 
     memory: Memory = "auto"
-    """Bytes of a worker, its models excepted (docs/tuning.md). ``auto``: half of the container's or machine's, for
-    all `worker.processes`."""
+    """Bytes that it takes beside its models, at least 402,653,184. ``auto``: half of the container or machine."""
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
     streams_in_memory: Count = Field(default=10_000, ge=0)
