@@ -141,7 +141,7 @@ def _link(kept: Path, folder: Path) -> None:
 
 
 def _fallback(home: Path | None, reasons: list[str]) -> Path:
-    """Return a folder for the kernels where `home`, if any, takes none; add the reasons of other folders."""
+    """Return a folder for the kernels where `home`, if any, takes none; extend the reasons by those of others."""
     # Not tempfile.gettempdir(), which raises where the disk of the temporary folder is full.
     for parent in (Path(os.environ.get("TMPDIR") or "/tmp"), MEMORY):  # noqa: S108 - a private folder in it
         try:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 
 import typer
 from resonance.pipeline.cli.lazily import imported_lazily
-from resonance.pipeline.cli.output import say
-from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
+from resonance.pipeline.cli.output import forget_output, is_unread, open_missing, say
+from resonance.pipeline.cli.stopping import UNCHANGED, UNREAD, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named
 from resonance.pipeline.logs import printable
 from resonance.pipeline.machine import collect_rarely
@@ -135,24 +135,36 @@ def as_options(arguments: Sequence[str]) -> Iterator[str]:
 
 def main() -> None:
     """Run the command line; errors that a user can act on become one line and an exit code."""
+    open_missing()
     # Also while modules are imported: a tenth of the time.
     collect_rarely()
     if os.getpid() == 1:
         # The kernel delivers a signal to the first process of a container only where that process handles it.
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    code: object = 0
     try:
         with interruptible():
             try:
                 app(list(as_options(sys.argv[1:])), prog_name="resonance")
+            except SystemExit as ended:
+                code = ended.code
+                raise
             finally:
                 sys.stdout.flush()
+    except BrokenPipeError:
+        forget_output()
+        sys.exit(code or UNREAD)  # type: ignore[arg-type]
+    except SystemExit:
+        # With 1 where a pipe is closed (typer).
+        if code == 1 and is_unread():
+            forget_output()
+            sys.exit(UNREAD)
+        raise
     except (ResonanceError, OSError, MemoryError, RuntimeError) as error:
         if (shown := error if isinstance(error, ResonanceError) else named(error)) is None:
             raise
         if isinstance(shown, OutputError):
-            # What waits for standard output would fail once more at the end of the process.
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            forget_output()
         first, *more = map(str, shown.args)
         say(f"error: {first}", *more)
         sys.exit(shown.exit_code)

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import select
 import shutil
 import sys
 import textwrap
@@ -13,6 +14,29 @@ import orjson
 import typer
 from resonance.pipeline import exact_json
 from resonance.pipeline.logs import printable, printable_json
+
+
+def open_missing() -> None:
+    """Let a closed standard stream lead nowhere: else Python has none, and the next file would be in its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
+
+
+def is_unread() -> bool:
+    """Return whether standard output is a pipe that nobody reads any more."""
+    poll = select.poll()
+    with contextlib.suppress(OSError, ValueError):
+        poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def forget_output() -> None:
+    """Let standard output lead nowhere: what waits for it would fail once more at the end of the process."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_json(value: Any) -> None:
@@ -50,9 +74,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console = Console(
         markup=False, emoji=False, width=None if sys.stdout.isatty() else 10_000, soft_wrap=not sys.stdout.isatty()
     )
+    # A pipe that is closed is an error here as elsewhere (`main`); rich would end the process.
+    console.on_broken_pipe = _raise  # type: ignore[method-assign]
     needed = Measurement.get(console, console.options.update_width(10_000), table).minimum
     console.width = max(console.width, needed)
     console.print(table)
+
+
+def _raise() -> NoReturn:
+    raise  # noqa: PLE0704 - what rich has caught
 
 
 def fitted(line: str, indent: int) -> list[str]:
@@ -96,7 +126,8 @@ def say(*lines: str) -> None:
 
 def end(code: int) -> NoReturn:
     """End the process at once: running threads of the Kafka clients have nothing left to do."""
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
     # Standard error has no buffer of its own, and a pipe that is not read would hold up a flush.
     logging.shutdown()
     os._exit(code)

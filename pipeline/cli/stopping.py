@@ -14,6 +14,9 @@ INTERRUPTED = 130
 TERMINATED = 143
 """Exit code after SIGTERM, of commands that then print their state as well."""
 
+UNREAD = 141
+"""Exit code where nobody reads the results any more, that of SIGPIPE."""
+
 UNCHANGED = "stopped; nothing was changed"
 
 

@@ -11,7 +11,7 @@ import typer
 from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import EachAlert, Json, Outputs
-from resonance.pipeline.cli.output import fitted, json_text, say
+from resonance.pipeline.cli.output import fitted, forget_output, json_text, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.watch import alike_alerts, named, output_reader
 from resonance.pipeline.watch import watch as watched
@@ -119,8 +119,7 @@ def watch(
                 if shown == limit:
                     return
         except BrokenPipeError:
-            # The reader of the pipe has closed it. Redirect the output, or the flush at exit would fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            forget_output()
             return
     if until_end and not shown:
         outputs_of = ", ".join(topic for topic, kind in topics.items() if kind != "names")
