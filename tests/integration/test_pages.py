@@ -38,7 +38,7 @@ def test_a_worker_shows_itself_and_pauses_what_becomes_dead_letters_only(broker)
     deployment = Deployment(broker, partitions=2, settings=SETTINGS)
     produce(broker, deployment.input, records(600, 2))
     with deployment.worker() as worker:
-        worker.wait_for(lambda health: [seen["position"] for seen in health["seen"].values()] == [300, 300])
+        worker.wait_for(lambda health: [seen["answered"] for seen in health["seen"].values()] == [300, 300])
         assert json.loads(page(worker, "/livez")[1])["poll_age_seconds"] < 30
         found = metrics(worker)
         assert found["resonance_ready",] == 1
