@@ -29,7 +29,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange, RestoreCancelledError
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.tasks import Task
 
@@ -158,8 +158,10 @@ class _Loader(Generic[TaskT]):
         cancelled: threading.Event | None = None,
     ) -> None:
         self._reader, self._source, self._make_task, self._cancelled = reader, source, make_task, cancelled
-        self._assigned = assigned
-        self._read()
+        self._committed: dict[TopicPartition, tuple[int, str]] = {}
+        self._tables: dict[int, ChangelogTable] = {}
+        self._bounds: dict[TopicPartition, OffsetRange] = {}
+        self._read(assigned)
 
     def load(self, at: TopicPartition) -> RestoredPartition[TaskT]:
         """Return a partition that still lacks the records from its recovery offset on."""
@@ -169,7 +171,7 @@ class _Loader(Generic[TaskT]):
                 return self._load(at)
             except MismatchError:
                 # Whatever is still open may hold the snapshots that are missing.
-                self._read(self._source.patience)
+                self._read([at], self._source.patience)
                 if self._known(at) == known:
                     raise
                 # Another member has committed since the offsets were read: this one was silent for so long that the
@@ -181,11 +183,11 @@ class _Loader(Generic[TaskT]):
         topic, partition = at
         return self._committed[at], self._tables[partition].records().get(topic)
 
-    def _read(self, settle: float = SETTLE_SECONDS) -> None:
+    def _read(self, places: Collection[TopicPartition], settle: float = SETTLE_SECONDS) -> None:
         # Offsets come first: the snapshots can then only be as new or newer.
-        self._committed = self._reader.committed_with_metadata(self._assigned)
-        self._tables = read_tables(self._reader, self._source, {partition for _, partition in self._assigned}, settle)
-        self._bounds = self._reader.bounds(self._assigned)
+        self._committed |= self._reader.committed_with_metadata(places)
+        self._tables |= read_tables(self._reader, self._source, {partition for _, partition in places}, settle)
+        self._bounds |= self._reader.bounds(places)
 
     def _load(self, at: TopicPartition) -> RestoredPartition[TaskT]:
         source, (topic, partition) = self._source, at

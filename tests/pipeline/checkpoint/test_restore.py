@@ -153,6 +153,17 @@ def test_a_restore_can_be_cancelled(log):
         restored(cancelled)
 
 
+def test_a_partition_that_does_not_fit_is_read_again_and_no_other(log, monkeypatch):
+    log.first, log.end, log.committed_offset, looked = 1, 33, 20, []
+    bounds = log.bounds
+    monkeypatch.setattr(
+        log, "settled_bounds", lambda places, seconds: looked.append((places, seconds)) or bounds(places)
+    )
+    with pytest.raises(MismatchError, match=r"in\[1\]"):
+        restore_partitions(source(), [("in", 1), AT], ToyTask)
+    assert looked == [([("snap", 0), ("snap", 1)], restore.SETTLE_SECONDS), ([("snap", 1)], source().patience)]
+
+
 def test_nothing_assigned_reads_nothing():
     assert restore_partitions(source(), [], ToyTask) == {}
 

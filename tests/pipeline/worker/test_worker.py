@@ -268,6 +268,23 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     asyncio.run(run())
 
 
+def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(monkeypatch):
+    worker = process.Worker(SETTINGS)
+    worker._source = before = DeploymentContext.of(SETTINGS, {}, Deployment(1, {"in": "1"}))
+    worker._delivery = SimpleNamespace(start=lambda: None)
+    monkeypatch.setattr(process, "end_others", lambda *_: None)
+    monkeypatch.setattr(process, "restore_partitions", lambda *_: pytest.fail("it restores"))
+
+    def look_again(*_):
+        worker._rebalances += 1
+        return replace(before, patience=1.0)
+
+    monkeypatch.setattr(process, "look_again", look_again)
+    with pytest.raises(RestoreCancelledError):
+        asyncio.run(worker._restore(Membership(1, "m", frozenset({TP("in", 0)}))))
+    assert worker._source is before
+
+
 def stopped_while_it_checks(monkeypatch, check, recovering=False):
     """Run a worker that is to stop while it checks; return why it ended, or its error, and its state."""
 
