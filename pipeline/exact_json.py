@@ -21,6 +21,8 @@ class Digits(str):
 _SHAPES: Final = bytes.maketrans(b"123456789.E", b"0000000000e")
 _LONG, _SMALL = b"0" * 16, b"e-000"
 
+_BASES: Final[tuple[Any, ...]] = (str, dict, list, int)
+
 
 def loads(text: bytes | str) -> Any:
     """Return what orjson does, but `Digits` for each number that it would change."""
@@ -61,7 +63,7 @@ def _integer(text: str) -> int | Digits:
 def _written(value: Any) -> Any:
     if isinstance(value, Digits):
         return orjson.Fragment(str(value))
-    for kind in (str, dict, list, int):
+    for kind in _BASES:
         # Other subclasses, which orjson would write itself.
         if isinstance(value, kind):
             return kind(value)

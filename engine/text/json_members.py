@@ -234,8 +234,8 @@ def _read_id(text, p, place):
         p += 1
     place[1] = p
     digits = p - first
-    # A point or an exponent behind it is no end of a member.
-    if digits == 0 or digits > 18 or (text[first] == 48 and p - place[0] > 1):
+    # A point or an exponent behind it is no end of a member; a number beyond float64 is for a JSON library to refuse.
+    if digits == 0 or digits > 300 or (text[first] == 48 and p - place[0] > 1):
         return _FAILED
     return np.int64(p)
 

@@ -153,7 +153,7 @@ class InspectedStream:
     ranges: Sequence[ChangedRange] = ()
     """Features whose range has changed, as far as drift events are stored and were read."""
     hint: str = ""
-    """A sentence on features whose range changed often."""
+    """A sentence on features whose range changed often, or on the warm-up."""
 
     @property
     def behind(self) -> int:
@@ -306,8 +306,17 @@ def _inspected(
         labels=InspectedLabels.of(model),
         open_drift=None if model.drift is None else model.drift.open_since,
         ranges=known.ranges,
-        hint=known.hint,
+        hint=known.hint or _warm_up(model),
     )
+
+
+def _warm_up(model: StreamModel) -> str:
+    """Return how far the warm-up is; empty behind it."""
+    held, wanted = model.preparation.held, model.preparation.wanted
+    text = (
+        f"{held:,} of {held + wanted:,} records of the warm-up have come (prepare.warmup_records): none is learned yet"
+    )
+    return "" if model.preparation.ready else text
 
 
 def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:

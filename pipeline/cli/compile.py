@@ -26,4 +26,4 @@ def compile_kernels(as_json: Json = False) -> None:
     if as_json:
         print_json({"folder": str(compiled.folder), "engines": compiled.engines, "cpu": compiled.cpu})
     else:
-        print_line(compiled.folder)
+        print_line(str(compiled.folder))

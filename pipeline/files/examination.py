@@ -37,10 +37,11 @@ class Examination:
     def findings(self) -> list[Note]:
         """What is worth knowing before the records are produced."""
         if self.described is None:
-            found, stream = self.suggestion.findings, self.suggestion.stream
+            suggestion = self.suggestion
+            found, by_key = suggestion.findings, suggestion.stream == "key"
         else:
-            found, stream = notes_on_settings(self.seen, self.described, self.columns), self.described.stream or ""
-        if self.keyless and stream == "key":
+            found, by_key = notes_on_settings(self.seen, self.described, self.columns), self.described.stream == "key"
+        if self.keyless and by_key:
             count = f"{self.keyless:,} of {self.seen.records:,} records"
             text = f'{self.columns.key} is empty in {count}: without a key these would be dead letters (stream = "key")'
             found.insert(0, Note(text, dead_letters=self.keyless))

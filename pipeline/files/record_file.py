@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import CsvRows
@@ -125,14 +125,15 @@ class RecordFile:
             rows = ParquetRows(self._raw, self._path, self._columns)
             self.total = rows.total
             return rows
-        stream = io.BufferedReader(self._raw, _BUFFER)
+        stream: Any = io.BufferedReader(self._raw, _BUFFER)
         head = stream.peek(4)
         for first, what in _OTHERS.items():
             if head.startswith(first):
                 raise InputFileError(f"{self._path} is {what}")
         # By its first bytes, too: a download may have lost the suffix.
         if head.startswith(b"\x1f\x8b") or self._path.suffix.lower() == ".gz":
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER)
+            unpacked: Any = gzip.GzipFile(fileobj=stream)
+            stream = io.BufferedReader(unpacked, _BUFFER)
         return (CsvRows if self._format == "csv" else JsonlRows)(stream, self._path, self._columns)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Self
 
-import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.producer import Batch
@@ -79,4 +79,4 @@ class ForgottenAlerts:
             # The same alert may be open again, and forgotten again.
             id_ = f"{opened.decode().removesuffix('opened')}cleared/{reason}/{moment}"
             headers |= {"ce_id": id_.encode(), "ce_time": canonical(moment).encode()}
-        return Message(record.key, orjson.dumps(cleared), list(headers.items()), record.partition)
+        return Message(record.key, exact_json.dumps(cleared), list(headers.items()), record.partition)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.records import Record, routes_offset_header
 
 
@@ -63,7 +63,7 @@ class OpenAlertTable:
         """Take over messages."""
         for record in records:
             try:
-                payload = orjson.loads(record.value or b"null")
+                payload = exact_json.loads(record.value or b"null")
                 place, _, _ = payload["key"].rsplit("/", 2)
                 self.numbers[_numbered(payload)] = payload["seq"]
                 is_open = payload["kind"] == "opened"

@@ -248,6 +248,8 @@ def test_the_overview_says_how_far_a_snapshot_is_behind_and_that_a_warm_up_has_n
         ["p0:a", "1", "150", "250", "100", "3"],
         ["p0:b", "1", "149", "251", "-", "-"],
     ]
+    assert run(monkeypatch, *OPTIONS, "--stream", "p0:b", "--stored") == 0
+    assert re.search(r"\d+ of \d+ records of the warm-up have come \(prepare", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("layout", ["key", "field"])

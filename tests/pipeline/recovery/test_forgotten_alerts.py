@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
+from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.schemas import load_schema
@@ -54,6 +55,16 @@ def open_keys(deployment: MemoryDeployment, partitions: int = 1) -> list[str]:
 def last(deployment: MemoryDeployment) -> dict[str, Any]:
     found: dict[str, Any] = orjson.loads(deployment.recorded("alerts")[-1].value)
     return found
+
+
+def test_an_alert_that_is_written_again_has_the_digits_of_its_cause(deployment: MemoryDeployment) -> None:
+    deployment.work(300)
+    opened = next(record for record in recorded(deployment) if b'"opened"' in (record.value or b""))
+    table = OpenAlertTable()
+    table.apply([opened._replace(value=(opened.value or b"").replace(b'"id":null', b'"id":18446744073709551617'))])
+    ((place, found),) = table.opened.items()
+    cleared = ForgottenAlerts(deployment.source, table)._cleared(found, place, "reset").value or b""
+    assert b'"cause":{"id":18446744073709551617,' in cleared
 
 
 def test_a_reset_clears_what_is_open(
