@@ -14,6 +14,8 @@ TRANSACTION = (
 class Outlet:
     """A producer that no broker has ended or refused."""
 
+    throttled = ""
+
     def fatal_error(self):
         return None
 
