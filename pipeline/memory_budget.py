@@ -110,9 +110,19 @@ class MemoryBudget:
         return self._share(8, 64 * MIB)
 
     @property
+    def handed(self) -> int:
+        """Records that a restore learns at once; they exist twice."""
+        return self._share(32, 16 * MIB)
+
+    @property
     def answer(self) -> int:
-        """Bytes of an answer to a client that unpacks all of it at once."""
-        return max((self.total - self.base) // (2 * EXPANSION), 64 * 1024)
+        """Bytes of an answer to a client that unpacks all of it at once, to a few times as much."""
+        return self._share(64, 16 * MIB)
+
+    @property
+    def foreign_answer(self) -> int:
+        """The same where it may become `EXPANSION` times as much."""
+        return max(self._share(4, 1024 * MIB) // EXPANSION, 64 * 1024)
 
 
 def automatic(processes: int = 1) -> int:

@@ -117,11 +117,13 @@ def restore_partitions(
         reach("during-restore")
         progress = progress or RestoreProgress()
         progress.wanted = sum(end - begin for begin, end in ranges.values())
-        for at, records in reader.read(ranges):
-            restored[at].task.catch_up(records)
-            restored[at].replayed += len(records)
-            progress.replayed += len(records)
-            reach("during-restore")
+    if progress.wanted:
+        with LogReader(source.client, source.group, source.patience, cancelled, foreign=True) as reader:
+            for at, records in reader.read(ranges):
+                restored[at].task.catch_up(records)
+                restored[at].replayed += len(records)
+                progress.replayed += len(records)
+                reach("during-restore")
     for part in restored.values():
         # The state of the first partition record needs it, which may be written long before the first record comes.
         part.task.emit_from_setting(part.start)

@@ -17,7 +17,7 @@ from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.listeners import wrong_listener
 from resonance.pipeline.kafka.threads import require_threads
-from resonance.pipeline.memory_budget import MemoryBudget
+from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.records import Record, TopicPartition
 
 OffsetRange = tuple[int, int]
@@ -33,6 +33,9 @@ BATCH: Final = 5_000
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 """Most bytes of a partition in one answer."""
+
+FEW: Final = 64
+"""Records handed over at once before their size is known, where the memory is limited."""
 
 NO_OFFSET: Final = -1
 """Stands for a committed offset that does not exist."""
@@ -78,13 +81,21 @@ class LogReader:
         Seconds without any progress after which the broker is given up.
     cancelled : Event, optional
         Ends every wait with `RestoreCancelledError`.
+    foreign : bool
+        Other producers write what is read, and may compress it to a thousandth.
     """
 
     memory: ClassVar[MemoryBudget | None] = None
     """What the readers of this process may take, where it has a budget: one of them reads at a time."""
 
     def __init__(
-        self, client: Mapping[str, Any], group: str, patience: float, cancelled: threading.Event | None = None
+        self,
+        client: Mapping[str, Any],
+        group: str,
+        patience: float,
+        cancelled: threading.Event | None = None,
+        *,
+        foreign: bool = False,
     ) -> None:
         self._client = dict(client)
         self._servers = str(client["bootstrap.servers"])
@@ -94,7 +105,9 @@ class LogReader:
         self._refusals = Refusals(self._client)
         callbacks = {"error_cb": self._refusals.note}
         require_threads()
-        own = {"group.id": group, **_SETTINGS, **_sizes(self.memory), **callbacks}
+        own = {"group.id": group, **_SETTINGS, **_sizes(self.memory, foreign=foreign), **callbacks}
+        # Until the size of a record is known.
+        self._most = BATCH if self.memory is None else FEW
         self._consumer = Consumer({"log_level": 0, **client, **own})
 
     def __enter__(self) -> Self:
@@ -188,48 +201,59 @@ class LogReader:
         moved = time.monotonic()
         while ends:
             self._check_cancelled()
-            batches: dict[TopicPartition, list[Record]] = {}
             before = len(ends)
-            # With a batch of 1 the first record comes without a wait for others.
-            messages = self._consumer.consume(batch, POLL_SECONDS)
-            if any(map(_error, messages)):
-                problems = [message for message in messages if message.error() is not None]
-                messages = [message for message in messages if message.error() is None]
-            else:
-                problems = []
-            done = []
-            for partition, own in _by_partition(messages, ends):
-                end = ends[partition]
-                if own[-1].offset() >= end:
-                    own = [message for message in own if message.offset() < end]  # noqa: PLW2901
-                    done.append(partition)
-                if own:
-                    batches[partition] = _records(partition, own)
-            for message in problems:
-                partition, problem = (message.topic(), message.partition()), message.error()
-                if partition not in ends:
-                    continue
-                if problem.code() == KafkaError._PARTITION_EOF:
-                    # The end of the log, which can lie before a late marker.
-                    if message.offset() >= ends[partition]:
-                        done.append(partition)
-                elif problem.code() == KafkaError._AUTO_OFFSET_RESET:
-                    raise BrokerError(f"{partition[0]}[{partition[1]}]: deleted while it was read; start again")
-                elif denied := right_refused(self._client, problem, for_topic(partition[0], ["Read"])):
-                    raise denied
-                elif not is_passing(problem):
-                    raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
-            for partition in done:
-                if ends.pop(partition, None) is not None:
-                    self._consumer.incremental_unassign([Place(*partition)])
-            yield from batches.items()
-            if batches or len(ends) < before:
+            batches = self._next(ends, min(batch, self._most))
+            came = bool(batches)
+            for partition in list(batches):
+                # Nothing of it is held here while more is read.
+                yield partition, batches.pop(partition)
+            if came or len(ends) < before:
                 moved = time.monotonic()
             elif denied := self._refusals.error():
                 raise denied
             elif time.monotonic() - moved > self._patience:
                 raise self._no_answer("records")
         self._consumer.unassign()
+
+    def _next(self, ends: dict[TopicPartition, int], most: int) -> dict[TopicPartition, list[Record]]:
+        """Return some of the records before the ends, and remove the ends that were reached."""
+        batches: dict[TopicPartition, list[Record]] = {}
+        # With a batch of 1 the first record comes without a wait for others.
+        messages = self._consumer.consume(most, POLL_SECONDS)
+        if any(map(_error, messages)):
+            problems = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
+        else:
+            problems = []
+        done = []
+        for partition, own in _by_partition(messages, ends):
+            end = ends[partition]
+            if own[-1].offset() >= end:
+                own = [message for message in own if message.offset() < end]  # noqa: PLW2901
+                done.append(partition)
+            if own:
+                batches[partition] = _records(partition, own)
+        for message in problems:
+            partition, problem = (message.topic(), message.partition()), message.error()
+            if partition not in ends:
+                continue
+            if problem.code() == KafkaError._PARTITION_EOF:
+                # The end of the log, which can lie before a late marker.
+                if message.offset() >= ends[partition]:
+                    done.append(partition)
+            elif problem.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise BrokerError(f"{partition[0]}[{partition[1]}]: deleted while it was read; start again")
+            elif denied := right_refused(self._client, problem, for_topic(partition[0], ["Read"])):
+                raise denied
+            elif not is_passing(problem):
+                raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
+        for partition in done:
+            if ends.pop(partition, None) is not None:
+                self._consumer.incremental_unassign([Place(*partition)])
+        if self.memory is not None and messages:
+            size = sum(RECORD + len(record.value or b"") for records in batches.values() for record in records)
+            self._most = max(self.memory.handed * len(messages) // max(size, 1), 1)
+        return batches
 
     def _patiently(self, request: Any, what: str, topic: str = "") -> Any:
         end = time.monotonic() + self._patience
@@ -276,16 +300,16 @@ class LogReader:
             raise RestoreCancelledError
 
 
-def _sizes(memory: MemoryBudget | None) -> dict[str, int]:
+def _sizes(memory: MemoryBudget | None, *, foreign: bool) -> dict[str, int]:
     """Return how much librdkafka fetches: it unpacks an answer of a broker as a whole."""
     if memory is None:
         return {"fetch.message.max.bytes": FETCH_BYTES}
-    answer = min(FETCH_BYTES, memory.answer)
+    answer = memory.foreign_answer if foreign else memory.answer
     return {
-        "fetch.message.max.bytes": answer,
+        "fetch.message.max.bytes": min(FETCH_BYTES, answer),
         "fetch.max.bytes": answer,
         # A limit of producers below which librdkafka allows no fetch.
-        "message.max.bytes": answer,
+        "message.max.bytes": min(FETCH_BYTES, answer),
         "queued.max.messages.kbytes": memory.restored // 1024,
     }
 

@@ -84,7 +84,7 @@ class MemoryDeployment(MemoryReader):
     def serve(self, patch):
         """Let every command find this deployment."""
         for module in READERS:
-            patch.setattr(module, "LogReader", lambda *_: self)
+            patch.setattr(module, "LogReader", lambda *_, **__: self)
         for module in WRITERS:
             patch.setattr(module, "write", self.write)
         # Archives have times that grow, and are the same in every run.
@@ -167,7 +167,7 @@ class MemoryDeployment(MemoryReader):
         assigned = [at for at in self.source.logs if at[0] == topic]
         with pytest.MonkeyPatch.context() as patch:
             # Though another deployment was made since.
-            patch.setattr(restore, "LogReader", lambda *_: self)
+            patch.setattr(restore, "LogReader", lambda *_, **__: self)
             return restore_partitions(self.source, assigned, self.task)
 
     def models(self):

@@ -54,4 +54,4 @@ def test_the_shares_are_less_than_all(total):
     most = budget.queued + budget.taken + 2 * budget.fetched + budget.batch + budget.kept + budget.sending
     assert budget.base + most <= total
     assert 16 * budget.piece < total - BASE + 16
-    assert 0 < budget.answer <= budget.batch
+    assert 0 < budget.foreign_answer <= budget.answer <= budget.batch

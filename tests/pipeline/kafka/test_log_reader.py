@@ -1,9 +1,12 @@
 """Answers of the brokers to a reader of logs."""
 
+from typing import NamedTuple
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.log_reader import LogReader, _sizes
+from resonance.pipeline.memory_budget import LEAST, MIB, MemoryBudget
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:9"}
 
@@ -41,3 +44,63 @@ def test_a_connection_that_breaks_under_a_request_is_no_answer(code):
 def test_another_error_is_one():
     with pytest.raises(BrokerError, match="log ends of group g"):
         bounds(KafkaError._INVALID_ARG)
+
+
+class Full:
+    """A consumer with so many records of a size, of which it returns as many as are asked for."""
+
+    def __init__(self, count, size):
+        self.asked, self._left = [], [(offset, bytes(size)) for offset in range(count)]
+
+    def assign(self, places):
+        pass
+
+    incremental_unassign = assign
+
+    def unassign(self):
+        pass
+
+    def consume(self, most, timeout):
+        self.asked.append(most)
+        given, self._left = self._left[:most], self._left[most:]
+        return [Message(offset, value) for offset, value in given]
+
+
+class Message(NamedTuple):
+    at: int
+    content: bytes
+
+    def offset(self):
+        return self.at
+
+    def value(self):
+        return self.content
+
+    def timestamp(self):
+        return 1, 1000
+
+    topic, partition, key = (lambda _: "in"), (lambda _: 0), (lambda _: None)
+    error = headers = lambda _: None
+
+
+def test_a_process_with_a_budget_reads_no_more_at_once_than_it_has_room_for(monkeypatch):
+    monkeypatch.setattr(LogReader, "memory", MemoryBudget(32 * 100_000))
+    reader = LogReader(CLIENT, "g", 60.0, foreign=True)
+    reader._consumer.close()
+    reader._consumer = consumer = Full(500, 9_800)
+    read = [record.offset for _, records in reader.read({("in", 0): (0, 499)}) for record in records]
+    assert read == list(range(499))
+    assert consumer.asked[0] == 64
+    assert set(consumer.asked[1:]) == {10}
+
+
+def test_a_process_with_a_budget_fetches_no_more_than_it_can_unpack(monkeypatch):
+    assert "fetch.max.bytes" not in _sizes(None, foreign=True)
+    own, foreign = (_sizes(MemoryBudget(1024 * MIB), foreign=foreign) for foreign in (False, True))
+    assert own["fetch.max.bytes"] == 16 * MIB
+    assert 200_000 < foreign["fetch.max.bytes"] == foreign["fetch.message.max.bytes"] < 300_000
+    for memory in (None, MemoryBudget(LEAST)):
+        # librdkafka takes the values together.
+        monkeypatch.setattr(LogReader, "memory", memory)
+        for kind in (False, True):
+            LogReader(CLIENT, "g", 60.0, foreign=kind).__exit__(None, None, None)

@@ -37,7 +37,7 @@ class Both:
         patch.setattr(ClusterAdmin, "partition_counts", lambda _: {topic: 1 for topic, _ in self.live.logs})
         patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.live.given)
 
-    def reader(self, _, group, *__):
+    def reader(self, _, group, *__, **___):
         return self.by_group.get(group, self.live)
 
     def of(self, settings):
