@@ -79,11 +79,11 @@ def code_of(error: BaseException) -> int | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of an error, that of `text_of` where one of librdkafka's calls raised it."""
-    return text_of(error.args[0]) if isinstance(error, KafkaException) else str(error) or "no answer"
+    """Return the text of an error, that of `described` where one of librdkafka's calls raised it."""
+    return described(error.args[0]) if isinstance(error, KafkaException) else str(error) or "no answer"
 
 
-def text_of(problem: KafkaError, topic: str = "") -> str:
+def described(problem: KafkaError, topic: str = "") -> str:
     """Return librdkafka's text, with what a topic's configuration has to do with it and the command that helps.
 
     Without a `topic` it is the one that the text names, as those of transactions do.
