@@ -54,7 +54,7 @@ class TransactionErrors:
             cluster = ClusterAdmin(self._client, LOOK_SECONDS)
             for name, operation in sorted(self.topics):
                 try:
-                    topic = cluster.find([name]).get(name)
+                    topic = cluster.find([name], {name: [operation]}).get(name)
                 except DeniedError:
                     return for_topic(name, [operation])
                 if topic is not None and topic.operations is not None and operation not in topic.operations:
