@@ -24,7 +24,7 @@ def open_missing() -> None:
 
 
 def is_unread() -> bool:
-    """Return whether standard output is a pipe that nobody reads any more."""
+    """Return whether standard output is a pipe without a reader."""
     poll = select.poll()
     with contextlib.suppress(OSError, ValueError):
         poll.register(sys.stdout.fileno(), 0)

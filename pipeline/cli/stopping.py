@@ -15,7 +15,7 @@ TERMINATED = 143
 """Exit code after SIGTERM, of commands that then print their state as well."""
 
 UNREAD = 141
-"""Exit code where nobody reads the results any more, that of SIGPIPE."""
+"""Exit code where results are no longer read, that of SIGPIPE."""
 
 UNCHANGED = "stopped; nothing was changed"
 

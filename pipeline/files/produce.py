@@ -10,7 +10,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryE
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.errors import reason_of, right_refused, told
+from resonance.pipeline.kafka.errors import described, reason_of, right_refused
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 
@@ -231,7 +231,7 @@ class _Sender:
                 raise denied
             late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
             hint = "leave --time out, or: " if late else ""
-            raise self._lost(hint + told(self._failure, self._target.topic))
+            raise self._lost(hint + described(self._failure, self._target.topic))
 
     def _lost(self, reason: str, record: FileRecord | None = None) -> DeliveryError:
         which = (

@@ -79,16 +79,16 @@ def code_of(error: BaseException) -> int | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of an error, that of `told` where one of librdkafka's calls raised it."""
-    return told(error.args[0]) if isinstance(error, KafkaException) else str(error) or "no answer"
+    """Return the text of an error, that of `described` where one of librdkafka's calls raised it."""
+    return described(error.args[0]) if isinstance(error, KafkaException) else str(error) or "no answer"
 
 
-def told(problem: KafkaError, topic: str = "") -> str:
+def described(problem: KafkaError, topic: str = "") -> str:
     """Return librdkafka's text, with what a topic's configuration has to do with it and the command that helps.
 
     Without a `topic` it is the one that the text names, as those of transactions do.
     """
-    text = problem.str()
+    text: str = problem.str()
     if (known := REFUSED_MESSAGES.get(problem.code())) is None:
         return text
     why, remedy = known

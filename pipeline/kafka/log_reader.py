@@ -172,8 +172,8 @@ class LogReader:
     def has(self, partition: TopicPartition) -> bool:
         """Return whether a partition exists; the request creates nothing, and is one for all partitions of a topic."""
         topic, number = partition
-        count, asked = self._counts.get(topic, (0, float("-inf")))
-        if number >= count and time.monotonic() - asked > QUESTION_SECONDS:
+        count, since = self._counts.get(topic, (0, float("-inf")))
+        if number >= count and time.monotonic() - since > QUESTION_SECONDS:
             known = self._patiently(lambda: self._consumer.list_topics(topic, timeout=QUESTION_SECONDS), "topics")
             count = len(known.topics[topic].partitions)
             self._counts[topic] = count, time.monotonic()

@@ -13,7 +13,7 @@ from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.errors import code_of, right_refused, told
+from resonance.pipeline.kafka.errors import code_of, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Message, rows_of
 
@@ -107,7 +107,7 @@ class Outlet:
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
         if error is not None and not self._failure:
-            self._failure = f"{message.topic()}[{message.partition()}]: {told(error, message.topic())}"
+            self._failure = f"{message.topic()}[{message.partition()}]: {described(error, message.topic())}"
             _log.error("not stored: %s", self._failure)
             self._denied = right_refused(self._client, error, for_topic(message.topic(), ["Write"]))
 
@@ -209,7 +209,7 @@ class Outlet:
             waiting, self._fatal = 0, error.args[0]
         if denied := self.denied(at_once=True) if waiting else self._denied:
             raise denied
-        failure = self._failure or (told(self._fatal) if self._fatal else "")
+        failure = self._failure or (described(self._fatal) if self._fatal else "")
         if waiting or failure:
             reason = failure or f"{waiting:,} messages still wait after {self.timeout:g} s"
             raise DeliveryError(f"outputs were not stored ({reason}); no offset was committed, start again")

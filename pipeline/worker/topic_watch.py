@@ -143,14 +143,16 @@ class TopicWatch:
             found = None
         except Exception as error:
             # Commits wait for this thread: it outlives also a certificate that cannot be read for a moment.
-            return self._unknown(error)
+            self._unknown(error)
+            return None
         try:
             if found is not None:
                 self._check(found)
         except ResonanceError as error:
             return error
         except Exception as error:
-            return self._unknown(error)
+            self._unknown(error)
+            return None
         with self._changed:
             self._covered, self._trouble = began, ""
             self._changed.notify_all()

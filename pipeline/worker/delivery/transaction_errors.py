@@ -16,7 +16,7 @@ from resonance.pipeline.errors import (
 )
 from resonance.pipeline.kafka.acl import Acl, for_group, for_topic, for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.errors import missing_right, right_refused, told
+from resonance.pipeline.kafka.errors import described, missing_right, right_refused
 from resonance.pipeline.kafka.producer import LOOK_SECONDS, Outlet
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
@@ -82,6 +82,6 @@ class TransactionErrors:
                 "(or web port), and start again where this one was silent for broker.session_timeout"
             )
         return DeliveryError(
-            f"transactional id {self._id}, {what} of the transaction: {told(problem)}; nothing of it counts, and a "
-            "restart goes on at the last commit"
+            f"transactional id {self._id}, {what} of the transaction: {described(problem)}; nothing of it counts, and "
+            "a restart goes on at the last commit"
         )

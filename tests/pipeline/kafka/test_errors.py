@@ -2,7 +2,7 @@
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from resonance.pipeline.kafka.errors import reason_of, told
+from resonance.pipeline.kafka.errors import described, reason_of
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 
 TRANSACTION = (
@@ -30,7 +30,7 @@ class Outlet:
 )
 def test_a_refused_message_is_told_with_its_topic_the_setting_and_the_command(code, setting):
     problem = KafkaError(code)
-    text = told(problem, "shop.alerts")
+    text = described(problem, "shop.alerts")
     setting = (
         "message.timestamp.type=LogAppendTime" if code == KafkaError.INVALID_TIMESTAMP else "cleanup.policy=delete"
     )
@@ -50,4 +50,4 @@ def test_a_transaction_names_the_topic_that_refused_a_time():
 
 
 def test_other_errors_are_told_as_they_are():
-    assert told(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), "in") == "Broker: Not enough in-sync replicas"
+    assert described(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), "in") == "Broker: Not enough in-sync replicas"
