@@ -139,4 +139,11 @@ def test_the_exit_codes_are_those_of_the_program():
     page = (ROOT / "docs/operations.md").read_text()
     text = {int(code) for code in re.findall(r"^- (\d+): ", page, re.MULTILINE)}
     raised = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
-    assert text == raised | {0, errors.DIFFERS, errors.MISSED, stopping.INTERRUPTED, stopping.TERMINATED}
+    assert text == raised | {
+        0,
+        errors.DIFFERS,
+        errors.MISSED,
+        stopping.INTERRUPTED,
+        stopping.TERMINATED,
+        stopping.UNREAD,
+    }

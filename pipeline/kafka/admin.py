@@ -152,7 +152,7 @@ class ClusterAdmin:
     def find(
         self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, FoundTopic]:
-        """Return those of the topics that exist, without their configuration.
+        """Return those of the topics that exist, without their configuration; with `operations`, what is allowed.
 
         Raises `DeniedError`, with the `operations` to be done on a topic, where the user may not even see it, whether
         it exists or not, and `BrokerError` where the broker does not answer.
@@ -161,7 +161,10 @@ class ClusterAdmin:
             counts = self.partition_counts()
             return {topic: FoundTopic("", counts[topic]) for topic in topics if topic in counts}
         answers = self._admin.describe_topics(
-            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._timeout
+            TopicCollection(list(topics)),
+            # A broker looks up each right; who repeats the request twice a second needs none of them.
+            include_authorized_operations=operations is not None,
+            request_timeout=self._timeout,
         )
         found = {}
         for topic, answer in answers.items():

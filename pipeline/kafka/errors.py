@@ -88,7 +88,7 @@ def described(problem: KafkaError, topic: str = "") -> str:
 
     Without a `topic` it is the one that the text names, as those of transactions do.
     """
-    text = problem.str()
+    text: str = problem.str()
     if (known := REFUSED_MESSAGES.get(problem.code())) is None:
         return text
     why, remedy = known

@@ -9,7 +9,7 @@ from operator import itemgetter, methodcaller
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals
@@ -27,6 +27,9 @@ POLL_SECONDS: Final = 0.1
 
 QUESTION_SECONDS: Final = 1.0
 """Longest wait for one answer before the request is repeated."""
+
+SETTLING_SECONDS: Final = 0.02
+"""First pause before the ends of logs are looked at again; each is twice as long as the last one."""
 
 BATCH: Final = 5_000
 """Most records handed over at once."""
@@ -102,6 +105,8 @@ class LogReader:
         self._group = group
         self._patience = patience
         self._cancelled = cancelled or threading.Event()
+        # Partitions of topics, and when that was.
+        self._counts: dict[str, tuple[int, float]] = {}
         self._refusals = Refusals(self._client)
         callbacks = {"error_cb": self._refusals.note}
         require_threads()
@@ -136,13 +141,20 @@ class LogReader:
 
     def bounds(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """Return where each log begins and where its committed part ends."""
-        return {partition: self._bounds(self._consumer, partition) for partition in partitions}
+        firsts, ends = (self._offsets(self._consumer, partitions, each) for each in (OFFSET_BEGINNING, OFFSET_END))
+        return {partition: (firsts[partition], ends[partition]) for partition in partitions}
 
-    def _bounds(self, consumer: Consumer, partition: TopicPartition) -> OffsetRange:
-        place = Place(*partition)
-        found: OffsetRange = self._patiently(
-            lambda: consumer.get_watermark_offsets(place, timeout=QUESTION_SECONDS), "log ends", partition[0]
-        )
+    def _offsets(
+        self, consumer: Consumer, partitions: Collection[TopicPartition], which: int
+    ) -> dict[TopicPartition, int]:
+        """Return the first offsets of logs, or their ends: one request of each topic, which goes to all its leaders."""
+        found = {}
+        for topic in dict.fromkeys(topic for topic, _ in partitions):
+            places = [Place(*partition, which) for partition in partitions if partition[0] == topic]
+            # Stands for a time: what is before all times, or behind them, of the log as this consumer sees it.
+            request = partial(consumer.offsets_for_times, places, timeout=QUESTION_SECONDS)
+            for place in self._patiently(lambda request=request: _answered(request()), "log ends", topic):
+                found[place.topic, place.partition] = place.offset
         return found
 
     def offsets_at(self, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
@@ -161,7 +173,7 @@ class LogReader:
         settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
         everything = Consumer(settings)
         try:
-            return {partition: self._bounds(everything, partition)[1] for partition in partitions}
+            return self._offsets(everything, partitions, OFFSET_END)
         finally:
             everything.close()
 
@@ -174,18 +186,24 @@ class LogReader:
         of the same transaction.
         """
         ends = self.high_watermarks(partitions)
-        until = time.monotonic() + seconds
-        while True:
-            found = self.bounds(partitions)
-            if all(found[partition][1] >= ends[partition] for partition in partitions) or time.monotonic() > until:
-                return found
-            time.sleep(0.02)
+        until, pause = time.monotonic() + seconds, SETTLING_SECONDS
+        left = list(partitions)
+        while left and time.monotonic() < until:
+            found = self._offsets(self._consumer, left, OFFSET_END)
+            if left := [partition for partition in left if found[partition] < ends[partition]]:
+                time.sleep(pause)
+                pause = min(2 * pause, QUESTION_SECONDS)
+        return self.bounds(partitions)
 
     def has(self, partition: TopicPartition) -> bool:
-        """Return whether a partition exists; the request creates nothing."""
+        """Return whether a partition exists; the request creates nothing, and is one for all partitions of a topic."""
         topic, number = partition
-        known = self._patiently(lambda: self._consumer.list_topics(timeout=QUESTION_SECONDS), "topics").topics
-        return topic in known and number in known[topic].partitions
+        count, since = self._counts.get(topic, (0, float("-inf")))
+        if number >= count and time.monotonic() - since > QUESTION_SECONDS:
+            known = self._patiently(lambda: self._consumer.list_topics(topic, timeout=QUESTION_SECONDS), "topics")
+            count = len(known.topics[topic].partitions)
+            self._counts[topic] = count, time.monotonic()
+        return number < count
 
     def read(
         self, ranges: Mapping[TopicPartition, OffsetRange], batch: int = BATCH

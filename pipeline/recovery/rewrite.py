@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.archive_writer import archive_of
@@ -23,6 +23,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
+from resonance.pipeline.kafka.group_members import group_state
+from resonance.pipeline.kafka.group_offsets import group_offsets
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, RestoreCancelledError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
@@ -133,14 +135,14 @@ def members_of(source: DeploymentContext) -> list[str] | None:
     """
     if source.deployment.embedded:
         return None
-    admin = AdminClient({"log_level": 0, **source.client})
-    # It can end the process (see `group_members`), which changes nothing here. The other call needs every broker.
     with translated(source.client, f"group {source.group} cannot be described: {{reason}}", for_group(source.group)):
-        group = admin.describe_consumer_groups([source.group], request_timeout=ANSWER_SECONDS)[source.group].result()
-    if group.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+        # Without the right to describe it the group would look as if it had no members; its offsets need the same.
+        group_offsets(source.client, source.group, [Offset(*source.logs[0])], ANSWER_SECONDS)
+        found = group_state(AdminClient({"log_level": 0, **source.client}), source.group, ANSWER_SECONDS)
+    if found is None or found.state in ("Empty", "Dead"):
         return None
     # The list is empty while members are only joining.
-    return [f"{member.client_id} on {member.host}" for member in group.members]
+    return [f"{member.client} on {member.host}" for member in found.members]
 
 
 def wait_for_empty_group(

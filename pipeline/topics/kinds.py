@@ -243,11 +243,6 @@ class Topics:
         return [topic for topic in self.all if topic.is_log]
 
     @property
-    def policy(self) -> str:
-        """Cleanup policy without which it loses messages or grows without end."""
-        return self.config["cleanup.policy"]
-
-    @property
     def of_others(self) -> list[Topic]:
         """Topics that workers read and other programs write."""
         return [*self.inputs, *self.labels]

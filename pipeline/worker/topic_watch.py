@@ -59,6 +59,7 @@ class TopicWatch:
         self._ended = threading.Event()
         self._covered = float("-inf")
         self._error: ResonanceError | None = None
+        self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
 
     @classmethod
@@ -74,7 +75,7 @@ class TopicWatch:
                 made.append(ClusterAdmin(known.client, ANSWER_SECONDS))
             try:
                 return made[0].find(topics)
-            except BrokerError:
+            except Exception:
                 # The client may stay with a broker that is away; a new connection finds another one.
                 made.clear()
                 raise
@@ -122,8 +123,8 @@ class TopicWatch:
                 raise self._error
             if self._covered < since:
                 raise DeliveryError(
-                    f"no broker described the topics for {seconds:g} s, so that nothing can be committed; look at the "
-                    "brokers, and start again"
+                    f"no broker described the topics for {seconds:g} s{self._trouble and f' ({self._trouble})'}, so "
+                    "that nothing can be committed; look at the brokers, and start again"
                 )
 
     def _run(self) -> None:
@@ -140,15 +141,27 @@ class TopicWatch:
             # That is an answer, and the client that lacks a right names it with what it was about to do.
             _log.debug("topics are not described: %s", error)
             found = None
-        except BrokerError as error:
-            _log.debug("topics are not described: %s", error)
+        except Exception as error:
+            # Commits wait for this thread: it outlives also a certificate that cannot be read for a moment.
+            self._unknown(error)
             return None
         try:
             if found is not None:
                 self._check(found)
         except ResonanceError as error:
             return error
+        except Exception as error:
+            self._unknown(error)
+            return None
         with self._changed:
-            self._covered = began
+            self._covered, self._trouble = began, ""
             self._changed.notify_all()
         return None
+
+    def _unknown(self, error: Exception) -> None:
+        """Keep why nothing is known of the topics, for who waits in vain."""
+        trouble = str(error) if isinstance(error, ResonanceError) else repr(error)
+        if trouble != self._trouble:
+            level = logging.DEBUG if isinstance(error, BrokerError) else logging.WARNING
+            _log.log(level, "the topics are not compared with those of the start: %s", trouble)
+        self._trouble = trouble

@@ -54,7 +54,7 @@ class TransactionErrors:
             cluster = ClusterAdmin(self._client, LOOK_SECONDS)
             for name, operation in sorted(self.topics):
                 try:
-                    topic = cluster.find([name]).get(name)
+                    topic = cluster.find([name], {name: [operation]}).get(name)
                 except DeniedError:
                     return for_topic(name, [operation])
                 if topic is not None and topic.operations is not None and operation not in topic.operations:
@@ -82,6 +82,6 @@ class TransactionErrors:
                 "(or web port), and start again where this one was silent for broker.session_timeout"
             )
         return DeliveryError(
-            f"transactional id {self._id}, {what} of the transaction: {described(problem)}; nothing of it counts, and a "
-            f"restart goes on at the last commit{outlet.throttled}"
+            f"transactional id {self._id}, {what} of the transaction: {described(problem)}; nothing of it counts, and "
+            f"a restart goes on at the last commit{outlet.throttled}"
         )

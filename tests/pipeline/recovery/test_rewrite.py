@@ -1,7 +1,10 @@
 """Writing the changes of a deployment."""
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.errors import DeniedError
+from resonance.pipeline.kafka.group_members import GroupMember, GroupState
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery import rewrite
 
@@ -30,3 +33,31 @@ def test_a_change_may_be_written_for_as_long_as_the_transaction_of_a_worker(monk
 
 
 CHANGE = rewrite.Change((TOPIC, 0), [], 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (None, None),
+        (GroupState("Empty", []), None),
+        (GroupState("PreparingRebalance", []), []),
+        (GroupState("Stable", [GroupMember("shop-1", "/10.0.0.1", b"")]), ["shop-1 on /10.0.0.1"]),
+    ],
+)
+def test_members_are_read_by_the_call_that_cannot_end_the_process(monkeypatch, state, expected):
+    monkeypatch.setattr(rewrite, "group_offsets", lambda *_: [])
+    monkeypatch.setattr(rewrite, "group_state", lambda *_: state)
+    assert rewrite.members_of(SOURCE) == expected
+
+
+def test_a_group_that_this_user_may_not_see_does_not_count_as_empty(monkeypatch):
+    def refused(*_):
+        raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+
+    monkeypatch.setattr(rewrite, "group_offsets", refused)
+    monkeypatch.setattr(rewrite, "group_state", lambda *_: None)
+    with pytest.raises(DeniedError, match="no right to Read group"):
+        rewrite.members_of(SOURCE)
+
+
+SOURCE = DeploymentContext.of(settings(), {"bootstrap.servers": "kafka:9092"}, Deployment(1, {TOPIC: "id"}))

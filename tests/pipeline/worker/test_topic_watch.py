@@ -8,7 +8,14 @@ from types import SimpleNamespace
 import pytest
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.topic_identity import check_topics
-from resonance.pipeline.errors import BrokerError, DeliveryError, DeniedError, FencedError, MismatchError
+from resonance.pipeline.errors import (
+    BrokerError,
+    ConfigurationError,
+    DeliveryError,
+    DeniedError,
+    FencedError,
+    MismatchError,
+)
 from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.worker import topic_watch
@@ -196,6 +203,23 @@ def test_changed_topics_are_the_reason_for_what_the_broker_says(watch):
     for error in (gone, away, DeliveryError("not sent")):
         assert "made again" in str(watch(found(**{TOPIC: FoundTopic("new", 2)})).explained(error))
     assert watch(found(**{TOPIC: None})).explained(fenced) is fenced
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("no certificate"), RuntimeError("unforeseen")])
+def test_no_error_ends_the_thread_and_who_waits_in_vain_is_told_it(watch, monkeypatch, error):
+    monkeypatch.setattr(topic_watch, "INTERVAL", 0.001)
+    watched, away = watch(error, error, found()), BrokerError("no such topic")
+    assert watched.explained(away) is away, "the failure that is explained is not replaced"
+    with pytest.raises(DeliveryError, match=rf"no broker described the topics for 0 s \(.*{error}.*\), so that"):
+        watched.wait(0.0)
+    watched.start()
+    watched.wait(60.0)
+    broken = TopicWatch(dict, lambda _: {}["not there"], pytest.fail)
+    broken.start()
+    with pytest.raises(DeliveryError, match="KeyError"):
+        broken.wait(0.1)
+    assert broken._thread.is_alive()
+    broken.stop()
 
 
 def test_the_thread_looks_by_itself(watch, monkeypatch):

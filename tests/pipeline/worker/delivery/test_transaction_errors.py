@@ -29,7 +29,7 @@ def made(monkeypatch, topics=None):
             if topics is None:
                 raise BrokerError("no broker answers")
 
-        def find(self, names):
+        def find(self, names, operations):
             if isinstance(topics, Exception):
                 raise topics
             return {name: SimpleNamespace(operations=topics[name]) for name in names if name in topics}
