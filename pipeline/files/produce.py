@@ -6,11 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, InputFileError, nearest
+from resonance.pipeline.errors import (
+    BrokerError,
+    ConfigurationError,
+    DeliveryError,
+    InputFileError,
+    ResonanceError,
+    nearest,
+)
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin
 from resonance.pipeline.kafka.errors import described, reason_of, right_refused
+from resonance.pipeline.kafka.listeners import wrong_listener
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 
@@ -23,7 +31,6 @@ STEPS: Final = 20
 _BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 _ANY: Final = str(2**63 - 1)
 _KEEP_ALL: Final = {"retention.ms": "-1"}
-_EVERY_RECORD: Final = {"cleanup.policy": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ def find_target(
         if cluster.embedded:
             cluster.touch(topic)
             return Target(topic, cluster.partition_counts()[topic], created=True)
-        config = _EVERY_RECORD | (_KEEP_ALL if own_times else {})
+        config = {**EVERY_MESSAGE, **(_KEEP_ALL if own_times else {})}
         if create_partitions is None:
             raise BrokerError(
                 f"topic {topic} does not exist on {cluster.servers}{nearest(topic, cluster.partition_counts())}; add "
@@ -226,7 +233,7 @@ class _Sender:
                 except BufferError:
                     self._producer.poll(0.05)
                     if time.monotonic() > end:
-                        raise self._lost(f"the broker took nothing for {PATIENCE:g} s") from None
+                        raise self._stuck(f"the broker took nothing for {PATIENCE:g} s") from None
                 except KafkaException as error:
                     raise self._lost(reason_of(error), record) from error
             self.sent += 1
@@ -248,7 +255,7 @@ class _Sender:
             if left < waiting:
                 waiting, end = left, time.monotonic() + PATIENCE
             if time.monotonic() > end:
-                raise self._lost(f"{left:,} records still wait after {PATIENCE:g} s")
+                raise self._stuck(f"{left:,} records still wait after {PATIENCE:g} s")
         self._check()
 
     def _check(self) -> None:
@@ -259,6 +266,9 @@ class _Sender:
             late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
             hint = "leave --time out, or: " if late else ""
             raise self._lost(hint + described(self._failure, self._target.topic))
+
+    def _stuck(self, reason: str) -> ResonanceError:
+        return wrong_listener(self._client, all_of_them=False) or self._lost(reason)
 
     def _lost(self, reason: str, record: FileRecord | None = None) -> DeliveryError:
         which = (

@@ -34,6 +34,9 @@ CONFIGS: Final = (
 )
 """The entries of a topic's configuration that matter here."""
 
+EVERY_MESSAGE: Final[Mapping[str, str]] = {"cleanup.policy": "delete"}
+"""Configuration of a topic that is no table: under a broker's default of ``compact`` it would lose messages."""
+
 LOOK_SECONDS: Final = 1.0
 """How long to wait for a first answer before checking whether the connection is refused."""
 
@@ -207,7 +210,8 @@ class ClusterAdmin:
             except (KafkaException, TimeoutError) as error:
                 unread[resource.name] = reason_of(error)
                 continue
-            found[resource.name] = {name: entries[name].value for name in CONFIGS if name in entries}
+            values = {name: entries[name].value for name in CONFIGS if name in entries}
+            found[resource.name] = {name: value for name, value in values.items() if value is not None}
         if new := unread.keys() - self._unread:
             # A right that a production cluster may refuse; everything else works without it.
             self._unread |= new

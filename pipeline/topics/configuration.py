@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
-from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
-from resonance.pipeline.topics.kinds import EVERY_MESSAGE, Topic
+from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin, FoundTopic
+from resonance.pipeline.topics.kinds import Topic
 
 DEFAULT_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default of ``max.message.bytes``, for which producers and consumers of other programs are made, too."""
@@ -92,11 +92,17 @@ def differences_of(
     return differences
 
 
-def refuse_or_warn(differences: Iterable[TopicDifference]) -> None:
-    """Raise the first difference that stops a worker; warn of those that do not."""
+def refuse(differences: Iterable[TopicDifference]) -> None:
+    """Raise the first difference that stops a worker."""
     for difference in differences:
         if difference.stops:
             raise difference.error(difference.text)
+
+
+def refuse_or_warn(differences: Sequence[TopicDifference]) -> None:
+    """Raise the first difference that stops a worker; without one, warn of all others."""
+    refuse(differences)
+    for difference in differences:
         _log.warning("%s", difference.text)
 
 

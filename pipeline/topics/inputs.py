@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from resonance.pipeline.errors import BrokerError, nearest
-from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
-from resonance.pipeline.topics.kinds import EVERY_MESSAGE, Topics
+from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin, FoundTopic
+from resonance.pipeline.topics.kinds import Topics
 
 
 def check_inputs(cluster: ClusterAdmin, inputs: Sequence[str], found: Mapping[str, FoundTopic]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
+from resonance.pipeline.kafka.admin import EVERY_MESSAGE
 from resonance.pipeline.repartition.envelope import REST_BYTES
 from resonance.pipeline.repartition.keyed.operation_sizes import operation_bytes
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
@@ -28,9 +29,6 @@ SMALL_SEGMENTS: Final[Mapping[str, str]] = {
     "max.compaction.lag.ms": str(60 * 60 * 1000),
 }
 """Configuration of the compacted topics that this program creates: a read of the whole topic meets little history."""
-
-EVERY_MESSAGE: Final[Mapping[str, str]] = {"cleanup.policy": "delete"}
-"""Configuration of the other topics: under a broker's default of ``compact`` they would lose messages."""
 
 
 def _snapshot_bytes(settings: "Settings") -> int:

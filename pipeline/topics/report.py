@@ -44,7 +44,7 @@ def row(status: TopicStatus, volume: Volume | None = None) -> list[object]:
 
 def notes(found: TopicSurvey) -> list[str]:
     """Return what the table has no room for: differences with remedies, and commands for missing topics."""
-    lines = [difference.text for status in found.all for difference in status.differences]
+    lines = [difference.text for difference in found.differences]
     if found.missing:
         lines.append("missing topics are made by `resonance topics create`, by a worker (topics.create), or by")
         lines += [f"  {status.command}" for status in found.missing]

@@ -14,7 +14,14 @@ from resonance.pipeline.errors import BrokerError, DeniedError, nearest
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.topics.configuration import TopicDifference, differences_of, longest, made_with, refuse_or_warn
+from resonance.pipeline.topics.configuration import (
+    TopicDifference,
+    differences_of,
+    longest,
+    made_with,
+    refuse,
+    refuse_or_warn,
+)
 from resonance.pipeline.topics.inputs import check_inputs, check_labels
 from resonance.pipeline.topics.kinds import LABELS, Topic, Topics
 
@@ -58,6 +65,11 @@ class TopicSurvey:
         return [*self.inputs, *self.labels, *self.outputs]
 
     @property
+    def differences(self) -> list[TopicDifference]:
+        """What does not fit."""
+        return [difference for status in self.all for difference in status.differences]
+
+    @property
     def missing(self) -> list[TopicStatus]:
         """Outputs that do not exist."""
         return [status for status in self.outputs if status.found is None]
@@ -73,6 +85,8 @@ def prepare_topics(cluster: ClusterAdmin, topics: Topics, *, create: bool = True
         return _touched(cluster, topics.all)
     found = survey(cluster, topics)
     if found.missing:
+        # A start that is refused has made no topics.
+        refuse(found.differences)
         make_missing(cluster, found, create=create)
         found = survey(cluster, topics)
     deployment = checked(found)
@@ -188,7 +202,7 @@ def checked(found: TopicSurvey) -> Deployment:
 
     Raises the first difference that stops a worker, as BrokerError or ConfigurationError with the remedy.
     """
-    refuse_or_warn(difference for status in found.all for difference in status.differences)
+    refuse_or_warn(found.differences)
     return _deployment((status.topic, status.found) for status in found.all if status.found is not None)
 
 

@@ -10,7 +10,7 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.configuration import DAY_MS, WEEK_MS, made_with
 from resonance.pipeline.topics.inputs import make_inputs
 from resonance.pipeline.topics.kinds import KINDS, Topics
-from resonance.pipeline.topics.topics import checked, make_missing, survey
+from resonance.pipeline.topics.topics import checked, make_missing, prepare_topics, survey
 
 from tests.pipeline.fake_cluster import FakeCluster
 
@@ -53,6 +53,14 @@ def test_an_output_that_kafka_thins_out_stops_the_start(kind, policy):
         checked(survey(cluster, SHOP))
     assert caught.value.exit_code == 69
     assert f"--entity-name {name} --add-config cleanup.policy=delete" in str(caught.value)
+
+
+def test_a_start_that_is_refused_for_one_topic_has_made_no_other(caplog):
+    cluster = FakeCluster({"in": (2, {"retention.ms": "1"}), "shop.alerts": (2, {"cleanup.policy": "compact"})})
+    with pytest.raises(ResonanceError, match=r"cleanup\.policy=compact"):
+        prepare_topics(cluster, SHOP)
+    assert set(cluster.topics) == {"in", "shop.alerts"}
+    assert not caplog.messages, "what stops comes before what is only unwise"
 
 
 @pytest.mark.parametrize("kind", COMPACTED)
