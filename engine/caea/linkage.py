@@ -6,7 +6,7 @@ neighbour's row has the same excess. So a join of two groups costs what their tw
 """
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
+from resonance.engine.arithmetic import jit
 from resonance.engine.caea.block import CAPACITY, LINKED, LINKS, OTHER, WINS, K, at_field, at_link
 
 
@@ -119,47 +119,21 @@ def _join_rows(start, length, other, value, mirror, end, where, i, j):
 
 
 @jit
-def _tournament(best, k):
-    """Return a tree whose leaves are the groups: each node has the group with the larger best, the first one at ties.
-
-    The leaves are the second half, the root is at 1.
-    """
-    size = 1
-    while size < k:
-        size *= 2
-    tree = np.full(2 * size, -1, dtype=np.int64)
-    tree[size : size + k] = np.arange(k)
-    for at in range(size - 1, 0, -1):
-        tree[at] = _winner(tree, best, at)
-    return tree
-
-
-@inline
-def _winner(tree, best, at):
-    """Return the better one of the two groups below a node."""
-    left, right = tree[2 * at], tree[2 * at + 1]
-    return right if right >= 0 and best[right] > best[left] else left
-
-
-@jit
-def _play(tree, best, r):
-    """Let a group play again because its best has changed."""
-    at = (len(tree) // 2 + r) // 2
-    while at > 0:
-        tree[at] = _winner(tree, best, at)
-        at //= 2
-
-
-@jit
-def _nearest_pair(start, length, other, value, w, best, partner, stale, tree):
+def _nearest_pair(start, length, other, value, w, best, partner, stale, k):
     """Return the first group of the nearest pair; rows whose best is but a bound are scanned when it is their turn."""
+    order = best[:k].view(np.int64)
     while True:
-        i = tree[1]
-        if stale[i] == 0:
+        # The bits of floats that are not negative are in the order of the floats, and -1 is below them all.
+        top = np.int64(0)
+        for r in range(k):
+            top = max(top, order[r])
+        i = 0
+        while i < k and order[i] != top:
+            i += 1
+        if i == k or stale[i] == 0:
             return i
         _scan_row(start, length, other, value, w, i, best, partner)
         stale[i] = 0
-        _play(tree, best, i)
 
 
 @jit
@@ -182,10 +156,9 @@ def group_by_affinity(integers, tau, group, start, length, where, partner, last,
     _excess(integers, start, length, other, value, mirror, w, best)
     for r in range(k):
         _scan_row(start, length, other, value, w, r, best, partner)
-    tree = _tournament(best, k)
-    while k > 0:
-        i = _nearest_pair(start, length, other, value, w, best, partner, stale, tree)
-        if best[i] < tau:
+    while True:
+        i = _nearest_pair(start, length, other, value, w, best, partner, stale, k)
+        if i == k or best[i] < tau:
             break
         j = partner[i]
         last[i] = best[i]
@@ -202,16 +175,13 @@ def group_by_affinity(integers, tau, group, start, length, where, partner, last,
         best[j] = -1.0
         partner[j] = -1
         stale[j] = 0
-        _play(tree, best, j)
         _scan_row(start, length, other, value, w, i, best, partner)
         stale[i] = 0
-        _play(tree, best, i)
         for at in range(start[i], start[i] + count):
             n = other[at]
             s = value[at] / np.sqrt(w[n] * w[i]) if n < i else -1.0
             if s > best[n]:
                 best[n], partner[n], stale[n] = s, i, 0
-                _play(tree, best, n)
             elif partner[n] == i or partner[n] == j:
                 stale[n] = 1  # what was nearest has moved away, and nothing is nearer than that was
             elif s == best[n] and i < partner[n]:
