@@ -21,19 +21,28 @@ def _row_of(numbers, number):
 @jit
 def _choose(cluster, score, numbers, least, most, chosen):
     """Write the chosen positions, and return how many they are."""
-    found = 0
+    found, present = 0, np.unique(cluster)
+    # The best scores of each cluster so far.
+    best, held = np.empty((len(present), most)), np.zeros(len(present), np.int64)
     for t in range(len(cluster)):
         if cluster[t] < 0:
             continue
         row = _row_of(numbers, cluster[t])
         if row >= 0 and score[t] <= least[row]:
             continue
-        better = 0
-        for at in range(found):
-            better += cluster[chosen[at]] == cluster[t] and score[chosen[at]] >= score[t]
+        own = _row_of(present, cluster[t])
+        lowest, better = 0, 0
+        for at in range(held[own]):
+            better += best[own, at] >= score[t]
+            if best[own, at] < best[own, lowest]:
+                lowest = at
         if better < most:
             chosen[found] = t
             found += 1
+            if held[own] < most:
+                lowest = held[own]
+                held[own] += 1
+            best[own, lowest] = score[t]
     return found
 
 

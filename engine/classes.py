@@ -9,7 +9,13 @@ from resonance.engine.base import IntArray
 from resonance.engine.errors import RecordError
 
 MAX_CLASSES = 1000
-"""Classes of labels; every node has a count for each of those that have come."""
+"""Classes of labels; every node has a count for each of those that have come to its model."""
+
+
+@jit
+def room_for_classes(room, classes):
+    """Return room for at least so many classes: at least twice as much where there is too little."""
+    return room if classes <= room else min(max(2 * room, classes), MAX_CLASSES)
 
 
 def record_labels(labels: Sequence[int] | NDArray[np.int64] | None, count: int) -> IntArray:

@@ -44,6 +44,8 @@ class FlatEngine(Engine):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._log = new_log()
+        self._classes = 0
+        """Classes that have come; the model has room for more."""
 
     @abc.abstractmethod
     def _begin(self, dimension: int) -> None:
@@ -113,9 +115,9 @@ class FlatEngine(Engine):
         return self.trace(X, labels)[0]
 
     def trace(self, X: Any, labels: Any = None, detailed: bool = False) -> tuple[Step, NDArray[Any]]:
-        """Learn like `learn`, and with `detailed` also return what the steps decided by, for tests and for the curious.
+        """Learn like `learn`, and with `detailed` also return what the steps decided by, for tests.
 
-        The page of each engine in the documentation has its columns; without `detailed` there are no rows.
+        `_learn` of each engine has its columns; without `detailed` there are no rows.
         """
         batch = self._checked(X, self.most_features)
         marks, step = record_labels(labels, len(batch)), no_answers(len(batch))
@@ -123,6 +125,7 @@ class FlatEngine(Engine):
             return step, np.empty((0, 0))
         if not self._begun:
             self._begin_with(batch)
+        self._classes = max(self._classes, int(marks.max()) + 1)
         rows = self._learn(batch, marks, step, detailed)
         step.events.extend(self._events())
         return step, rows

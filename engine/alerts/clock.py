@@ -146,8 +146,8 @@ def _own_time(state, row, time, most):
 def follow(times, streams, state, late, clocks, own):
     """Follow the records of a log.
 
-    It writes the clock as of each record, which never falls, and each record's own time on its scale: at most the
-    clock, and at least `late` below it.
+    It writes the clock as of each record, which never falls, and each record's own time on its scale, at least `late`
+    below it; one that is ahead of it is not confirmed.
     """
     for i in range(len(times)):
         time = times[i]
@@ -185,7 +185,7 @@ def follow(times, streams, state, late, clocks, own):
             state[0, BEFORE] = state[0, SECOND]
             state[0, LARGEST] = state[0, SECOND] = 0
         clocks[i] = state[0, NOW] + state[0, BEHIND]
-        own[i] = max(moved, state[0, NOW] - late) + state[0, BEHIND]
+        own[i] = max(time, state[0, NOW] - late) + state[0, BEHIND]
 
 
 def new_state(now: int = NEVER, records: int = 0) -> IntArray:

@@ -11,6 +11,7 @@ depend on its shape.
 """
 
 import numpy as np
+from resonance.engine.alerts.clock import STEP_MS
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import FloatArray, IntArray
 
@@ -23,14 +24,15 @@ BEFORE = 4  # the longest gap of the week before
 LOG = 5  # number of the log that is its clock
 UNTIL = 6  # offset behind the record that changed the row last
 OPEN = 7  # whether the stream is silent
-STATE = 8  # columns that are state
+CLAIM = 8  # the time that its last record said, where the clock was not there yet; else 0
+STATE = 9  # columns that are state
 
-CHILD = 8  # first child in the heap
-SIBLING = 9  # next child of the same parent
-QUEUED = 10  # whether it is in the heap
-DUE = 11  # the time for which it stands in the heap, its deadline at most
-PREVIOUS = 12  # the child before it of the same parent, or that parent
-COLUMNS = 13
+CHILD = 9  # first child in the heap
+SIBLING = 10  # next child of the same parent
+QUEUED = 11  # whether it is in the heap
+DUE = 12  # the time for which it stands in the heap, its deadline at most
+PREVIOUS = 13  # the child before it of the same parent, or that parent
+COLUMNS = 14
 
 WEEK_MS = 7 * 86_400_000
 
@@ -49,6 +51,13 @@ def _deadline(rows, means, row, gaps, least):
     """Return the time after which a stream is silent."""
     longest = max(rows[row, LONGEST], rows[row, BEFORE])
     return rows[row, TIME] + max(least, int(gaps * means[row]), 2 * longest)
+
+
+@jit
+def _confirmed(rows, row, now):
+    """Return how much later the last record of a stream came than it counted, because the clock has followed it."""
+    claim = rows[row, CLAIM]
+    return max(min(claim, now) - rows[row, TIME], 0) if claim != 0 and claim <= now + STEP_MS else 0
 
 
 @jit
@@ -97,9 +106,15 @@ def _without_root(rows, root):
 @jit
 def queue(rows, means, roots, row, gaps, least):
     """Put a row into the heap of its log, or nearer to its root, if it has a usual gap and is not silent."""
+    _queue(rows, means, roots, row, gaps, least, 0)
+
+
+@jit
+def _queue(rows, means, roots, row, gaps, least, later):
+    """Put a row into the heap of its log, by what is known to have come so much later."""
     if rows[row, COUNT] < FEWEST or rows[row, OPEN] == 1:
         return
-    due = _deadline(rows, means, row, gaps, least)
+    due = _deadline(rows, means, row, gaps, least) + later
     log = rows[row, LOG]
     if rows[row, QUEUED] == 1:
         if due >= rows[row, DUE]:
@@ -120,7 +135,7 @@ def queue(rows, means, roots, row, gaps, least):
 
 
 @jit
-def _take(rows, means, row, log, time, offset):
+def _take(rows, means, row, log, time, claim, offset):
     """Take a record of a stream; return the length of the silence that it ends, -1 where it ends none."""
     ended = -1
     if rows[row, COUNT] == 0:
@@ -128,7 +143,8 @@ def _take(rows, means, row, log, time, offset):
         rows[row, TIME] = time
         rows[row, WEEK] = time // WEEK_MS
     silent = max(time - rows[row, TIME], 0)
-    gap = min(silent, LONGEST_MS)
+    before = _confirmed(rows, row, time)
+    gap = min(silent - min(before, silent), LONGEST_MS)
     week = max(time // WEEK_MS, rows[row, WEEK])
     if week > rows[row, WEEK]:
         rows[row, BEFORE] = rows[row, LONGEST] if week == rows[row, WEEK] + 1 else 0
@@ -136,8 +152,9 @@ def _take(rows, means, row, log, time, offset):
         rows[row, WEEK] = week
     if rows[row, COUNT] > 0:
         means[row] += (gap - means[row]) / min(rows[row, COUNT], SMOOTH)
-    rows[row, LONGEST] = max(rows[row, LONGEST], gap)
+    rows[row, LONGEST] = max(rows[row, LONGEST], gap, min(before, LONGEST_MS))
     rows[row, TIME] = max(rows[row, TIME], time)
+    rows[row, CLAIM] = claim if claim > time else 0
     rows[row, COUNT] += 1
     rows[row, UNTIL] = offset + 1
     if rows[row, OPEN] == 1:
@@ -147,11 +164,12 @@ def _take(rows, means, row, log, time, offset):
 
 
 @jit
-def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, least, out):
+def follow(times, clocks, offsets, owners, logs, start, stop, rows, means, roots, gaps, least, out):
     """Follow records from one position to another; return how many alerts opened or cleared, and where it stopped.
 
-    `owners` has the row of each record, -1 for none, and `logs` the number of its log, -1 where it is no clock. It
-    stops early where `out` (position, row, opened, milliseconds, usual milliseconds) is full.
+    `clocks` is the time that is known with each record: a later one of its own does not count yet. `owners` has the row
+    of each record, -1 for none, and `logs` the number of its log, -1 where it is no clock. It stops early where `out`
+    (position, row, opened, milliseconds, usual milliseconds) is full.
     """
     found = 0
     for i in range(start, stop):
@@ -160,11 +178,11 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
             continue
         if found == len(out):
             return found, i
-        time = times[i]
+        time = min(times[i], clocks[i])
         row = owners[i]
         if row >= 0 and offsets[i] >= rows[row, UNTIL]:
             usual = int(means[row])
-            ended = _take(rows, means, row, log, time, offsets[i])
+            ended = _take(rows, means, row, log, time, times[i], offsets[i])
             if ended >= 0:
                 out[found, 0] = i
                 out[found, 1] = row
@@ -180,20 +198,22 @@ def follow(times, offsets, owners, logs, start, stop, rows, means, roots, gaps, 
             row = roots[log]
             roots[log] = _without_root(rows, row)
             rows[row, QUEUED] = 0
+            later = _confirmed(rows, row, time)
             # A stream that has ended has no records.
-            if rows[row, COUNT] > 0 and _deadline(rows, means, row, gaps, least) <= time:
+            if rows[row, COUNT] > 0 and _deadline(rows, means, row, gaps, least) + later <= time:
                 rows[row, OPEN] = 1
                 # Records that come late do not move the clock: what was no silence but lateness must be usual now.
-                rows[row, LONGEST] = max(rows[row, LONGEST], time - rows[row, TIME])
+                length = time - rows[row, TIME] - later
+                rows[row, LONGEST] = max(rows[row, LONGEST], length)
                 rows[row, UNTIL] = offsets[i] + 1
                 out[found, 0] = i
                 out[found, 1] = row
                 out[found, 2] = 1
-                out[found, 3] = time - rows[row, TIME]
+                out[found, 3] = length
                 out[found, 4] = int(means[row])
                 found += 1
             else:
-                queue(rows, means, roots, row, gaps, least)
+                _queue(rows, means, roots, row, gaps, least, later)
     return found, stop
 
 
@@ -209,4 +229,4 @@ def compile() -> None:
     rows, means = new_rows(1)
     zeros: IntArray = np.zeros(1, np.int64)
     queue(rows, means, zeros - 1, 0, 1.0, 1)
-    follow(zeros, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 5), np.int64))
+    follow(zeros, zeros, zeros, zeros, zeros, 0, 1, rows, means, zeros - 1, 1.0, 1, np.zeros((1, 5), np.int64))

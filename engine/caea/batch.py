@@ -4,7 +4,7 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
-from resonance.engine.caea.block import at_field, at_labels, mean_sigma, remove_nodes, with_room
+from resonance.engine.caea.block import at_field, at_labels, mean_sigma, remove_nodes, with_class, with_room
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import ANSWER, DETAILS, FOUNDED, SCORE, fade_hits, learn_one, nodes_to_remove, renew
 from resonance.engine.classes import majority_label
@@ -58,6 +58,9 @@ def learn_batch(
         capacity = integers[block.CAPACITY]
         node[t, 0] = integers[at_field(block.ID, capacity) + k]
         if labels[t] >= 0:
+            if labels[t] >= integers[block.LABELS]:
+                own_floats, own_integers = with_class(own_floats, own_integers, d, rules.h, labels[t])
+                floats, integers = borrow(own_floats), borrow(own_integers)
             integers[at_labels(k, capacity, integers[block.LINKS], integers[block.LABELS]) + labels[t]] += 1
         if integers[block.K] > rules.max_nodes:
             gone[0] = longest_idle(integers)

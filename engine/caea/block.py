@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
+from resonance.engine.classes import room_for_classes
 
 # Bounds that depend on the model; see `faults`.
 (
@@ -260,6 +261,15 @@ def with_room(floats, integers, d, h):
     if more == 1 and longer == 1:
         return floats, integers
     return resized(floats, integers, d, h, more * capacity, longer * links, integers[LABELS])
+
+
+@jit
+def with_class(floats, integers, d, h, label):
+    """Return the blocks of a model, larger ones where there is no room to count a class."""
+    classes = room_for_classes(integers[LABELS], label + 1)
+    if classes == integers[LABELS]:
+        return floats, integers
+    return resized(floats, integers, d, h, integers[CAPACITY], integers[LINKS], classes)
 
 
 @inline

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray, Prediction, Step
 from resonance.engine.caea import block
 from resonance.engine.caea.batch import learn_batch, predict_batch, scratch_for
-from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, at_link, new_block, resized
+from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, at_link, new_block
 from resonance.engine.caea.faults import FITS, REST, check_fault, checked_arrays, model_fault
 from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
@@ -134,11 +134,6 @@ class CAEA(FlatEngine):
             the second, threshold, bandwidth, answer, score, position of the second winner, nodes afterwards.
         """
         rows = np.empty((len(batch) if detailed else 0, DETAILS + 1))
-        classes = int(labels.max()) + 1
-        if classes > self._integers[block.LABELS]:
-            self._floats, self._integers = with_classes(
-                self._floats, self._integers, self.dimension, self._rules.h, classes
-            )
         fixed = self._rules, self._factors, batch, labels, NO_PATH.copy(), self._log, self._scratch
         self._floats, self._integers = learn_batch(
             self._floats, self._integers, *fixed, *filled_by_kernels(step), rows
@@ -158,7 +153,7 @@ class CAEA(FlatEngine):
         return facts_of(self._integers, ())
 
     def _header(self) -> dict[str, Any]:
-        return {"classes": int(self._integers[block.LABELS])}
+        return {"classes": self._classes}
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         floats, integers = packed_model(self._floats, self._integers, self.dimension, self._rules.h)
@@ -171,7 +166,8 @@ class CAEA(FlatEngine):
         *_, end, length = parts_of(integers, 0, dimension, rules.h)
         check_fault(self.name, FITS if (length, end) == (len(floats), len(integers)) else REST, end)
         self._begin(dimension)
-        self._floats, self._integers = unpacked_model(floats, integers, dimension, rules.h, classes)
+        self._classes = classes
+        self._floats, self._integers = unpacked_model(floats, integers, dimension, rules.h)
 
     @property
     def nodes(self) -> dict[str, NDArray[Any]]:
@@ -186,7 +182,7 @@ class CAEA(FlatEngine):
         """
         if not self.dimension:
             raise StateError("there are no nodes before the first record")
-        return {**nodes_of(self._floats, self._integers, self.dimension), **_links_of(self._integers)}
+        return {**nodes_of(self._floats, self._integers, self.dimension, self._classes), **_links_of(self._integers)}
 
 
 def check_room(given: dict[str, Any]) -> None:
@@ -219,14 +215,6 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
     )
 
 
-def with_classes(floats: FloatArray, integers: IntArray, d: int, h: int, classes: int) -> tuple[FloatArray, IntArray]:
-    """Return the blocks of a model with room for `classes` labels."""
-    blocks: tuple[FloatArray, IntArray] = resized(
-        floats, integers, d, h, int(integers[block.CAPACITY]), int(integers[block.LINKS]), classes
-    )
-    return blocks
-
-
 def fields_of(integers: IntArray) -> IntArray:
     """Return the fields of a model's nodes, a row for each."""
     capacity, k = int(integers[block.CAPACITY]), int(integers[block.K])
@@ -244,12 +232,14 @@ def facts_of(integers: IntArray, path: Path) -> ModelFacts:
     return ModelFacts(path, int(integers[block.N]), since, owners)
 
 
-def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArray[Any]]:
+def nodes_of(floats: FloatArray, integers: IntArray, d: int, classes: int) -> dict[str, NDArray[Any]]:
     """Return the nodes of a model's blocks without what joins them; see `CAEA.nodes`."""
-    capacity, k, links, classes = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS, block.LABELS))
+    capacity, k, links, room = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS, block.LABELS))
     rows = floats[block.F_HEAD : block.F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
     fields = fields_of(integers)
-    start = int(at_labels(0, capacity, links, classes))
+    start = int(at_labels(0, capacity, links, room))
+    labels = np.zeros((k, classes), dtype=np.int64)
+    labels[:, :room] = integers[start : start + k * room].reshape(k, room)[:, :classes]
     return {
         "id": fields[block.ID].copy(),
         "count": fields[block.COUNT].copy(),
@@ -259,7 +249,7 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int) -> dict[str, NDArra
         "weight": rows[:d].T.copy(),
         "sigma": rows[d].copy(),
         "threshold": rows[d + 1].copy(),
-        "labels": integers[start : start + k * classes].reshape(k, classes).copy(),
+        "labels": labels,
     }
 
 

@@ -57,7 +57,7 @@ def packed_model(floats, integers, d, h):
 
 
 @jit
-def unpacked_model(packed_floats, packed, d, h, classes):
+def unpacked_model(packed_floats, packed, d, h):
     """Return the blocks of a packed model that fits, with room for at least one more node."""
     k, clusters = packed[block.K], packed[block.CLUSTERS]
     at_clusters, joined, marks, end, _ = parts_of(packed, 0, d, h)
@@ -69,6 +69,9 @@ def unpacked_model(packed_floats, packed, d, h, classes):
     for at in range(joined, marks, block.LINK_WIDTH):
         degree[packed[at]] += 1
         degree[packed[at + 1]] += 1
+    classes = 0
+    for at in range(marks, end, block.LABEL_WIDTH):
+        classes = max(classes, packed[at + 1] + 1)
     links = block.FEWEST_LINKS
     while links <= degree.max():
         links *= 2

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, Cluster, Event, FloatArray, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import MAX_CLASSES
+from resonance.engine.classes import MAX_CLASSES, room_for_classes
 from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
 from resonance.engine.evq import layout
@@ -49,8 +49,8 @@ class EVQ(FlatEngine):
     References
     ----------
     E. Lughofer, M. Sayed-Mouchaweh, "Autonomous data stream clustering implementing split-and-merge concepts -
-    Towards a plug-and-play approach", Information Sciences, 2015. Equations (1)-(36), some of them corrected: see
-    docs/engines/evq.md.
+    Towards a plug-and-play approach", Information Sciences, 2015. Equations (1)-(36); those that the
+    kernels call corrected are not as printed.
 
     Examples
     --------
@@ -82,12 +82,13 @@ class EVQ(FlatEngine):
         self._rules = rules_from(self._given, dimension)
         low, high = self._given["low"] or 0.0, self._given["high"] or 0.0
         self._model = layout.new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
+        self._classes = classes
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
         """Learn a batch; with `detailed` return the number of clusters after each record."""
         counted = np.empty(len(batch) if detailed else 0, dtype=np.int64)
         slots, classes = self._model.votes.shape
-        self._model = resized(self._model, classes=max(classes, int(labels.max()) + 1))
+        self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
         work, done, answers = work_for(self._rules, self._log), 0, filled_by_kernels(step)
         while (done := learn_batch(self._model, self._rules, batch, labels, done, work, *answers, counted)) < len(
             batch
@@ -162,7 +163,8 @@ class EVQ(FlatEngine):
         used, learned = model.slot[: model.head[K]], int(model.head[layout.N])
         sampled = self._sampled(model.number[used, HELD])
         buffers = Buffers(model.buffer[used][sampled], model.buffer_label[used][sampled])
-        return packed(model, slots=used, warmup=learned if learned < len(model.waiting) else 0) | packed(buffers)
+        waiting = learned if learned < len(model.waiting) else 0
+        return packed(model, slots=used, warmup=waiting, classes=self._classes) | packed(buffers)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         rules, sizes = rules_from(self._given, dimension), {"d": dimension, "classes": arrays["votes"].shape[1]}

@@ -121,7 +121,7 @@ def pack_tree(indexes, rules, first):
 
 
 @jit
-def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed, above):
+def unpack_tree(floats, integers, indexes, rules, packed_floats, packed, above):
     """Append every model of a packed tree that fits; return False where it has other leaves than it says.
 
     `above` is the root that the first one is below, -1 where the first one is the root.
@@ -132,7 +132,7 @@ def unpack_tree(floats, integers, indexes, rules, classes, packed_floats, packed
     last[0] = above
     while at_i < len(packed):
         _, _, _, end, length = parts_of(packed, at_i, d, h)
-        block, head = unpacked_model(packed_floats[at_f : at_f + length], packed[at_i:end], d, h, classes)
+        block, head = unpacked_model(packed_floats[at_f : at_f + length], packed[at_i:end], d, h)
         at_f, at_i = at_f + length, end
         m = add(floats, integers, indexes, block, head)
         level, capacity, k = head[layout.LEVEL], head[layout.CAPACITY], head[layout.K]

@@ -88,7 +88,8 @@ class HCAEA(RootedTree):
             raise StateError("there are no leaves before the first record")
         rows: list[tuple[int, int, tuple[int, ...]]] = []
         self._find_leaves(ROOT, (), rows)
-        models = {m: nodes_of(self._floats[m], self._integers[m], self.dimension) for m in {m for m, _, _ in rows}}
+        memory = self.dimension, self._classes
+        models = {m: nodes_of(self._floats[m], self._integers[m], *memory) for m in {m for m, _, _ in rows}}
 
         def column(name: str, *width: int) -> NDArray[Any]:
             return np.array([models[m][name][at] for m, at, _ in rows]).reshape(len(rows), *width)

@@ -64,17 +64,9 @@ def add(floats, integers, indexes, block, head):
 
 
 @jit
-def address(floats, integers, indexes):
-    """Write the table anew, after blocks were put into the lists from elsewhere."""
-    indexes[0] = np.empty((2 * len(integers), 4), dtype=np.int64)
-    for m in range(len(integers)):
-        put(floats, integers, indexes[0], m, floats[m], integers[m])
-
-
-@jit
-def new_model(floats, integers, indexes, rules, parent, parent_id, level, classes):
+def new_model(floats, integers, indexes, rules, parent, parent_id, level):
     """Add an empty model to the tree; return its entry."""
-    block, head = new_block(rules.d, rules.h, layout.SMALLEST, layout.FEWEST_LINKS, classes)
+    block, head = new_block(rules.d, rules.h, layout.SMALLEST, layout.FEWEST_LINKS, 0)
     head[layout.PARENT] = parent
     head[layout.PARENT_ID] = parent_id
     head[layout.LEVEL] = level

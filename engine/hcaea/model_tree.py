@@ -8,7 +8,7 @@ from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, check_batch
 from resonance.engine.caea.block import CHILD, CLUSTERS, ID, Rules
-from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, fields_of, rules_from, with_classes
+from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, fields_of, rules_from
 from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.reading import stored_shapes
 from resonance.engine.classes import record_labels
@@ -19,7 +19,7 @@ from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.hcaea.batch import new_lists, pack_tree, unpack_tree
 from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.kept_records import new_pool
-from resonance.engine.hcaea.memory import POOL, ROOT, add, address, new_model
+from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model
 from resonance.engine.parameters import MAX, Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 
@@ -89,18 +89,6 @@ class ModelTree(Parametrised):
         """What a tree lies in, as kernels take it; see `memory`."""
         return self._floats, self._integers, self._indexes
 
-    def _make_room_for_labels(self, classes: int) -> None:
-        if classes <= self._classes:
-            return
-        for m in range(ROOT, len(self._integers)):
-            head = self._integers[m]
-            if len(head) > 1:  # not an unused entry
-                self._floats[m], self._integers[m] = with_classes(
-                    self._floats[m], head, self.dimension, self._rules.h, classes
-                )
-        address(*self._memory)
-        self._classes = classes
-
     def _models(self) -> Iterator[tuple[int, Path]]:
         """Yield entry and path of each model, depth first in node order."""
         left = [self._top] if self.dimension else []
@@ -161,7 +149,7 @@ class ModelTree(Parametrised):
             check_fault(cls.name, *tree_fault(floats, integers, model._rules_for(dimension), classes, level))
             model._begin(dimension)
             model._classes = classes
-            whole = unpack_tree(*model._memory, model._rules, classes, floats, integers, ROOT if level else -1)
+            whole = unpack_tree(*model._memory, model._rules, floats, integers, ROOT if level else -1)
             if not whole or not model._fits(arrays):
                 raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
         return model
@@ -177,8 +165,8 @@ class RootedTree(ModelTree, Engine):
         if len(batch):
             if not self.dimension:
                 self._begin(batch.shape[1])
-                new_model(*self._memory, self._rules, -1, -1, 0, 0)
-            self._make_room_for_labels(int(marks.max()) + 1)
+                new_model(*self._memory, self._rules, -1, -1, 0)
+            self._classes = max(self._classes, int(marks.max()) + 1)
         return batch, marks
 
     @classmethod

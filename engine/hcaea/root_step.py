@@ -117,7 +117,8 @@ def learn_root(
                 count = _remove(table, rules, gone, removed, t, rows, vectors, count)
             read_model(block_of(table, ROOT), head, rules, factors, path, t, log, scratch)
         while head[WAIT_FIRST] >= 0 and head[K] > 0:
-            node, label = adopt(table, rules, ROOT, orphan, scratch)
+            node, label = adopt(floats, integers, table, rules, ROOT, orphan, scratch)
+            head = head_of(table, ROOT)
             count = _pass_on(table, rules, node, t, 0, label, orphan, rows, vectors, count)
             drop_settled(pool, head, rules, node)
     return count

@@ -100,8 +100,8 @@ class HCAEASubtree(ModelTree):
         if learned:
             if not self.dimension:
                 self._begin(batch.shape[1])
-                new_model(*self._memory, self._rules, ROOT, self.node, 1, 0)
-            self._make_room_for_labels(int(labels.max()) + 1)
+                new_model(*self._memory, self._rules, ROOT, self.node, 1)
+            self._classes = max(self._classes, int(labels.max()) + 1)
             marked = operations.record[:learned], operations.answered[:learned]
             learn_below(
                 *self._memory, self._rules, self._factors, self.node, batch, labels, *marked, self._log, cluster, path

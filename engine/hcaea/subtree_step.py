@@ -14,7 +14,7 @@ TOP = 2
 @jit
 def hold_place(floats, integers, indexes, rules, node):
     """Add a root of one node, whose child is going to be the model at `TOP`."""
-    m = new_model(floats, integers, indexes, rules, -1, -1, 0, 0)
+    m = new_model(floats, integers, indexes, rules, -1, -1, 0)
     head = integers[m]
     head[K] = 1
     head[NEXT_ID] = node + 1

@@ -10,7 +10,7 @@ from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block as layout
 from resonance.engine.caea import step
 from resonance.engine.caea.batch import longest_idle
-from resonance.engine.caea.block import at_field, at_labels, mean_sigma, with_room
+from resonance.engine.caea.block import at_field, at_labels, mean_sigma, with_class, with_room
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import fade_hits, is_expired, learn_one, nodes_to_remove, renew
 from resonance.engine.correntropy import scale_of, smallest, squared_cim
@@ -56,6 +56,18 @@ def _keep(pool, head, node, slot, limit):
 
 
 @jit
+def count_label(floats, integers, table, rules, m, node, label):
+    """Count the label of a record of a node; return the model's integers, which may be others."""
+    head = head_of(table, m)
+    if label >= head[layout.LABELS]:
+        larger, longer = with_class(floats[m], integers[m], rules.d, rules.h, label)
+        put(floats, integers, table, m, larger, longer)
+        head = head_of(table, m)
+    head[at_labels(node, head[layout.CAPACITY], head[layout.LINKS], head[layout.LABELS]) + label] += 1
+    return head
+
+
+@jit
 def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label, scratch):
     """Learn a record with one model alone and let its node keep it; return the position of the node."""
     sums, squares, _, work, row = scratch
@@ -67,7 +79,7 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
     capacity = head[layout.CAPACITY]
     node = learn_one(block_of(table, m), head, rules, factors, x, clock, sums, squares, work, row)
     if label >= 0:
-        head[at_labels(node, capacity, head[layout.LINKS], head[layout.LABELS]) + label] += 1
+        head = count_label(floats, integers, table, rules, m, node, label)
     if row[step.FOUNDED] == 1.0 and top >= 0:
         count_founded(table, m, top)
     if head[layout.LEVEL] + 1 < rules.max_depth:
@@ -85,7 +97,7 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
 
 
 @jit
-def adopt(table, rules, m, x, scratch):
+def adopt(floats, integers, table, rules, m, x, scratch):
     """Take the first waiting record to the nearest node; return the node's position and the record's label."""
     sums, squares, _, _, _ = scratch
     block, head, pool, records = block_of(table, m), head_of(table, m), head_of(table, POOL), block_of(table, POOL)
@@ -98,7 +110,7 @@ def adopt(table, rules, m, x, scratch):
     squared_cim(block[layout.F_HEAD :], capacity, k, rules.d, scale, x, sums, squares)
     node, _ = smallest(squares, (k + 7) & ~7)
     if label >= 0:
-        head[at_labels(node, capacity, head[layout.LINKS], head[layout.LABELS]) + label] += 1
+        head = count_label(floats, integers, table, rules, m, node, label)
     if head[at_field(layout.CHILD, capacity) + node] < 0 or head[at_field(layout.DEGREE, capacity) + node] == 0:
         _keep(pool, head, node, slot, rules.keep)
     else:
@@ -180,7 +192,7 @@ def learn_record(
                 answers[level + 1] = answers[level] * outer[level]
                 level += 1
             elif head[at_field(layout.KEPT, capacity) + node] >= rules.min_child_records:
-                child = new_model(floats, integers, indexes, rules, m, path[level], level + 1, head[layout.LABELS])
+                child = new_model(floats, integers, indexes, rules, m, path[level], level + 1)
                 table = borrow(indexes[0])
                 head[at_field(layout.CHILD, capacity) + node] = child
                 model[level + 1] = child
@@ -213,7 +225,7 @@ def learn_record(
                     read_model(block_of(table, m), head, rules, factors, path, record, log, room)
             phase[level] = ADOPT
         elif head[layout.WAIT_FIRST] >= 0 and head[layout.K] > 0:
-            at[level], mark[level] = adopt(table, rules, m, X[level], room)
+            at[level], mark[level] = adopt(floats, integers, table, rules, m, X[level], room)
             phase[level] = DESCEND
         else:
             if level == 1:

@@ -5,7 +5,7 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
 from resonance.engine.ildn import layout, reading
 from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
-from resonance.engine.ildn.graph import connect, edge, end_of, position
+from resonance.engine.ildn.graph import connect, drop_edges, end_of, row_of
 from resonance.engine.ildn.layout import append_node, remove_rows, room_for
 from resonance.engine.ildn.merging import merge, passes
 
@@ -100,6 +100,8 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log,
         if cluster >= 0 and value < 0.0:
             c = np.searchsorted(affected, cluster)
             values[c] = max(values[c], float(fields[layout.COUNT, gone[at]]))
+    for at in range(count):
+        drop_edges(model, gone[at])
     remove_rows(model, gone, count)
     reading.part_clusters(model, rules, affected, past, record, criterion, values, threshold, log)
 
@@ -144,17 +146,17 @@ def _expire(model, rules, record, room, log, detailed, story):
 @jit
 def _merge_all(model, rules, winner, record, room, detailed, story):
     """Merge the winner with its neighbours, the oldest first, as long as one passes the test; return its row."""
-    fields, edges = model.fields, model.edges
-    at = position(edges, model.head[layout.EDGES], edge(winner, 0))
-    while at < model.head[layout.EDGES] and edges[at] >> 32 == winner:
-        other = end_of(edges[at])
-        at += 1
+    fields = model.fields
+    entry = fields[layout.FIRST, winner]
+    while entry >= 0:
+        other = row_of(model, model.edges[entry])
+        entry = model.follows[entry]
         if passes(model, rules, winner, other, room):
             a, b = fields[layout.ID, winner], fields[layout.ID, other]
             winner = merge(model, rules, winner, other, room)
             if detailed:
                 _note(story, record, MERGED, a, b, fields[layout.ID, winner])
-            at = position(edges, model.head[layout.EDGES], edge(winner, 0))
+            entry = fields[layout.FIRST, winner]
     return winner
 
 

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import FloatArray, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import MAX_CLASSES
+from resonance.engine.classes import MAX_CLASSES, room_for_classes
 from resonance.engine.errors import StateError
 from resonance.engine.events import drained, new_log
 from resonance.engine.facts import ModelFacts
 from resonance.engine.ildn import layout
 from resonance.engine.ildn.batch import STORY_WIDTH, learn_batch, nearest_nodes, predict_batch
+from resonance.engine.ildn.graph import pairs_of
 from resonance.engine.ildn.layout import Rules, new_model, with_room
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
@@ -130,7 +131,8 @@ class ILDN(FlatEngine):
             Record, code (0 created, 1 merged, 2 removed, 3 edge) and node ids: the node; winner, neighbour and the
             new node; the two ends; -1 where there is none.
         """
-        self._model = resized(self._model, classes=max(self._model.labels.shape[1], int(labels.max()) + 1))
+        room = room_for_classes(self._model.labels.shape[1], self._classes)
+        self._model = resized(self._model, classes=room)
         answers, learned = filled_by_kernels(step), 0
         while learned < len(batch):
             learned, edges = learn_batch(
@@ -173,7 +175,7 @@ class ILDN(FlatEngine):
         return ModelFacts((), int(self._model.head[layout.LEARNED]), {}, own)
 
     def _header(self) -> dict[str, Any]:
-        return {"classes": self._model.labels.shape[1]}
+        return {"classes": self._classes}
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         return packed_model(self._model)
@@ -183,6 +185,7 @@ class ILDN(FlatEngine):
         if not dimension or type(classes) is not int or not 0 <= classes <= MAX_CLASSES:
             raise ValueError(f"{dimension!r} features, {classes!r} classes")
         self._begin(dimension)
+        self._classes = classes
         self._model = unpacked_model(arrays, self._rules, classes)
 
     @classmethod
@@ -208,8 +211,6 @@ class ILDN(FlatEngine):
         ids, slots = model.fields[layout.ID, :rows].copy(), model.fields[layout.SLOT, :rows]
         covariance = np.tile(self._rules.sigma * np.eye(d), (rows, 1, 1))
         covariance[slots >= 0] = model.covariance[slots[slots >= 0]][:, :, :d]
-        entries = model.edges[: model.head[layout.EDGES]]
-        ends = np.stack([ids[entries >> 32], ids[entries & 0xFFFFFFFF]], axis=1)
         return {
             "id": ids,
             "count": model.fields[layout.COUNT, :rows].copy(),
@@ -217,6 +218,6 @@ class ILDN(FlatEngine):
             "radius": np.sqrt(model.values[layout.RADIUS, :rows]),
             "centre": model.centre[:, :rows].T.copy(),
             "covariance": covariance,
-            "labels": model.labels[:rows].copy(),
-            "edges": ends[ends[:, 0] < ends[:, 1]],
+            "labels": model.labels[:rows, : self._classes].copy(),
+            "edges": ids[pairs_of(model)],
         }

@@ -1,29 +1,33 @@
-"""The edges between nodes: pairs of rows in one sorted array, each edge from both of its ends."""
+"""The edges between nodes: of each node a chain of the ids of its neighbours, the oldest first.
+
+What a record or a merge does to edges costs what the chains of the nodes concerned are long, not what all are.
+"""
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.ildn.layout import CLUSTER, EDGES
+from resonance.engine.ildn.layout import CLUSTER, EDGES, FIRST, ID, NODES, SPARE
 
 
 @inline
 def edge(a, b):
-    """Return the entry of the edge from row `a` to row `b`."""
+    """Return two rows as one number."""
     return a << 32 | b
 
 
 @inline
 def end_of(entry):
-    """Return the row that an entry leads to."""
+    """Return the second of two rows."""
     return entry & 0xFFFFFFFF
 
 
 @jit
-def position(edges, count, entry):
-    """Return where an entry is, or would be, among the first `count`."""
-    low, high = 0, count
+def row_of(model, name):
+    """Return the row of the node with an id; rows are in the order of their ids."""
+    ids = model.fields[ID]
+    low, high = 0, model.head[NODES]
     while low < high:
         middle = (low + high) // 2
-        if edges[middle] < entry:
+        if ids[middle] < name:
             low = middle + 1
         else:
             high = middle
@@ -31,17 +35,57 @@ def position(edges, count, entry):
 
 
 @jit
-def _merge_in(model, held, fresh):
-    """Put entries among those that are held; all are ascending, so that from the back each moves once."""
-    edges, old, last = model.edges, held - 1, len(fresh) - 1
-    while last >= 0:
-        if old >= 0 and edges[old] > fresh[last]:
-            edges[old + last + 1] = edges[old]
-            old -= 1
+def _link(model, row, before, name, after):
+    """Put a neighbour into the chain of a row between two entries, -1 for none; return its entry. There is room."""
+    head, entry = model.head, model.head[SPARE]
+    head[SPARE] = model.follows[entry] + 1
+    head[EDGES] += 1
+    model.edges[entry], model.follows[entry] = name, after
+    if before < 0:
+        model.fields[FIRST, row] = entry
+    else:
+        model.follows[before] = entry
+    return entry
+
+
+@jit
+def _unlink(model, row, before, entry):
+    """Take an entry out of the chain of a row; return the one behind it."""
+    after = model.follows[entry]
+    if before < 0:
+        model.fields[FIRST, row] = after
+    else:
+        model.follows[before] = after
+    model.follows[entry] = model.head[SPARE] - 1
+    model.head[SPARE] = entry
+    model.head[EDGES] -= 1
+    return after
+
+
+@jit
+def _replace(model, row, one, other, new):
+    """Drop up to two neighbours of a row, and append a new one, the youngest of all, unless it is -1."""
+    before, entry = -1, model.fields[FIRST, row]
+    while entry >= 0:
+        if model.edges[entry] in (one, other):
+            entry = _unlink(model, row, before, entry)
         else:
-            edges[old + last + 1] = fresh[last]
-            last -= 1
-    model.head[EDGES] = held + len(fresh)
+            before, entry = entry, model.follows[entry]
+    if new >= 0:
+        _link(model, row, before, new, -1)
+
+
+@jit
+def _take_all(model, row):
+    """Return the neighbours of a row, which has none then."""
+    count, entry = 0, model.fields[FIRST, row]
+    while entry >= 0:
+        count, entry = count + 1, model.follows[entry]
+    found, entry = np.empty(count, dtype=np.int64), model.fields[FIRST, row]
+    for at in range(count):
+        found[at] = model.edges[entry]
+        entry = _unlink(model, row, -1, entry)
+    return found
 
 
 @jit
@@ -50,45 +94,43 @@ def connect(model, inside, count):
 
     There is room for ``count * (count - 1)`` entries more.
     """
-    edges, held = model.edges, model.head[EDGES]
     fresh = np.empty(count * (count - 1), dtype=np.int64)
     new = 0
     for i in range(count):
+        row = inside[i]
+        before, entry = -1, model.fields[FIRST, row]
         for j in range(count):
             if i == j:
                 continue
-            entry = edge(inside[i], inside[j])
-            at = position(edges, held, entry)
-            if at == held or edges[at] != entry:
-                fresh[new] = entry
+            name = model.fields[ID, inside[j]]
+            while entry >= 0 and model.edges[entry] < name:
+                before, entry = entry, model.follows[entry]
+            if entry < 0 or model.edges[entry] != name:
+                before = _link(model, row, before, name, entry)
+                fresh[new] = edge(row, inside[j])
                 new += 1
-    fresh = fresh[:new]
-    _merge_in(model, held, fresh)
-    return fresh
+    return fresh[:new]
 
 
 @jit
 def move_edges(model, a, b, m):
     """Give the edges of `a` and `b` to `m`, the last row; the one between them goes."""
-    edges, held = model.edges, model.head[EDGES]
-    others = np.empty(held, dtype=np.int64)
-    count, kept = 0, 0
-    for e in range(held):
-        start, end = edges[e] >> 32, end_of(edges[e])
-        if start in (a, b):
-            if end not in (a, b):
-                others[count] = end
-                count += 1
-        elif end not in (a, b):
-            edges[kept] = edges[e]
-            kept += 1
-    others = np.unique(others[:count])
+    ids = model.fields[ID]
     # Room: every pair that is new here was there from `a` or `b` before.
-    pairs = np.empty(2 * len(others), dtype=np.int64)
-    for i in range(len(others)):
-        pairs[i] = edge(others[i], m)
-        pairs[len(others) + i] = edge(m, others[i])
-    _merge_in(model, kept, pairs)
+    others = np.unique(np.concatenate((_take_all(model, a), _take_all(model, b))))
+    last = -1
+    for name in others:
+        if name not in (ids[a], ids[b]):
+            _replace(model, row_of(model, name), ids[a], ids[b], ids[m])
+            last = _link(model, m, last, name, -1)
+
+
+@jit
+def drop_edges(model, row):
+    """Drop the edges of a node that goes."""
+    name = model.fields[ID, row]
+    for other in _take_all(model, row):
+        _replace(model, row_of(model, other), name, name, -1)
 
 
 @jit
@@ -97,22 +139,48 @@ def spread_from(model, first, part, number, rows):
 
     `part` is -1 where no search has been; ``rows[:count]`` gets the rows.
     """
-    edges, held = model.edges, model.head[EDGES]
     rows[0] = first
     part[first] = number
     count, done = 1, 0
     while done < count:
-        row = rows[done]
+        entry = model.fields[FIRST, rows[done]]
         done += 1
-        at = position(edges, held, edge(row, 0))
-        while at < held and edges[at] >> 32 == row:
-            other = end_of(edges[at])
+        while entry >= 0:
+            other = row_of(model, model.edges[entry])
             if part[other] < 0:
                 part[other] = number
                 rows[count] = other
                 count += 1
-            at += 1
+            entry = model.follows[entry]
     return count
+
+
+@jit
+def pairs_of(model):
+    """Return the edges as pairs of rows, from their older ends, in order."""
+    found, count = np.empty((model.head[EDGES] // 2, 2), dtype=np.int64), 0
+    for row in range(model.head[NODES]):
+        entry = model.fields[FIRST, row]
+        while entry >= 0:
+            other = row_of(model, model.edges[entry])
+            if other > row:
+                found[count, 0], found[count, 1] = row, other
+                count += 1
+            entry = model.follows[entry]
+    return found
+
+
+@jit
+def put_pairs(model, pairs):
+    """Give a model without edges those of `pairs_of`; there is room."""
+    last = np.full(model.head[NODES], -1, dtype=np.int64)
+    for at in range(len(pairs)):
+        # In order, so that a node gets its older neighbours first.
+        a, b = pairs[at, 0], pairs[at, 1]
+        last[b] = _link(model, b, last[b], model.fields[ID, a], -1)
+    for at in range(len(pairs)):
+        a, b = pairs[at, 0], pairs[at, 1]
+        last[a] = _link(model, a, last[a], model.fields[ID, b], -1)
 
 
 @jit

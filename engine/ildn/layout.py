@@ -5,8 +5,8 @@ their ids. Centres lie feature-major, so that one loop over the nodes fills the 
 slots that keep their place while nodes move: a node of one record needs none, its covariance is ``sigma * I``, and in
 many dimensions most nodes are such.
 
-Edges are one sorted array of ``a << 32 | b``, each edge from both of its ends: the neighbours of a node are a range
-of it, the oldest first.
+The neighbours of a node are a chain of entries, see `graph`. Entries that no chain has are one, too, which goes on
+behind the last of them where there will be room.
 """
 
 from typing import NamedTuple
@@ -16,12 +16,14 @@ from resonance.engine.arithmetic import inline, jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, Table, floats, ints, new, resized
 
-# The head; FREE counts slots that no node has, EDGES the entries of the array of edges that are in use.
-NODES, LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS, FREE, EDGES = range(7)
+# The head; FREE counts slots that no node has, EDGES the entries of edges, two for each, and SPARE is the first entry
+# that no chain has.
+NODES, LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS, FREE, EDGES, SPARE = range(8)
 
 # Fields of a node: WON is the records learned when it last won, CLUSTER the id of its confirmed cluster or -1, SLOT
-# where its matrices are or -1, KNOWN 1 when the spectrum of its slot is that of its covariance.
-ID, COUNT, WON, CLUSTER, SLOT, KNOWN = range(6)
+# where its matrices are or -1, KNOWN 1 when the spectrum of its slot is that of its covariance, FIRST the entry of its
+# oldest neighbour or -1.
+ID, COUNT, WON, CLUSTER, SLOT, KNOWN, FIRST = range(7)
 
 # Values of a node: RADIUS is squared, WIDEST an upper bound of the largest eigenvalue of its covariance, and NEAR is
 # 1 / (RADIUS * WIDEST), a little less: times |x - c|^2 it never exceeds (D / R)^2.
@@ -54,11 +56,11 @@ class Model(Table):
 
     head: IntArray = ints((
         None, Numbers(1, below=MAX_RECORDS, name="learned"), Numbers(name="next_id"), Numbers(name="next_cluster"),
-        Numbers(), None, None,
+        Numbers(), None, None, None,
     ))  # fmt: skip
     fields: IntArray = ints((
         Numbers(below="next_id", ascending=True), Numbers(1, "learned", total="learned", name="count"),
-        Numbers(1, "learned", distinct=True), Numbers(-1, below="next_cluster"), None, None,
+        Numbers(1, "learned", distinct=True), Numbers(-1, below="next_cluster"), None, None, None,
     ), "nodes", stored="nodes")  # fmt: skip
     values: FloatArray = floats(3, "nodes", stored=False)
     centre: FloatArray = floats("d", "nodes", most=2.0 * MAGNITUDE, turned=True)
@@ -67,7 +69,10 @@ class Model(Table):
     whitening: FloatArray = floats("slots", "d", "lanes")  # row j is column j of W, with W'W the inverse of it
     spectrum: FloatArray = floats("slots", "lanes", stored=False)  # eigenvalues, the largest first
     free: IntArray = ints("slots", fill=np.arange, stored=False)  # the first FREE are slots that no node has
-    edges: IntArray = ints("edges", stored=False)
+    edges: IntArray = ints("edges", stored=False)  # ids of neighbours
+    follows: IntArray = ints(
+        "edges", fill=np.arange, stored=False
+    )  # the next entry, -1 for none; of a spare one, less 1
 
 
 class Kept(Table):
@@ -158,6 +163,7 @@ def append_node(model, rules, x):
     fields[CLUSTER, row] = -1
     fields[SLOT, row] = -1
     fields[KNOWN, row] = 0
+    fields[FIRST, row] = -1
     for i in range(rules.d):
         model.centre[i, row] = x[i]
     model.labels[row, :] = 0
@@ -194,7 +200,7 @@ def _move_columns(lines, moved, first):
 
 @jit
 def remove_rows(model, gone, count):
-    """Remove the nodes in the rows ``gone[:count]``, ascending, with their matrices and edges."""
+    """Remove the nodes in the rows ``gone[:count]``, ascending, which have no edges any more, with their matrices."""
     head, fields = model.head, model.fields
     nodes = head[NODES]
     moved = np.empty(nodes, dtype=np.int64)
@@ -215,10 +221,3 @@ def remove_rows(model, gone, count):
     _move_columns(model.values, moved, gone[0])
     _move_columns(model.centre, moved, gone[0])
     head[NODES] = to
-    edges, kept = model.edges, 0
-    for e in range(head[EDGES]):
-        a, b = moved[edges[e] >> 32], moved[edges[e] & 0xFFFFFFFF]
-        if a >= 0 and b >= 0:
-            edges[kept] = a << 32 | b
-            kept += 1
-    head[EDGES] = kept

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.ildn import layout
-from resonance.engine.ildn.graph import spread_from
+from resonance.engine.ildn.graph import pairs_of, put_pairs, spread_from
 from resonance.engine.ildn.layout import Kept, Model, Rules, new_model, set_reach
 from resonance.engine.table import ABOVE_ZERO, Arrays, checked, packed, put, require, require_covariances, room_for
 
@@ -19,9 +19,7 @@ def packed_model(model: Model) -> dict[str, NDArray[Any]]:
     nodes, d = int(model.head[layout.NODES]), len(model.centre)
     slots = model.fields[layout.SLOT, :nodes]
     slots, (row, column) = slots[slots >= 0], np.tril_indices(d)
-    edges = model.edges[: model.head[layout.EDGES]]
-    ends = np.stack([edges >> 32, edges & 0xFFFFFFFF], axis=1)
-    kept = Kept(model.values[layout.WIDEST], model.covariance[slots][:, row, column], ends[ends[:, 0] < ends[:, 1]])
+    kept = Kept(model.values[layout.WIDEST], model.covariance[slots][:, row, column], pairs_of(model))
     return packed(model, nodes=nodes, slots=slots, lanes=d) | packed(kept, nodes=nodes)
 
 
@@ -36,11 +34,11 @@ def unpacked_model(arrays: Arrays, rules: Rules, classes: int) -> Model:
     require(1 <= nodes <= rules.max_nodes and len(grown) == slots, f"{nodes} nodes, {slots} matrices")
     a, b = kept["a"], kept["b"]
     require((a < b).all() and (np.diff(a << 32 | b) > 0).all(), "edges")
-    entries = np.sort(np.concatenate([a << 32 | b, b << 32 | a]))
-    model = new_model(d, room_for(nodes + 1, layout.SMALLEST), slots + 8, len(entries) + 16, classes)
+    model = new_model(d, room_for(nodes + 1, layout.SMALLEST), slots + 8, 2 * len(a) + 16, classes)
     put(model, found)
-    model.head[[layout.NODES, layout.FREE, layout.EDGES]] = nodes, 8, len(entries)
-    model.edges[: len(entries)] = entries
+    model.head[[layout.NODES, layout.FREE]] = nodes, 8
+    model.fields[layout.FIRST, :nodes] = -1
+    put_pairs(model, np.stack([a, b], axis=1))
     model.free[:8] = np.arange(slots, slots + 8)
     model.fields[layout.SLOT, :nodes] = -1
     model.fields[layout.SLOT, grown] = np.arange(slots)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit, log
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import BoolArray, FloatArray, IntArray
 from resonance.engine.borrowed import borrow
 from resonance.engine.forest import root_of
 from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
@@ -38,15 +38,24 @@ _SMALLEST = 1e-300
 
 
 class Basins(NamedTuple):
-    """The basins of the density, and the passes between them."""
+    """The basins of the density, and the passes between those that touch: few of all pairs.
+
+    The passes of a basin are a chain, over the sides of pairs: entry ``2 * pair + side`` is followed by ``follows`` of
+    it. A pair that has become another one stands there as it was, with no basins.
+    """
 
     now: IntArray  # the place of the cluster that a basin belongs to: that of its summit; -1 for none
     peak: FloatArray  # by scale and basin, the density at its summit, and the records that this is of
     peak_records: FloatArray
-    pass_: FloatArray  # by scale and two basins, the density at the highest pass, 0 where none is, and its records
+    first: IntArray  # by basin, the first entry of its chain, -1 for none
+    follows: IntArray
+    sides: IntArray  # by pair, its basins: at first the smaller number before the larger one, in ascending order
+    touching: BoolArray  # by pair, whether a pass joined its basins at the first scale at first
+    pass_: FloatArray  # by scale and pair, the density at the highest pass, 0 where none is, and its records
     pass_records: FloatArray
-    depth: FloatArray  # by two basins, the valley that is clearest beside what it needs, and what that is; 0 for none
+    depth: FloatArray  # by pair, the valley that is clearest beside what it needs, and what that is; 0 for none
     needed: FloatArray
+    seen: BoolArray  # by pair, whether its line was looked along
 
 
 class Hills(NamedTuple):
@@ -57,9 +66,7 @@ class Hills(NamedTuple):
     # needed; the first is -1 where nothing was joined.
     lost: FloatArray
     basin: IntArray  # by landmark, the basin that is left of those that it was joined with; -1 for none
-    # Between those: the valley that is clearest beside what it needs; `needed` is 0 where they do not touch.
-    depth: FloatArray
-    needed: FloatArray
+    basins: Basins
 
 
 @jit
@@ -168,8 +175,21 @@ def _climb(rules, start, end, logs, hits, parent):
 
 
 @jit
-def _passes(start, end, basin, density, records, pass_, pass_records):
-    """Write the highest pass between every two basins at every scale, and the records it is of; 0 where none is."""
+def _pairs(start, end, basin, count):
+    """Return the pairs of basins between which the graph has an edge, ascending: ``u * count + v`` with u < v."""
+    key, found = np.empty(len(end) // 2, dtype=np.int64), 0
+    for i in range(len(basin)):
+        for e in range(start[i], start[i + 1]):
+            u, v = basin[i], basin[end[e]]
+            if 0 <= u < v:
+                key[found] = u * count + v
+                found += 1
+    return np.unique(key[:found])
+
+
+@jit
+def _passes(start, end, basin, density, records, key, count, pass_, pass_records):
+    """Write the highest pass of every pair of basins at every scale, and the records it is of."""
     for i in range(len(basin)):
         if basin[i] < 0:
             continue
@@ -178,11 +198,12 @@ def _passes(start, end, basin, density, records, pass_, pass_records):
             u, v = basin[i], basin[j]
             if u == v:
                 continue
+            pair = np.searchsorted(key, min(u, v) * count + max(u, v))
             for scale in range(SCALES):
                 low = i if density[scale, i] < density[scale, j] else j
-                if density[scale, low] > pass_[scale, u, v]:
-                    pass_[scale, u, v] = pass_[scale, v, u] = density[scale, low]
-                    pass_records[scale, u, v] = pass_records[scale, v, u] = records[scale, low]
+                if density[scale, low] > pass_[scale, pair]:
+                    pass_[scale, pair] = density[scale, low]
+                    pass_records[scale, pair] = records[scale, low]
 
 
 @inline
@@ -198,32 +219,30 @@ def _need(rules, errors, error, apart):
 
 
 @jit
-def _weigh(rules, errors, basins, u, v):
-    """Note the clearest valley between two basins over the scales, and the depth it needs."""
+def _weigh(rules, errors, basins, pair, u, v):
+    """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
     best, depth, needed = -1.0, 0.0, 1.0
     for scale in range(SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
-        error = np.sqrt(1.0 / basins.peak_records[scale, lower] + 1.0 / basins.pass_records[scale, u, v])
+        error = np.sqrt(1.0 / basins.peak_records[scale, lower] + 1.0 / basins.pass_records[scale, pair])
         need = _need(rules, errors, error, _is_apart(basins.now, u, v))
-        found = _depth(basins.peak[scale, lower], basins.pass_[scale, u, v])
+        found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
         if found / need > best:
             best, depth, needed = found / need, found, need
-    basins.depth[u, v] = basins.depth[v, u] = depth
-    basins.needed[u, v] = basins.needed[v, u] = needed
+    basins.depth[pair], basins.needed[pair] = depth, needed
 
 
 @jit
-def _look_along(model, rules, errors, basins, u, v, member, mean, mass):
+def _look_along(model, rules, errors, basins, pair, member, mean, mass):
     """Note the valley on the line between two groups where it is clearer than what the balls show; say whether."""
-    depth, needed = basins.depth, basins.needed
+    depth, needed, u, v = basins.depth, basins.needed, basins.sides[pair, 0], basins.sides[pair, 1]
     found, error2 = measure_slabs(model, member, mean, mass, u, v)
     if error2 <= 0.0:
         return False
     need = _need(rules, errors, np.sqrt(error2), _is_apart(basins.now, u, v))
-    if found * needed[u, v] <= depth[u, v] * need:
+    if found * needed[pair] <= depth[pair] * need:
         return False
-    depth[u, v], needed[u, v] = found, need
-    depth[v, u], needed[v, u] = found, need
+    depth[pair], needed[pair] = found, need
     return True
 
 
@@ -261,56 +280,99 @@ def _measure_basins(model, start, end, basin, summit, density, records):
         for scale in range(SCALES):
             if basin[i] >= 0 and density[scale, i] > peak[scale, basin[i]]:
                 peak[scale, basin[i]], peak_records[scale, basin[i]] = density[scale, i], records[scale, i]
-    pass_, pass_records = np.zeros((SCALES, count, count)), np.ones((SCALES, count, count))
-    _passes(start, end, basin, density, records, pass_, pass_records)
+    key = _pairs(start, end, basin, count)
+    pairs = len(key)
+    pass_, pass_records = np.zeros((SCALES, pairs)), np.ones((SCALES, pairs))
+    _passes(start, end, basin, density, records, key, count, pass_, pass_records)
+    first, follows = np.full(count, -1, dtype=np.int64), np.empty(2 * pairs, dtype=np.int64)
+    sides, touching = np.empty((pairs, 2), dtype=np.int64), np.empty(pairs, dtype=np.bool_)
+    for pair in range(pairs):
+        sides[pair, 0], sides[pair, 1] = key[pair] // count, key[pair] % count
+        touching[pair] = pass_[0, pair] > 0.0
+        for side in range(2):
+            follows[2 * pair + side] = first[sides[pair, side]]
+            first[sides[pair, side]] = 2 * pair + side
     return Basins(
-        now, peak, peak_records, pass_, pass_records, np.zeros((count, count)), np.zeros((count, count))
+        now, peak, peak_records, first, follows, sides, touching, pass_, pass_records, np.zeros(pairs), np.zeros(pairs),
+        np.zeros(pairs, dtype=np.bool_),
     )  # fmt: skip
 
 
 @jit
-def _touching(basins):
-    """Return the pairs of basins that a pass joins."""
-    count, pairs = len(basins.now), 0
-    pair = np.empty((count * (count - 1) // 2, 2), dtype=np.int64)
-    for u in range(count):
-        for v in range(u + 1, count):
-            if basins.pass_[0, u, v] > 0.0:
-                pair[pairs, 0], pair[pairs, 1] = u, v
-                pairs += 1
-    return pair[:pairs].copy()
+def _shallowest(basins):
+    """Return the pair with the shallowest valley beside what it needs; -1 where every valley is deep enough."""
+    least, found = 1.0, -1
+    for pair in range(len(basins.needed)):
+        if basins.needed[pair] > 0.0 and basins.depth[pair] / basins.needed[pair] < least:
+            least, found = basins.depth[pair] / basins.needed[pair], pair
+    return found
 
 
 @jit
-def _shallowest(basins, pair):
-    """Return the two basins with the shallowest valley beside what it needs; -1 where every valley is deep enough."""
-    least, one, other = 1.0, -1, -1
-    for at in range(len(pair)):
-        u, v = pair[at]
-        if basins.needed[u, v] > 0.0 and basins.depth[u, v] / basins.needed[u, v] < least:
-            least, one, other = basins.depth[u, v] / basins.needed[u, v], u, v
-    return one, other
+def _end_pair(basins, pair):
+    """Let a pair be none any more."""
+    basins.sides[pair, :] = -1
+    basins.needed[pair] = basins.pass_[0, pair] = 0.0
 
 
 @jit
-def _join(basins, pair, one, other):
-    """Make the basin `other` a part of the basin `one`."""
+def _give(basins, entry, basin):
+    """Make a side of a pair, which is in no chain, one of a basin."""
+    basins.sides[entry // 2, entry % 2] = basin
+    basins.follows[entry] = basins.first[basin]
+    basins.first[basin] = entry
+
+
+@jit
+def _join(basins, where, unseen, one, other):
+    """Make the basin `other` a part of the basin `one`.
+
+    Of two pairs that become one, the earlier one that touches is kept. `where` is -1 everywhere before and after;
+    `unseen` is whether lines are to be looked along.
+    """
     peak, peak_records, pass_, pass_records = basins.peak, basins.peak_records, basins.pass_, basins.pass_records
+    sides, follows = basins.sides, basins.follows
     for scale in range(SCALES):
         if peak[scale, other] > peak[scale, one]:
             peak[scale, one], peak_records[scale, one] = peak[scale, other], peak_records[scale, other]
-        for v in range(len(basins.now)):
-            if pass_[scale, other, v] > pass_[scale, one, v]:
-                pass_[scale, one, v] = pass_[scale, v, one] = pass_[scale, other, v]
-                pass_records[scale, one, v] = pass_records[scale, v, one] = pass_records[scale, other, v]
-        pass_[scale, one, one] = 0.0
-    for v in range(len(basins.now)):
-        basins.needed[other, v] = basins.needed[v, other] = 0.0
-        pass_[0, other, v] = pass_[0, v, other] = 0.0
-    for at in range(len(pair)):
-        for side in range(2):
-            if pair[at, side] == other:
-                pair[at, side] = one
+    entry = basins.first[one]
+    while entry >= 0:
+        if sides[entry // 2, entry % 2] == one:
+            where[sides[entry // 2, 1 - entry % 2]] = entry
+        entry = follows[entry]
+    entry = basins.first[other]
+    basins.first[other] = -1
+    while entry >= 0:
+        pair, following = entry // 2, follows[entry]
+        v = sides[pair, 1 - entry % 2]
+        if sides[pair, entry % 2] != other:
+            pass
+        elif v == one:
+            _end_pair(basins, pair)
+        elif where[v] < 0:
+            basins.depth[pair] = basins.needed[pair] = 0.0
+            basins.seen[pair] = not unseen
+            _give(basins, entry, one)
+            where[v] = entry
+        else:
+            known = where[v] // 2
+            kept = basins.touching[known] and (known < pair or not basins.touching[pair])
+            to, gone = (known, pair) if kept else (pair, known)
+            for scale in range(SCALES):
+                a = pair if pass_[scale, pair] > pass_[scale, known] else known
+                pass_[scale, to], pass_records[scale, to] = pass_[scale, a], pass_records[scale, a]
+            basins.depth[to], basins.needed[to] = basins.depth[known], basins.needed[known]
+            basins.seen[to] = basins.seen[known]
+            _end_pair(basins, gone)
+            if not kept:
+                _give(basins, entry, one)
+                where[v] = entry
+        entry = following
+    entry = basins.first[one]
+    while entry >= 0:
+        if sides[entry // 2, entry % 2] == one:
+            where[sides[entry // 2, 1 - entry % 2]] = -1
+        entry = follows[entry]
 
 
 @jit
@@ -319,35 +381,52 @@ def _join_shallow(model, rules, errors, dimension, basins, member, parent, summi
 
     `member` gets the basins that are left, `lost` the valleys of clusters that are joined.
     """
-    count, pair = len(summit), _touching(basins)
-    for u, v in pair:
-        _weigh(rules, errors, basins, u, v)
-    lines, into = dimension > _PLAIN, np.arange(count)
-    seen = np.full((count, count), not lines)
+    count, sides = len(summit), basins.sides
+    for pair in range(len(sides)):
+        if basins.touching[pair]:
+            _weigh(rules, errors, basins, pair, sides[pair, 0], sides[pair, 1])
+    lines, into, where = dimension > _PLAIN, np.arange(count), np.full(count, -1, dtype=np.int64)
+    basins.seen[:] = not lines
     mean, mass = group_means(model, member, count)
     while True:
-        one, other = _shallowest(basins, pair)
-        if one < 0:
+        pair = _shallowest(basins)
+        if pair < 0:
             return into
-        if not seen[one, other]:
+        if not basins.seen[pair]:
             # Only now: what balls divide needs no line.
-            seen[one, other] = seen[other, one] = True
-            if _look_along(model, rules, errors, basins, one, other, member, mean, mass):
+            basins.seen[pair] = True
+            if _look_along(model, rules, errors, basins, pair, member, mean, mass):
                 continue
+        one, other = sides[pair, 0], sides[pair, 1]
         if basins.peak[0, one] < basins.peak[0, other]:
             one, other = other, one
         if _is_apart(basins.now, one, other):
-            lost[basins.now[other], 0] = basins.depth[one, other]
-            lost[basins.now[other], 1] = basins.needed[one, other]
+            lost[basins.now[other], 0] = basins.depth[pair]
+            lost[basins.now[other], 1] = basins.needed[pair]
         into[other] = one
         if lines:
             join_means(member, mean, mass, one, other)
         parent[summit[other]] = summit[one]
-        _join(basins, pair, one, other)
-        for v in range(count):
-            if v != one and basins.pass_[0, one, v] > 0.0:
-                _weigh(rules, errors, basins, one, v)
-                seen[one, v] = seen[v, one] = not lines
+        _join(basins, where, lines, one, other)
+        entry = basins.first[one]
+        while entry >= 0:
+            pair, side = entry // 2, entry % 2
+            if sides[pair, side] == one and basins.pass_[0, pair] > 0.0:
+                _weigh(rules, errors, basins, pair, one, sides[pair, 1 - side])
+                basins.seen[pair] = not lines
+            entry = basins.follows[entry]
+
+
+@jit
+def valley_between(basins, u, v):
+    """Return the valley between two basins that are left, and what it needs; zeros where they do not touch."""
+    entry = basins.first[u]
+    while entry >= 0:
+        pair, side = entry // 2, entry % 2
+        if basins.sides[pair, side] == u and basins.sides[pair, 1 - side] == v:
+            return basins.depth[pair], basins.needed[pair]
+        entry = basins.follows[entry]
+    return 0.0, 0.0
 
 
 @jit
@@ -379,4 +458,4 @@ def find_hills(model, rules, logs, inside, dimension):
             while into[u] != u:
                 u = into[u]
             basin[i] = u
-    return Hills(group, lost, basin, basins.depth, basins.needed)
+    return Hills(group, lost, basin, basins)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, Prediction, Step
-from resonance.engine.classes import MAX_CLASSES
+from resonance.engine.classes import MAX_CLASSES, room_for_classes
 from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.facts import ModelFacts
 from resonance.engine.modal import layout
@@ -74,7 +74,7 @@ class Modal(FlatEngine):
         self._rules = rules_from(self._given, dimension)
         self._was_read = False
         self._cells: Cells | None = None
-        self._model = new_model(self._rules, slots, classes)
+        self._model, self._classes = new_model(self._rules, slots, classes), classes
         self.dimension = dimension
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
@@ -85,8 +85,7 @@ class Modal(FlatEngine):
             # Not before: of thousands of streams that a start reads, few have a record soon.
             list_all(self._model, np.empty(slots))
             self._cells = new_cells(self._rules, slots)
-        if (wanted := int(labels.max()) + 1) > classes:
-            self._model = resized(self._model, classes=wanted)
+        self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
         answers, done = filled_by_kernels(step), 0
         while True:
             own = self._model, self._rules, self._cells
@@ -147,7 +146,8 @@ class Modal(FlatEngine):
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         head = self._model.head
-        return packed(self._model, landmarks=int(head[layout.LANDMARKS]), clusters=int(head[layout.CLUSTERS]))
+        used = {"landmarks": int(head[layout.LANDMARKS]), "clusters": int(head[layout.CLUSTERS])}
+        return packed(self._model, **used, classes=self._classes)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         classes, records = arrays["votes"].shape[1], int(arrays["head"][layout.N])

@@ -5,7 +5,7 @@ from resonance.engine.arithmetic import inline, jit
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal import layout
-from resonance.engine.modal.basins import find_hills, least_records
+from resonance.engine.modal.basins import find_hills, least_records, valley_between
 from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.landmarks import place_landmarks
@@ -172,8 +172,7 @@ def _rename(model, rules, group, groups, placed, lineage, hills, basin_of, recor
         if c < 0:
             new[g, 0], new[g, 1], new[g, 2] = SIZE, after[g, 1], float(rules.min_cluster_records)
         elif owner[g] < 0:
-            u, v = basin_of[heir[c]], basin_of[g]
-            depth, needed = hills.depth[u, v], hills.needed[u, v]
+            depth, needed = valley_between(hills.basins, basin_of[heir[c]], basin_of[g])
             new[g, 0], new[g, 1], new[g, 2] = VALLEY if needed > 0.0 else NO_REASON, depth, needed
             new[g, 3] = ids[heir[c]]
     emit_changes(head, layout.EVENTS, NO_PATH, record, lineage, before, after, lost, new, log)

@@ -168,12 +168,22 @@ class Columns:
         KeyError, ValueError
             It is none of these features.
         """
-        d = len(self._parameters.features)
-        self.low, self.width, self._fill = (arrays[name].reshape(d) for name in ("low", "width", "fill"))
+        d, missing = len(self._parameters.features), np.isnan(self._fill)
+        names = ("low", "width", "fill", *(("pivot", "bend") if self._parameters.robust else ()))
+        # The second revision knew no steps.
+        found = {name: arrays[name] for name in names} | {"step": arrays.get("step", np.zeros(d))}
+        for name, array in found.items():
+            if array.dtype != np.float64 or array.size != d:
+                raise ValueError(f"{name} of features: {array.dtype} of shape {array.shape}")
+            values = array.reshape(d)
+            # Nothing stands for a missing value where there must be none.
+            usable = np.isfinite(values) | (missing & np.isnan(values) if name == "fill" else False)
+            if name in ("width", "bend", "step"):
+                usable &= values > 0.0 if name == "width" else values >= 0.0
+            if not usable.all() or (name == "step" and values.max(initial=0.0) > MAGNITUDE):
+                raise ValueError(f"{name} of features")
+            found[name] = values
+        self.low, self.width, self._fill, self.step = (found[name] for name in ("low", "width", "fill", "step"))
         if self._parameters.robust:
-            self._pivot, self._bend = (arrays[name].reshape(d) for name in ("pivot", "bend"))
-            # The second revision knew no steps.
-            self.step = arrays.get("step", np.zeros(d)).reshape(d)
-        if not ((self.step >= 0.0) & (self.step <= MAGNITUDE)).all():
-            raise ValueError("steps of features")
+            self._pivot, self._bend = found["pivot"], found["bend"]
         self._has_steps = bool(self.step.any())

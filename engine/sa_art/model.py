@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine import table
 from resonance.engine.base import Cluster, FloatArray, IntArray, Prediction, Salience, Step, check_batch
-from resonance.engine.classes import MAX_CLASSES, majority_label
-from resonance.engine.errors import RecordError, StateError
+from resonance.engine.classes import MAX_CLASSES, majority_label, room_for_classes
+from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter
 from resonance.engine.sa_art import layout
@@ -28,6 +28,10 @@ SHARED = (
 )
 
 
+MOST_CELLS = 2**29
+"""Features times clusters that a model may have: each of its two to four matrices takes 4 GiB then."""
+
+
 class AdaptiveResonance(FlatEngine, SparseEngine):
     """Categories of records in [0, 1], each founded by a record that none of the others matched."""
 
@@ -38,6 +42,10 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
+        features, clusters = self._given["max_features"], self._given["max_clusters"]
+        if features * clusters > MOST_CELLS:
+            allowed = f"at most {MOST_CELLS // clusters:,} where max_clusters = {clusters:,}: memory for each is dense"
+            raise ParameterError("max_features", features, allowed)
         self._fixed: bool | None = None
         self._dimension = 0
 
@@ -65,6 +73,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         self._kernel_rules = self._rules()._replace(fixed=self._fixed is True)
         self._categories = table.new(Categories, slots=slots, classes=classes, **rows_for(self._kernel_rules, rows))
         self._categories.head[layout.D] = dimension
+        self._classes = classes
         self._features, self._fields = new_lists()
 
     def _checked(self, X: Any, most: int | None = None) -> SparseBatch:
@@ -83,8 +92,8 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         return SparseBatch(indices, indptr, data, dense.shape[1])
 
     def _learn(self, batch: SparseBatch, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
-        if labels.max() >= self._categories.labels.shape[1]:
-            self._resize(classes=int(labels.max()) + 1)
+        room = room_for_classes(self._categories.labels.shape[1], self._classes)
+        self._categories = resized(self._categories, classes=room)
         start, rest = 0, (batch.indices, batch.indptr, batch.data, labels)
         while True:
             lists = self._features, self._fields, self._kernel_rules
@@ -95,14 +104,12 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
             end = int(batch.indptr[start + 1])
             self._resize(int(batch.indices[end - 1]) + 1 if end > batch.indptr[start] else 0)
 
-    def _resize(self, rows: int = 0, classes: int = 0) -> None:
-        """Make room for another category, and for so many features and classes."""
+    def _resize(self, rows: int) -> None:
+        """Make room for another category, and for so many features."""
         now, slots = self._categories.w.shape
-        full, classes = self._categories.head[layout.K] == slots, max(classes, self._categories.labels.shape[1])
+        full = self._categories.head[layout.K] == slots
         sizes = rows_for(self._kernel_rules, room_for(rows, now))
-        self._categories = resized(
-            self._categories, slots=more_slots(slots) if full else slots, classes=classes, **sizes
-        )
+        self._categories = resized(self._categories, slots=more_slots(slots) if full else slots, **sizes)
 
     def _predict(self, batch: SparseBatch, answer: Prediction) -> None:
         known = self._categories.labels[: self._categories.head[layout.K]]
@@ -135,7 +142,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         return ModelFacts((), int(head[layout.N]), {}, {each: each for each in ids})
 
     def _header(self) -> dict[str, Any]:
-        return {"fixed": self._fixed, "classes": self._categories.labels.shape[1]}
+        return {"fixed": self._fixed, "classes": self._classes}
 
     def _kept(self) -> list[int]:
         """Return the fields of a list that do not follow from others."""
@@ -212,7 +219,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         order = np.argsort(self._categories.id[: self._categories.head[layout.K]])
         columns = {"id": self._categories.id, "size": self._categories.size, "rho": self._categories.rho}
         found: dict[str, NDArray[Any]] = {name: column[order] for name, column in columns.items()}
-        found["labels"] = self._categories.labels[order]
+        found["labels"] = self._categories.labels[order, : self._classes]
         found["weight"] = self._by_feature(order, layout.W, 0.0)
         if self._kernel_rules.complement:
             found["weight"] = np.concatenate([found["weight"], self._by_feature(order, layout.CW, 1.0)], axis=1)

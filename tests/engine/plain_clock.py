@@ -113,4 +113,4 @@ class PlainClock:
         if self.count % 64 == 0:
             self.usual_before = sorted(self.steps)[-2] if len(self.steps) > 1 else 0
             self.steps = []
-        return self.now + self.behind, max(time - stream.lead, self.now - DAY) + self.behind
+        return self.now + self.behind, max(time, self.now - DAY) + self.behind

@@ -27,3 +27,22 @@ def test_few_others_are_chosen():
     rng = np.random.default_rng(1)
     chosen = may_be_best(np.zeros(10_000, np.int64), rng.random(10_000), np.empty(0, np.int64), np.empty(0), 3)
     assert len(chosen) < 60
+
+
+def literal(cluster, score, most):
+    """Return a record unless as many of its cluster before it are as good, looking at all of them."""
+    chosen = []
+    for t, number in enumerate(cluster):
+        if number >= 0 and sum(cluster[at] == number and score[at] >= score[t] for at in chosen) < most:
+            chosen.append(t)
+    return chosen
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_they_are_those_of_a_look_at_all_records_before(most):
+    rng = np.random.default_rng(most)
+    for levels in (3, 10**6):
+        cluster, score = rng.integers(-1, 4, 400), rng.integers(0, levels, 400) / levels
+        for scores in (score, np.sort(score), np.sort(score)[::-1].copy()):
+            found = may_be_best(cluster, scores, np.empty(0, np.int64), np.empty(0), most)
+            assert found == literal(cluster.tolist(), scores.tolist(), most)

@@ -363,3 +363,22 @@ def test_a_state_with_other_numbers_is_refused_or_goes_on(whole):
         taken += 1
         learn(watch, X, where)
     assert 50 < taken < 300
+
+
+def test_offsets_are_exact_as_far_as_a_state_counts():
+    """The offsets of Kafka: a topic with a million records a second reaches 2**53 after 285 years."""
+    X, where = moved(at=3_000)
+    far, found = 2**53 - 20_000, []
+    for first in (0, far):
+        watch, changes, done = DriftWatch(2), [], 0
+        while done < len(X):
+            end = min(done + watch.room, len(X))
+            offsets = np.arange(first + done, first + end)
+            changes += watch.learn(X[done:end], where[done:end] + 10, offsets, offsets)
+            watch = DriftWatch.from_state(watch.state())
+            done = end
+            if watch.wants_cells(lambda: 4):
+                watch.take_cells(clusters())
+        found.append([[unit.since.offset for unit in change.units if unit.since is not None] for change in changes])
+    assert found[0] != []
+    assert found[1] == [[offset + far for offset in offsets] for offsets in found[0]]

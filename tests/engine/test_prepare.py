@@ -295,6 +295,25 @@ def test_a_state_that_holds_more_records_than_its_warm_up_wants_is_refused(held)
             Preparation.from_state(pack("prepare", REVISION, header, {**arrays, "held": np.zeros((count, 2))}))
 
 
+@pytest.mark.parametrize("name", ["low", "width", "fill", "pivot", "bend", "step"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1.0, 0.0])
+def test_a_state_with_columns_that_no_warmup_gives_is_refused(name, value):
+    made = Preparation(["a", "b"], robust=True, missing="mean", warmup_records=10)
+    made.hold(np.random.default_rng(0).random((10, 2)) ** 9)
+    made.freeze()
+    header, arrays = unpack(made.state(), "prepare", REVISION)
+    changed = arrays[name].copy()
+    changed[1] = value
+    state = pack("prepare", REVISION, header, {**arrays, name: changed})
+    if value in (0.0, -1.0) and not (name == "width" or (value < 0.0 and name in ("bend", "step"))):
+        assert Preparation.from_state(state).state() == state
+        return
+    with pytest.raises(StateError, match=f"{name} of features"):
+        Preparation.from_state(state)
+    with pytest.raises(StateError, match=f"{name} of features: float64 of shape"):
+        Preparation.from_state(pack("prepare", REVISION, header, {**arrays, name: arrays[name][:1]}))
+
+
 def test_centre_and_spread_come_back_in_the_inputs_units():
     X = np.abs(stream(d=2))
     preparation, first = warmed(X, log1p=["f1"])

@@ -1,6 +1,7 @@
 """Arrays that are declared once: their room, what a state has of them, and what it may have."""
 
 import copy
+import gc
 
 import numpy as np
 import pytest
@@ -98,6 +99,36 @@ def test_kernels_read_and_write_the_arrays_of_a_table():
     table = model()
     assert changed(table, 2) == ((2, 12), np.inf)
     assert (table.gap[2, 1], table.number[0, 2]) == (3.0, 5)
+
+
+@jit
+def _fill(model, number):
+    """Write to arrays of a table after others were allocated where its memory would be if it were free."""
+    taken = 0.0
+    for _ in range(50):
+        taken += np.full(1_000, 7.0)[3]
+    model.head[:] = number
+    model.gap[:] = taken
+    return model.head.sum() + model.number.sum()
+
+
+def test_a_table_that_nobody_else_has_lives_as_long_as_its_kernel():
+    for number in range(50):
+        assert _fill(resized(model(), slots=40 + number), number) == 3 * number + model().number.sum()
+        gc.collect()
+
+
+def test_a_table_lives_on_when_the_one_it_shares_arrays_with_is_deleted():
+    old = model()
+    larger = resized(old, slots=60)
+    assert larger.head is old.head
+    del old
+    gc.collect()
+    rest = [np.full(60, 3) for _ in range(100)]
+    assert _fill(larger, 2) == 6 + model().number.sum()
+    assert (larger.head == 2).all()
+    assert (larger.gap == 350.0).all()
+    assert all((array == 3).all() for array in rest)
 
 
 def test_a_copy_of_a_table_has_arrays_of_its_own():

@@ -22,7 +22,7 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 ROOM: Final = 256
 """Transitions that one call of the kernel returns at most."""
 
-NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open")
+NAMES: Final = ("count", "time", "week", "longest", "before", "until", "open", "claim")
 _COLUMNS: Final = (
     silence.COUNT,
     silence.TIME,
@@ -31,6 +31,7 @@ _COLUMNS: Final = (
     silence.BEFORE,
     silence.UNTIL,
     silence.OPEN,
+    silence.CLAIM,
 )
 
 
@@ -115,7 +116,7 @@ class SilentStreams:
         row = self.begin(key, name, alerts)
         if content is None:
             return
-        self._rows[row, _COLUMNS] = [int(content[column]) for column in NAMES]
+        self._rows[row, _COLUMNS] = [int(content[column]) for column in NAMES[:-1]] + [int(content.get("claim", 0))]
         self._rows[row, silence.LOG] = self._log(str(content["topic"]), int(content["partition"]))
         self._means[row] = float(content["mean"])
         heappush(self._ahead, (int(self._rows[row, silence.UNTIL]), row))
@@ -140,7 +141,7 @@ class SilentStreams:
 
     def follow(self, batch: RecordBatch, no_ones: Collection[int] = ()) -> list[Silence]:
         """Take the usable records of a batch; those at the positions `no_ones` are no stream's."""
-        times = np.array(batch.own_times, np.int64)
+        times, clocks = np.array(batch.own_times, np.int64), np.array(batch.clocks, np.int64)
         offsets, rows = np.array(batch.offsets, np.int64), self._owners(batch, no_ones)
         logs = self._logs_of(batch)
         found: list[Silence] = []
@@ -152,7 +153,7 @@ class SilentStreams:
                 silence.queue(self._rows, self._means, self._roots, row, self._gaps, self._least)
             stop = int(np.searchsorted(offsets, self._ahead[0][0])) if self._ahead else end
             count, start = silence.follow(
-                times, offsets, rows, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
+                times, clocks, offsets, rows, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
                 self._least, out,
             )  # fmt: skip
             for position, row, opened, length, usual in out[:count].tolist():

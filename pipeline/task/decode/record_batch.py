@@ -62,7 +62,7 @@ class RecordBatch:
     clocks: list[int] = field(default_factory=list)
     """The partition's clock as of each record, where anything depends on it (`PartitionClock`); empty otherwise."""
     own_times: list[int] = field(default_factory=list)
-    """The records' own times on the scale of that clock, in milliseconds."""
+    """The records' own times on the scale of that clock, in milliseconds; one ahead of it is not confirmed."""
     index: list[int] = field(default_factory=list)
     """Positions of the usable records in the batch."""
     faults: list[Fault] = field(default_factory=list)

@@ -13,9 +13,10 @@ class Partition:
         self.roots = np.full(logs, -1)
         self.offset, self.found = 0, []
 
-    def take(self, times, owners, logs=None, cuts=(512,)):
+    def take(self, times, owners, logs=None, cuts=(512,), clocks=None):
         times, owners = np.asarray(times, np.int64), np.asarray(owners, np.int64)
         logs = np.zeros(len(times), np.int64) if logs is None else np.asarray(logs, np.int64)
+        clocks = times if clocks is None else np.asarray(clocks, np.int64)
         offsets = np.arange(self.offset, self.offset + len(times))
         out = np.zeros((4, 5), np.int64)
         start, turn = 0, 0
@@ -23,7 +24,19 @@ class Partition:
             stop = min(start + cuts[turn % len(cuts)], len(times))
             while start < stop:
                 count, start = silence.follow(
-                    times, offsets, owners, logs, start, stop, self.rows, self.means, self.roots, GAPS, LEAST, out
+                    times,
+                    clocks,
+                    offsets,
+                    owners,
+                    logs,
+                    start,
+                    stop,
+                    self.rows,
+                    self.means,
+                    self.roots,
+                    GAPS,
+                    LEAST,
+                    out,
                 )
                 self.found += [(self.offset + at, row, opened) for at, row, opened, *_ in out[:count].tolist()]
             turn += 1
@@ -93,6 +106,23 @@ def test_the_clock_of_a_stream_is_its_own_log():
     assert part.found == []
     part.take(*rounds(1_000_000, 2_000_000, [0]))
     assert [(row, opened) for _, row, opened in part.found] == [(1, 1)]
+
+
+def test_a_record_that_the_clock_follows_is_no_silence_and_one_that_it_does_not_is():
+    part = Partition(3).take(*rounds(0, 1_000_000, [0, 1, 2]))
+    # After ten minutes without any record the second one confirms the first; a third stream has none.
+    at = 1_600_000
+    part.take([at, at + 10], [0, 1], clocks=[990_000, at + 10])
+    assert [(row, opened) for _, row, opened in part.found] == [(2, 1)]
+    # It is silent twenty gaps after that record, not after the one before it.
+    part.take(*rounds(at + 10_000, at + 190_000, [1, 2]))
+    assert [(row, opened) for _, row, opened in part.found[1:]] == [(2, 0)]
+    part.take(*rounds(at + 190_000, at + 220_000, [1, 2]))
+    assert [(row, opened) for _, row, opened in part.found[2:]] == [(0, 1)]
+    # A time that nothing confirms is none.
+    wrong = Partition(2).take(*rounds(0, 1_000_000, [0, 1])).take([10**12], [0], clocks=[990_000])
+    wrong.take(*rounds(1_000_000, 1_300_000, [1]))
+    assert [(row, opened) for _, row, opened in wrong.found] == [(0, 1)]
 
 
 @pytest.mark.parametrize("cuts", [(1,), (5, 300, 2)])

@@ -72,3 +72,9 @@ def test_a_time_that_is_read_is_the_one_of_the_other_way(text):
 @pytest.mark.parametrize("text", ["", "2026", "2026-01-31", "yesterday", "2026-01-31T12:00:60Z"])
 def test_what_is_no_time_is_not_read(text):
     assert read(text) is None
+
+
+@pytest.mark.parametrize("texts", [["2026-01-02T03:04:05Z"], ["2026-01-02T03:04:05.678Z", ""], [""]])
+def test_times_of_another_length_are_not_read_as_if_they_had_it(texts):
+    with pytest.raises(ValueError, match=f"{len(texts)} times take .* canonical ones 24 each"):
+        times.times_of(texts)

@@ -345,7 +345,7 @@ def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream() 
     batch = RecordBatch(None, [canonical(one.timestamp) for one in records], [2] * 3, index=[0, 1, 2]).place(records)
     silent, alerts = SilentStreams(20.0, 60.0, (TOPIC, 0)), StreamAlerts()
     silent.begin(b"a", "p0:a", alerts)
-    batch.own_times = [STAMP, STAMP + 1, STAMP + 2]
+    batch.clocks = batch.own_times = [STAMP, STAMP + 1, STAMP + 2]
     assert silent.follow(batch, [2]) == []
     assert alerts.state()["gaps"]["count"] == 2
 
