@@ -59,6 +59,8 @@ def test_a_worker_shows_itself_and_pauses_what_becomes_dead_letters_only(broker)
         assert 50 < seen < 600
         assert (found["resonance_paused", "0"], found["resonance_paused", "1"]) == (1, 0)
         assert found["resonance_records_total", "0"] == 300 + seen
+        # Nothing is fetched of it any more.
+        worker.wait_for(lambda health: health["waiting"] == 1_100 - 300 - seen)
 
         # Whoever owns it next begins with a fresh window, and comes to the same end further on.
         assert worker.terminate() == 0
