@@ -92,8 +92,9 @@ async def remove_predecessors(consumer: Any) -> None:
             before = await _members(coordinator)
         if not before:
             return
-        # Only with the join: a group that was empty waits `group.initial.rebalance.delay.ms` for the next member.
-        while not coordinator._performed_join_prepare:
+        # Behind the join, for which the broker first gives an id: a group that this leaves empty would wait
+        # `group.initial.rebalance.delay.ms` for more members.
+        while not coordinator.member_id:
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.sleep(LOOK_SECONDS)
         gone = [member for member, name in before.items() if is_gone(name)]

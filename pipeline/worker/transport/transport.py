@@ -103,6 +103,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         # When partitions were sought, and the ends that were queried since, with the times of the answers.
         self.sought = 0.0
         self.reported: dict[TP, tuple[float, LogEnd]] = {}
+        self._removing: asyncio.Future[None] | None = None
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         # Faust's driver has fixed values for these, or reads them from a setting that it also uses for changelogs.
@@ -134,7 +135,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 await asyncio.sleep(START_AGAIN_SECONDS)
                 start = self._consumer.start
         self._ensure_consumer()._fetcher._records = WholeBatches(self.consumer.options.memory)
-        # Its end is no one's business: it says itself what went wrong.
         self._removing = asyncio.ensure_future(remove_predecessors(self._ensure_consumer()))
 
     def _start_thread(self) -> None:
@@ -227,6 +227,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def on_thread_stop(self) -> None:
         """Stop aiokafka's consumer; while the broker is away its fetcher ends by a stray cancellation, dropped here."""
+        if self._removing is not None:
+            self._removing.cancel()
         with suppress(asyncio.CancelledError):
             await super().on_thread_stop()
 

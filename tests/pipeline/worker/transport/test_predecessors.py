@@ -47,7 +47,7 @@ class Group:
 
     def __init__(self, members, *, joined_within=60.0, error=None):
         self._client, self._client_id, self.coordinator_id, self.group_id = self, "me", 7, "group"
-        self.generation, self._performed_join_prepare = -1, False
+        self.generation, self.member_id = -1, ""
         self._members, self._joined_within, self._error = members, joined_within, error
         self.left = []
 
@@ -58,7 +58,7 @@ class Group:
     async def send(self, node, request):
         assert node == 7
         if isinstance(request, LeaveGroupRequest):
-            assert self._performed_join_prepare, "a group that this leaves empty would wait for more members"
+            assert self.member_id, "a group that this leaves empty would wait for more members"
             return self.left.append(request._member_id)
         members = [(name, client, "host", data, b"") for name, client, data in self._members]
         return SimpleNamespace(groups=[(0, "group", "Stable", "consumer", "roundrobin", members)])
@@ -68,7 +68,7 @@ class Group:
 
         async def run():
             loop = asyncio.get_running_loop()
-            loop.call_later(0.1, setattr, self, "_performed_join_prepare", True)
+            loop.call_later(0.1, setattr, self, "member_id", "new")
             loop.call_later(0.1 + self._joined_within, setattr, self, "generation", 3)
             await predecessors.remove_predecessors(SimpleNamespace(_coordinator=self))
             return self.left
