@@ -252,7 +252,7 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
         encoding = _guess("".join(names))
         raise InputFileError(
             f"{file}: its header is not UTF-8{encoding}; convert it: iconv -f {encoding.split()[-1]} -t utf-8 "
-            f"{shlex.quote(str(file))} > NEW; where letters are wrong then, with another encoding"
+            f"{shlex.quote(str(file))} > NEW; where characters are wrong then, with another encoding"
         )
     return names
 
