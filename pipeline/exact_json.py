@@ -31,14 +31,19 @@ def loads(text: bytes | str) -> Any:
 
 def exact(text: bytes | str, found: Any) -> Any:
     """Return what `loads` does of a text that orjson has read as `found`."""
-    shape = (text if isinstance(text, bytes) else text.encode()).translate(_SHAPES)
-    if _LONG not in shape and _SMALL not in shape:
+    if not has_long(text if isinstance(text, bytes) else text.encode()):
         return found
     try:
         return json.loads(text, parse_int=_integer, parse_float=number)
     except RecursionError:
         # Nested deeper than any record may be.
         return found
+
+
+def has_long(text: bytes) -> bool:
+    """Return whether a text may have a number that a float64 does not hold."""
+    shapes = text.translate(_SHAPES)
+    return _LONG in shapes or _SMALL in shapes
 
 
 def dumps(value: Any, option: int = 0) -> bytes:

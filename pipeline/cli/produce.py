@@ -125,6 +125,7 @@ def produce(
         sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
         sent = map(arrays.encoder(settings, file), sent)
         known = set() if found is None else {note.about for note in found.findings}
+        left_out = {} if found is None else found.suggestion.left_out
         state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
         reads = found is None or found.suggestion.time_path is not None
         with SigtermAsCtrlC(state) as stop:
@@ -144,6 +145,8 @@ def produce(
         for note in found.findings if found else ():
             if note.about not in known:
                 say(f"note: {note}")
+        if back := [path for path in left_out if found and path in found.suggestion.features]:
+            say(f"note: {', '.join(back)}: a feature after all, because later records differ; the settings have it")
         suggestion = _suggestion(found, settings, topic, file, target)
     if as_json:
         print_json(

@@ -132,7 +132,10 @@ class InputMapping:
         self._check_depth(values, objects, layout.openings)
         times = self._times(objects, records)
         ids = self._ids(objects, values) if self._id_path else None
-        included = list(map(self._included, objects, values)) if self._include else None
+        included = None
+        if self._include:
+            long = not self._is_json or exact_json.has_long(b" ".join(values))
+            included = [self._included(parsed, value, long=long) for parsed, value in zip(objects, values, strict=True)]
         row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
         index = list(range(len(values)))
         return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=index)
@@ -196,7 +199,9 @@ class InputMapping:
     def _member(self, parsed: dict[str, Any], value: bytes, path: Path) -> Any:
         """Return a member that is only passed through, with all its digits."""
         found = find(parsed, path)
-        return find(self._exact(value, parsed), path) if type(found) in (float, list) else found
+        if type(found) not in (float, list) or _is_as_written(value, path, orjson.dumps(found)):
+            return found
+        return find(self._exact(value, parsed), path)
 
     def _exact(self, value: bytes, parsed: Any) -> Any:
         """Return a record that was read, with the digits of its numbers."""
@@ -214,16 +219,17 @@ class InputMapping:
         except FaultError:
             raise TypeError("not labels") from None
 
-    def _included(self, parsed: dict[str, Any], value: bytes) -> str:
-        """Return the copied members as a JSON object."""
-        present = self._present(parsed)
-        if not {float, dict, list}.isdisjoint(map(type, present.values())):
-            present = self._present(self._exact(value, parsed))
+    def _included(self, parsed: dict[str, Any], value: bytes, *, long: bool = True) -> str:
+        """Return the copied members as a JSON object; without `long` numbers nothing is lost."""
+        present: dict[str, Any] = {}
+        for name, path in self._include:
+            found = find(parsed, path)
+            is_plain = not long or type(found) not in (float, dict, list)
+            if not is_plain and not _is_as_written(value, path, orjson.dumps(found)):
+                found = find(self._exact(value, parsed), path)
+            if found is not ABSENT:
+                present[name] = found
         return exact_json.dumps(present).decode()
-
-    def _present(self, parsed: Any) -> dict[str, Any]:
-        found = {name: find(parsed, path) for name, path in self._include}
-        return {name: value for name, value in found.items() if value is not ABSENT}
 
     def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> RecordBatch:
         decoded = RecordBatch(None, [], [], ids=[] if self._has_ids else None, included=[] if self._include else None)
@@ -372,6 +378,19 @@ def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
     except (KeyError, TypeError):
         return [find(parsed, path) for parsed in objects]
     return members
+
+
+def _is_as_written(value: bytes, path: Path, text: bytes) -> bool:
+    """Return whether a member stands in a record as a text: then no digit of it is lost."""
+    name = b'"%b"' % path[-1].encode()
+    if value.count(name) != 1:
+        return False
+    at = value.index(name) + len(name)
+    if value[at : at + 2] == b": ":
+        # As Python writes it.
+        at, text = at + 1, text.replace(b",", b", ").replace(b'":', b'": ')
+    end = at + 1 + len(text)
+    return value[at + 1 : end] == text and value[end : end + 1] in (b",", b"}")
 
 
 def id_text(value: Any) -> bytes:

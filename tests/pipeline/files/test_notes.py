@@ -41,7 +41,7 @@ def test_texts_that_mean_no_number_are_not_named():
 
 def test_columns_with_the_same_texts_share_a_note():
     rows = [{name: "N/A" if n == place else n for place, name in enumerate("abcde")} for n in range(30)]
-    note, _ = surveyed(rows)
+    (note,) = surveyed(rows)
     assert note.text.startswith("a, b, c and 2 more are no numbers in up to 5 of 30 records")
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_number_is_named_of_features_alone():
 )
 def test_times_are_offered_with_the_form_in_which_they_are_read(tmp_path, times, option, said):
     rows = [{"at": time, "x": n} for n, time in enumerate(times)]
-    note, _ = surveyed(rows)
+    (note,) = surveyed(rows)
     assert note.option == option
     assert said in str(note)
     if option:
@@ -109,6 +109,6 @@ def test_texts_among_times_are_named():
 
 def test_names_that_come_again_are_offered_as_key():
     rows = [{"device": f"dev-{n % 20}", "x": n} for n in range(200)]
-    note, _ = surveyed(rows)
+    (note,) = surveyed(rows)
     assert "--key device" in note.text
     assert not surveyed(rows, Columns(key="device"))

@@ -324,6 +324,18 @@ def test_records_without_a_key_are_noted_before_they_are_produced(monkeypatch, c
     assert "is empty" not in capsys.readouterr().err
 
 
+def test_a_column_that_varies_late_is_a_feature_after_all(monkeypatch, capsys, tmp_path, broker):
+    monkeypatch.setattr(examination, "EXAMINED", BATCH // 2)
+    rows = "".join(f"{n % 7}.5,{n % 13}.5,{int(n > BATCH) * (n % 2)}\n" for n in range(2 * BATCH))
+    (tmp_path / "late.csv").write_text(f"a,b,late\n{rows}")
+    options = ("--broker", broker.bootstrap, "--save-settings", "late.toml")
+    assert run(monkeypatch, "late.csv", "-t", "late", *options) == 0
+    said = capsys.readouterr().err
+    assert "note: left out of the features: late (0 in all records)" in said
+    assert "note: late: a feature after all, because later records differ" in said
+    assert tomllib.loads((tmp_path / "late.toml").read_text())["input"]["features"] == ["a", "b", "late"]
+
+
 def test_without_any_settings_the_topic_has_the_name_of_the_file(monkeypatch, capsys, tmp_path, broker):
     (tmp_path / "my-orders.csv").write_text("x\n1\n2\n")
     options = ("--broker", broker.bootstrap, "--create-partitions", "4", "--save-settings", "resonance.toml")

@@ -1,5 +1,7 @@
 """Records whose values have a schema become what the same members in JSON become, or say why not."""
 
+from decimal import Decimal
+
 import numpy as np
 import orjson
 import pytest
@@ -73,6 +75,23 @@ def test_rows_ids_times_and_copies_are_those_of_json(registry):
         assert np.array_equal(found.rows, wanted.rows)
         assert (found.ids, found.times, found.included) == (wanted.ids, wanted.times, wanted.included)
         assert (found.index, found.sizes, faults) == (wanted.index, list(map(len, values)), [])
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_numbers_that_are_passed_through_keep_their_digits(registry, count):
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 0}
+    schema = record(("id", decimal), ("x", "double"), ("net", record(("n", decimal), name="Net")))
+    own = {"output__include": ["id", "net"], "input__features": ["x"], "input__time_path": None}
+    long = 12345678901234567890123
+    values = registry.avro(
+        schema, *[{"id": Decimal(long + n), "x": 1.5, "net": {"n": Decimal(n)}} for n in range(count)]
+    )
+    number = registry.add({"type": "object", "required": ["id"]}, "JSON")
+    in_json = [framed(number, b'{"id":%d,"x":1.5,"net":{"n":%d}}' % (long + n, n)) for n in range(count)]
+    for form, those in (("avro", values), ("json_schema", in_json)):
+        found, faults = decoded(given_settings(registry, form, **own), those)
+        assert (found.ids, faults) == ([b"%d" % (long + n) for n in range(count)], [])
+        assert found.included == [f'{{"id":{long + n},"net":{{"n":{n}}}}}' for n in range(count)]
 
 
 def test_protobuf_messages_are_records_wherever_they_stand_in_their_file(registry):

@@ -1,5 +1,6 @@
 """Records as they are on other people's topics become rows of numbers, or say why not."""
 
+import json
 import math
 
 import numpy as np
@@ -234,6 +235,21 @@ def test_numbers_that_are_passed_through_keep_their_digits(odd, count):
     assert decoded.ids == [text.encode() for text in LONG] * count
     assert decoded.included == [f'{{"more":{{"a":[{text}]}},"id":{text}}}' for text in LONG] * count
     assert mapping(input__features=["x"], input__id_path="id").decode(records(*values)).ids == decoded.ids
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), None])
+def test_a_member_is_copied_with_its_own_digits_whatever_else_has_them(separators):
+    text = json.dumps(
+        {"x": 1, "a": 0.1, "b": {"c": [1.5, "a,b"], "a": 2.5}, "s": "0.10000000000000001"}, separators=separators
+    )
+    for value, a, b in (
+        (text, "0.1", '{"c":[1.5,"a,b"],"a":2.5}'),
+        (text.replace("0.1", "0.10000000000000001", 1), "0.10000000000000001", '{"c":[1.5,"a,b"],"a":2.5}'),
+        (text.replace("1.5", "1.50000000000000001", 1), "0.1", '{"c":[1.50000000000000001,"a,b"],"a":2.5}'),
+    ):
+        own = mapping(input__features=["x"], output__include=["b", "a", "none"])
+        assert own.decode(records(value.encode())).included == [f'{{"b":{b},"a":{a}}}']
+    assert decode(text.encode(), input__features=["x"], input__id_path="a").ids == [b"0.1"]
 
 
 def test_a_label_and_a_stream_of_many_digits_are_those_digits():
