@@ -216,6 +216,8 @@ class LogReader:
         ends = {partition: end for partition, (first, end) in ranges.items() if first < end}
         # Ends an earlier read that its caller has left.
         self._consumer.assign([Place(*partition, ranges[partition][0]) for partition in ends])
+        # A pause survives it.
+        self._consumer.resume([Place(*partition) for partition in ends])
         moved = time.monotonic()
         while ends:
             self._check_cancelled()
@@ -267,7 +269,8 @@ class LogReader:
                 raise BrokerError(f"{partition[0]}[{partition[1]}] cannot be read: {problem.str()}")
         for partition in done:
             if ends.pop(partition, None) is not None:
-                self._consumer.incremental_unassign([Place(*partition)])
+                # What was fetched behind the end goes; after an incremental unassign librdkafka would keep it.
+                self._consumer.pause([Place(*partition)])
         if self.memory is not None and messages:
             size = sum(RECORD + len(record.value or b"") for records in batches.values() for record in records)
             self._most = max(self.memory.handed * len(messages) // max(size, 1), 1)

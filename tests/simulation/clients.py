@@ -341,9 +341,12 @@ class Consumer:
         self._positions = {(place.topic, place.partition): place.offset for place in places}
         self._reported = {}
 
-    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+    def pause(self, places: list[TopicPartition]) -> None:
         for place in places:
             del self._positions[place.topic, place.partition]
+
+    def resume(self, places: list[TopicPartition]) -> None:
+        """Nothing was paused before its assignment."""
 
     def unassign(self) -> None:
         self._positions = {}

@@ -76,7 +76,7 @@ class Full:
     def assign(self, places):
         pass
 
-    incremental_unassign = assign
+    pause = resume = assign
 
     def unassign(self):
         pass
