@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -17,7 +17,7 @@ from resonance.pipeline.errors import (
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin
-from resonance.pipeline.kafka.errors import described, reason_of, right_refused
+from resonance.pipeline.kafka.errors import REFUSED_MESSAGES, described, reason_of, right_refused
 from resonance.pipeline.kafka.listeners import wrong_listener
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
@@ -27,6 +27,9 @@ PATIENCE: Final = 60.0
 
 STEPS: Final = 20
 """Sends per second where the rate of records is limited."""
+
+BEFORE: Final = "message.timestamp.before.max.ms"
+AFTER: Final = "message.timestamp.after.max.ms"
 
 _KEEP_ALL: Final = {"retention.ms": "-1"}
 
@@ -43,6 +46,8 @@ class Target:
     """How long it keeps records by their own timestamps; None for ever, or where these do not count."""
     created: bool = False
     """Whether it was created just now."""
+    time_limits: Mapping[str, int] = field(default_factory=dict)
+    """How far a record's own time may be from the broker's, by setting: `BEFORE` and `AFTER`; empty for any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,11 @@ def find_target(
     policy = found.config.get("cleanup.policy", "")
     counted = found.config.get("message.timestamp.type") == "CreateTime" and "delete" in policy
     size = found.config.get("max.message.bytes")
-    return Target(topic, found.partitions, int(size) if size else None, kept if counted and kept >= 0 else None)
+    limits = {}
+    if found.config.get("message.timestamp.type") == "CreateTime":
+        limits = {name: int(found.config[name]) for name in (BEFORE, AFTER) if name in found.config}
+    kept_ms = kept if counted and kept >= 0 else None
+    return Target(topic, found.partitions, int(size) if size else None, kept_ms, time_limits=limits)
 
 
 def check_times(
@@ -102,17 +111,26 @@ def check_times(
     *,
     time_path_reads: bool = True,
 ) -> None:
-    """Refuse records, by the first ones, that the topic would delete at once because of their own timestamps.
+    """Refuse records, by the first ones, that the topic would refuse, or delete at once, for their own timestamps.
 
     The `ConfigurationError` names the ways to keep them; to leave the times out is one of them only where
     `input.time_path` can read them.
     """
     times = [record.timestamp for record in records if record.timestamp is not None]
-    if not times or target.retention_ms is None:
+    if not times:
         return
-    age = (int(time.time() * 1000) if now_ms is None else now_ms) - min(times)
-    if age > target.retention_ms:
-        without = "leave --time out (input.time_path reads a record's time all the same); " if time_path_reads else ""
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    age, without = now - min(times), ""
+    if time_path_reads:
+        without = "leave --time out (input.time_path reads a record's time all the same); "
+    for name, distance in ((BEFORE, age), (AFTER, max(times) - now)):
+        if distance > (allowed := target.time_limits.get(name, distance)):
+            raise ConfigurationError(
+                f"--time: one of the first records has a time {distance / 86_400_000:,.3g} days from now, and "
+                f"{target.topic} refuses it ({name}={allowed}); {without}or let the topic take it: "
+                + cluster.configure(target.topic, {name: "9223372036854775807"})
+            )
+    if target.retention_ms is not None and age > target.retention_ms:
         raise ConfigurationError(
             f"--time: the first records are {age / 86_400_000:,.0f} days old and {target.topic} keeps records for "
             f"{target.retention_ms / 86_400_000:,.1f} days, so Kafka would delete them within minutes; {without}"
@@ -182,6 +200,7 @@ class _Sender:
         self._failure: KafkaError | None = None
         self._client = settings
         self._target = target
+        self._own_times = False
         self.sent = 0
         self.bytes = 0
         self.counts = [0] * target.partitions
@@ -197,6 +216,7 @@ class _Sender:
         topic, partitions = self._target.topic, self._target.partitions
         for record in records:
             key, value, timestamp = record
+            self._own_times |= timestamp is not None
             partition = partition_of(key, partitions, self.sent)
             end = time.monotonic() + PATIENCE
             while True:
@@ -236,9 +256,9 @@ class _Sender:
             right = for_topic(self._target.topic, ["Write"])
             if denied := right_refused(self._client, self._failure, right):
                 raise denied
-            late = self._failure.code() == KafkaError.INVALID_TIMESTAMP
-            hint = "leave --time out, or: " if late else ""
-            raise self._lost(hint + described(self._failure, self._target.topic))
+            late = self._own_times and self._failure.code() in REFUSED_MESSAGES
+            hint = "; without --time a record has the time of its arrival" if late else ""
+            raise self._lost(described(self._failure, self._target.topic) + hint)
 
     def _stuck(self, reason: str) -> ResonanceError:
         return wrong_listener(self._client, all_of_them=False) or self._lost(reason)

@@ -250,6 +250,20 @@ def test_a_missing_topic_is_offered_the_nearest_and_the_way_to_make_it():
     assert (cluster.topics["flow"], cluster.topics["other"]) == ((6, every), (2, {**every, "retention.ms": "-1"}))
 
 
+@pytest.mark.parametrize(
+    ("name", "moment"), [("message.timestamp.before.max.ms", 7 * DAY), ("message.timestamp.after.max.ms", 11 * DAY)]
+)
+def test_times_that_the_topic_refuses_are_refused_before_anything_is_produced(name, moment):
+    config = {"message.timestamp.type": "CreateTime", "retention.ms": "-1", name: str(DAY // 2)}
+    cluster = FakeCluster({"flows": (3, config)})
+    records = [FileRecord(None, b"{}", 10 * DAY), FileRecord(None, b"{}", moment)]
+    with pytest.raises(ConfigurationError, match=rf"flows refuses it \({name}=43200000\); leave --time .*name flows "):
+        check_times(find_target(cluster, "flows"), records, cluster, now_ms=10 * DAY)
+    check_times(find_target(cluster, "flows"), records[:1], cluster, now_ms=10 * DAY)
+    cluster.topics["flows"] = (3, {**config, "message.timestamp.type": "LogAppendTime"})
+    check_times(find_target(cluster, "flows"), records, cluster, now_ms=10 * DAY)
+
+
 def test_records_that_would_be_deleted_at_once_are_refused():
     config = {"message.timestamp.type": "CreateTime", "max.message.bytes": "2000000"}
     cluster = FakeCluster({"flows": (3, config)})
