@@ -33,16 +33,22 @@ UNREACHED: Final = frozenset(
 )
 """Codes of requests that no broker has answered."""
 
+_TIMES: Final = (
+    "whose time is further from the broker's than its message.timestamp.before.max.ms and "
+    "message.timestamp.after.max.ms say (correct the times or this machine's clock"
+)
+_NO_SUCH: Final = (
+    f"takes no message {_TIMES}, or message.timestamp.type=LogAppendTime), and, compacted, none without a key",
+    "cleanup.policy=delete",
+)
 REFUSED_MESSAGES: Final = {
     KafkaError.INVALID_TIMESTAMP: (
-        "takes no message whose time is further from the broker's than its message.timestamp.before.max.ms and "
-        "message.timestamp.after.max.ms say; set this machine's clock, or let the topic have the time of arrival",
+        f"takes no message {_TIMES}), or let it have the time of arrival",
         "message.timestamp.type=LogAppendTime",
     ),
-    KafkaError.INVALID_RECORD: (
-        "takes no such message; if it is compacted, none without a key; give it keys, or let it keep every message",
-        "cleanup.policy=delete",
-    ),
+    # Of several messages at once, without the reason of each.
+    KafkaError.INVALID_RECORD: _NO_SUCH,
+    KafkaError._INVALID_DIFFERENT_RECORD: _NO_SUCH,
 }
 """Messages that a topic refuses because of its configuration: why, and a configuration that takes them."""
 

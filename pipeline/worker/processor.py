@@ -184,7 +184,7 @@ class Processor:
             raise error
 
         self._inbox.put(fail)
-        self._thread.join(GIVE_UP_SECONDS)
+        self._thread.join(GIVE_UP_SECONDS + 1.0)
 
     def hang(self) -> str:
         """Return which step exceeds its limit; empty while all is well. Any thread may call it.

@@ -127,7 +127,8 @@ class Worker:
             if not self._ending.gave_up:
                 await asyncio.to_thread(self._processor.give_up, self._failure)
             await leave(self._app)
-            raise await asyncio.to_thread(self._watch.explained, self._failure)
+            # A stop has no time for another look at the topics.
+            raise self._failure if self._why else await asyncio.to_thread(self._watch.explained, self._failure)
         return self._why
 
     async def _checked(self) -> Deployment | None:

@@ -355,8 +355,9 @@ class ExactlyOnce:
                 ]
                 with self._watched("send_offsets_to_transaction", OFFSETS_SECONDS):
                     self._offsets(places, anyone, OFFSETS_SECONDS)
-            with self._watched("abort_transaction", self._timeout):
-                producer.abort_transaction(self._timeout)
+            left_over = max(end - time.monotonic(), ABORT_SECONDS)
+            with self._watched("abort_transaction", left_over):
+                producer.abort_transaction(left_over)
         except KafkaException as error:
             raise self._failed("the end of an aborted transaction", error.args[0]) from error
 

@@ -53,7 +53,7 @@ def end_left_open(
     ended = []
     try:
         owners = _last_owners(client, group, assigned) - {"", transactional_id}
-        members = _members(admin, group) if owners else set()
+        members = _members(admin, group) if owners and not cancelled.is_set() else set()
         if transactional_id not in members:
             # The next rebalance has begun, or no other worker was there.
             return []

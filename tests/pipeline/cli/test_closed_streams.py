@@ -9,11 +9,9 @@ import pytest
 COMMAND = [sys.executable, "-m", "resonance.pipeline.cli.main"]
 PRINTING = [
     ("--help",),
-    ("--version",),
     ("settings", "--reference"),
     ("settings", "-s", "input.topics=in"),
     ("topics", "plan", "--acls", "--input.topics", "in"),
-    ("topics", "--help"),
 ]
 
 

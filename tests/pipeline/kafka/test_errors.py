@@ -28,6 +28,7 @@ class Outlet:
     [
         (KafkaError.INVALID_TIMESTAMP, "message.timestamp.type=LogAppendTime"),
         (KafkaError.INVALID_RECORD, "cleanup.policy=delete"),
+        (KafkaError._INVALID_DIFFERENT_RECORD, "cleanup.policy=delete"),
     ],
 )
 def test_a_refused_message_is_told_with_its_topic_the_setting_and_the_command(code, setting):
