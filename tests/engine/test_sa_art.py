@@ -311,6 +311,8 @@ def test_the_switch_is_true_or_false():
 
 
 def test_parameters_whose_matrices_would_take_more_than_any_machine_has_are_refused():
-    with pytest.raises(ParameterError, match="max_features = 1000000: must be at most 8,192 where max_clusters = 65,536"):
+    with pytest.raises(
+        ParameterError, match="max_features = 1000000: must be at most 8,192 where max_clusters = 65,536"
+    ):
         SAART(max_features=1_000_000, max_clusters=65_536)
     assert SAART(max_features=1_000_000).dimension == 0
