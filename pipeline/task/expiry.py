@@ -250,7 +250,8 @@ class Expiry:
 
     def restore(self, content: Any) -> None:
         """Continue from a `state`; any other content is a `KeyError`, `TypeError` or `ValueError`."""
-        again, now = (Moment(*map(int, content[name])) for name in ("again", "now"))
+        found = (map(int, content[name]) for name in ("again", "now"))
+        again, now = (Moment(offset, clock, version) for offset, clock, version in found)
         if self.active and int(content["ttl"]):
             self._since = None if content["since"] is None else int(content["since"])
         else:

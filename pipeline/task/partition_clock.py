@@ -22,6 +22,8 @@ _timestamp: Final = attrgetter("timestamp")
 UNBOUNDED: Final = 2**61
 """How late a routed record may be: another partition of the input may be far ahead of its own."""
 
+_NONE: Final[IntArray] = np.empty(0, np.int64)
+
 STATE_RECORDS: Final = 32
 """Records that take as much memory as a state of the clock."""
 
@@ -92,7 +94,7 @@ class PartitionClock:
         self._offset = 0
         # The state for a recovery, and where it begins.
         self._again: tuple[int, IntArray] | None = None
-        self._piece = _Piece(self._state.copy(), *np.empty((2, 0), np.int64), 0)
+        self._piece = _Piece(self._state.copy(), _NONE, _NONE, 0)
         self._offsets: Sequence[int] = ()
         if active:
             time_texts.compile()
@@ -130,7 +132,7 @@ class PartitionClock:
     def go_on_at(self, offset: int) -> None:
         """Continue at an offset, whatever the offsets of the records so far were."""
         self._offset = offset
-        self._piece, self._offsets = _Piece(self._state.copy(), *np.empty((2, 0), np.int64), 0), ()
+        self._piece, self._offsets = _Piece(self._state.copy(), _NONE, _NONE, 0), ()
 
     def state(self, offset: int = 0, before: ClockAt | None = None) -> dict[str, Any]:
         """Return JSON values for a restart that reads again from an offset, with the clock before it, or from here."""
