@@ -13,7 +13,7 @@ from resonance.pipeline.config import checks
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import producer
 from resonance.pipeline.worker import held_back, processor, progress, shutdown, supervisor, topic_watch, watchdog
-from resonance.pipeline.worker.delivery import exactly_once
+from resonance.pipeline.worker.delivery import exactly_once, gone_workers
 from resonance.pipeline.worker.http import pages, status, sum_of_workers
 from resonance.pipeline.worker.transport import app, log_ends, transport
 
@@ -41,6 +41,7 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "supervisor.LOOK_SECONDS",
         "shutdown.AWAY_LOOK_SECONDS",
         "refresh_topology.LOOK_SECONDS",
+        "predecessors.LOOK_SECONDS",
     ),
     "when something is said, or said once more": (
         "watchdog.OVERDUE_SECONDS",
@@ -50,13 +51,17 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "progress.AFTER_ERROR",
         "held_back.AGAIN_SECONDS",
         "supervisor.WELL_SECONDS",
+        "producer.QUOTA_SECONDS",
     ),
     "one answer: the caller repeats it, or goes on without": (
         "gone_workers.ANSWER_SECONDS",
         "open_transactions.ANSWER_SECONDS",
         "topic_watch.ANSWER_SECONDS",
         "page_client.TIMEOUT",
+        "predecessors.ANSWER_SECONDS",
     ),
+    "a session that ends sooner only removes the member sooner": ("predecessors.SILENT_SECONDS",),
+    "how far two clocks may differ": ("signature.VALID_SECONDS",),
     "a part of the work, no wait": (
         "processor.SLICE_SECONDS",
         "processor.AHEAD_SECONDS",
@@ -87,6 +92,13 @@ def rules(settings: Settings) -> Iterator[Rule]:
     # The group
     yield Rule("broker.session_timeout", session, "two heartbeats", 2 * heartbeat, "one lost request ends the session")
     yield Rule("a request", request, "broker.session_timeout", session, "Faust refuses it")
+    yield Rule(
+        "gone_workers.END_SECONDS",
+        gone_workers.END_SECONDS,
+        "one answer of the broker",
+        gone_workers.ANSWER_SECONDS,
+        "a worker whose transactions are being ended joins, and is fenced in its first one",
+    )
 
     # Transactions
     yield Rule(
