@@ -166,7 +166,7 @@ class InputMapping:
             raw, marks = self._bytes[: len(block)], self._marks[: len(block)]
             np.bitwise_or(block, _BRACKET_TO_BRACE, out=raw)
             np.equal(raw, _OPENING_BRACE, out=marks)
-            found += np.count_nonzero(marks)
+            found += int(np.count_nonzero(marks))
         if found <= len(values) * openings + DEEPEST - openings:
             return
         for value, parsed in zip(values, objects, strict=True):

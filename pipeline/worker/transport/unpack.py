@@ -27,13 +27,11 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBase, DefaultRecordBatch, _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import decode_varint
-from numpy.typing import NDArray
 from resonance.pipeline.errors import ResourceError
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.records import Record, SourceRecord
 
-Buffer = NDArray[np.uint8]
-Codec = Callable[[memoryview, Buffer], int]
+Codec = Callable[[Any, Any], int]
 """Unpacks bytes into a buffer and returns their number; raises cramjam's `DecompressionError` where it cannot."""
 
 _COMMITTED: int = aiokafka_fetcher.READ_COMMITTED
@@ -124,7 +122,8 @@ class WholeBatches(OrderedDict[Any, Any]):
 
     def _take(self, weak: "ref[Any]", max_records: int | None = None) -> list[SourceRecord]:
         """Do what `FetchResult.getall` does, for as many records as there is room."""
-        result, taken = weak(), Taken()
+        result: Any = weak()
+        taken = Taken()
         if self._room <= 0 or self._large not in (None, result):
             return taken
         if not result.check_assignment(result._topic_partition) or not result.has_more():
@@ -150,7 +149,7 @@ class Unpacker:
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
-        self._small = np.empty(HEADER + memory.piece, np.uint8)
+        self._small: Any = np.empty(HEADER + memory.piece, np.uint8)
 
     def pieces(self, fetched: Any) -> Iterator[Piece]:
         """Yield the records of a partition's part of a fetch, without those of aborted transactions.
@@ -222,7 +221,7 @@ class Unpacker:
         with suppress(cramjam.DecompressionError):
             return memoryview(self._small), codec(packed, self._small[HEADER:])
         # Memory that nothing is written to is none.
-        large = np.empty(HEADER + self._memory.batch, np.uint8)
+        large: Any = np.empty(HEADER + self._memory.batch, np.uint8)
         try:
             return memoryview(large), codec(packed, large[HEADER:])
         except cramjam.DecompressionError as error:
@@ -248,7 +247,7 @@ class Unpacker:
         return left, at
 
 
-def _snappy(packed: memoryview, to: Buffer) -> int:
+def _snappy(packed: memoryview, to: Any) -> int:
     """Unpack snappy, which Java's clients write in blocks."""
     if packed[: len(_XERIAL)] != _XERIAL:
         return int(cramjam.snappy.decompress_raw_into(packed, to))
