@@ -92,7 +92,7 @@ class Fields(BaseSettings):
     delivery: DeliverySection = Field(default_factory=DeliverySection)
     snapshots: SnapshotsSection = Field(default_factory=SnapshotsSection)
     limits: LimitsSection = Field(default_factory=LimitsSection)
-    """Limits of one partition, beyond which records become dead letters; [memory](tuning.md#memory) is of a worker."""
+    """Limits of one partition; records beyond them become dead letters."""
     dlq: DlqSection = Field(default_factory=DlqSection)
     """When a partition [pauses](metrics.md#paused-partitions) because of its dead letters."""
     alerts: AlertsSection = Field(default_factory=AlertsSection)

@@ -284,10 +284,10 @@ class SnapshotsSection(Section):
 
 
 class LimitsSection(Section):
-    """Limits of one partition, beyond which records become dead letters; `memory` is of a worker."""
+    """Limits of one partition; records beyond them become dead letters."""
 
     memory: Memory = "auto"
-    """Bytes that it takes beside its models, at least 402,653,184. ``auto``: half of the container or machine."""
+    """Bytes of a [worker](tuning.md#memory). ``auto``: half of the container or machine."""
     streams: Count = Field(default=10_000, ge=1)
     """Streams of a partition."""
     streams_in_memory: Count = Field(default=10_000, ge=0)
