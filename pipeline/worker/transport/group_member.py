@@ -3,6 +3,7 @@
 A consumer that has not started is None. What is awaited runs in the thread of the consumer.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,8 @@ from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.connections import WATCH
+
+LOOK_SECONDS = 0.02
 
 _log = logging.getLogger(__name__)
 
@@ -89,12 +92,17 @@ async def check_coordinator(consumer: Any) -> None:
 async def leave_group(consumer: Any) -> None:
     """Leave at once, so that the other members need not wait for the session's timeout.
 
-    A join may wait for those members; who waits is a member already. Repeated behind the leave, it would make a new
-    member; and on its connection the broker takes no other request before its answer.
+    A join may wait for those members; who waits is a member already, and has its id with the first answer. Repeated
+    behind the leave, it would make a new member; and on its connection the broker takes no other request before its
+    answer.
     """
-    if consumer is not None and consumer._coordinator.member_id:
+    if consumer is not None:
         coordinator = consumer._coordinator
+        while coordinator._performed_join_prepare and not coordinator.member_id:
+            await asyncio.sleep(LOOK_SECONDS)
         coordinator._coordination_task.cancel()
+        if not coordinator.member_id:
+            return
         request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
         # No heartbeat of a member that has left, and no second goodbye.
         coordinator.reset_generation()

@@ -8,18 +8,21 @@ from resonance.pipeline.worker.transport import group_member
 
 
 def test_a_member_that_waits_for_a_join_leaves_at_once_and_does_not_join_again():
-    async def leave(member):
+    async def leave(member, later=""):
         sent, joining = [], asyncio.create_task(asyncio.sleep(60))
         answered = SimpleNamespace(send=lambda *request: asyncio.sleep(0, sent.append(request)))
         coordinator = SimpleNamespace(
             group_id="group",
             member_id=member,
+            _performed_join_prepare=bool(later),
             coordinator_id=7,
             reset_generation=lambda: None,
             _coordination_task=joining,
             _client=answered,
         )
         consumer = SimpleNamespace(_coordinator=coordinator)
+        if later:
+            asyncio.get_running_loop().call_later(0.05, setattr, coordinator, "member_id", later)
         await group_member.leave_group(consumer)
         await asyncio.sleep(0)
         was_joining = not joining.cancelled()
@@ -29,7 +32,10 @@ def test_a_member_that_waits_for_a_join_leaves_at_once_and_does_not_join_again()
     ((node, request),), was_joining = asyncio.run(leave("me"))
     # Not over the connection on which the broker answers the join first.
     assert (node, vars(request), was_joining) == (7, {"_group": "group", "_member_id": "me"}, False)
-    assert asyncio.run(leave("")) == ([], True)
+    assert asyncio.run(leave("")) == ([], False)
+    # One that has just begun to join.
+    ((_, request),), _ = asyncio.run(leave("", "new"))
+    assert request._member_id == "new"
 
 
 def described(*topics):
