@@ -162,9 +162,9 @@ def produce(
         )
     else:
         print_table(["partition", "records"], enumerate(result.by_partition))
-    left_out = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
+    bad_lines = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
-    sentence = f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{left_out}"
+    sentence = f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{bad_lines}"
     footnote(sentence, as_json=as_json)
     _offer_settings(suggestion, save, "resonance worker")
     if result.interrupted:

@@ -34,8 +34,11 @@ _log = logging.getLogger(__name__)
 
 def check_deployment(
     settings: Settings, status: WorkerStatus, recovery: str, cancelled: threading.Event
-) -> DeploymentContext:
-    """Return the deployment, all of it checked and with its kernels loaded, after the recovery to carry out first."""
+) -> tuple[DeploymentContext, MemoryBudget]:
+    """Return the deployment, all of it checked, after the recovery to carry out first, and the memory for its records.
+
+    The kernels are loaded by then.
+    """
     check_versions()
     # Beside the checks, which wait for the broker; the first time they are compiled, which takes half a minute.
     loader = ThreadPoolExecutor(1, "kernels")
@@ -58,7 +61,7 @@ def check_deployment(
     with show_while_compiling(settings.engine.name):
         kernels.result()
     # From here on records are read.
-    LogReader.memory = MemoryBudget.of(settings.limits.memory)
+    memory = LogReader.memory = MemoryBudget.of(settings.limits.memory)
     source = DeploymentContext.of(settings, client, deployment)
     if recovery:
         status.enter("recovering")
@@ -71,7 +74,7 @@ def check_deployment(
                 # Only now it is known that nothing needed it.
                 _log.info("%s", mismatches.done(recovery, changed))
     status.enter("joining")
-    return source
+    return source, memory
 
 
 def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery: str) -> None:

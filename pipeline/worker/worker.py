@@ -16,7 +16,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients, embedded
-from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
+from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.memory_budget import MemoryBudget
@@ -147,8 +147,8 @@ class Worker:
         return None
 
     def _check(self) -> Deployment:
-        self._source = check_deployment(self._settings, self._status, self._recovery, self._cancelled)
-        self._memory = LogReader.memory
+        checked = check_deployment(self._settings, self._status, self._recovery, self._cancelled)
+        self._source, self._memory = checked
         return self._source.deployment
 
     def _build(self, deployment: Deployment) -> None:
