@@ -152,8 +152,8 @@ class Format(logging.Formatter):
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of logging
-        """Return the line without a traceback."""
-        return printable(super().formatMessage(record))
+        """Return the line, and those of `extra` ``more``, without a traceback."""
+        return "\n".join(map(printable, [super().formatMessage(record), *getattr(record, "more", ())]))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - a name of logging
         """Return a traceback."""

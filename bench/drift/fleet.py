@@ -60,7 +60,7 @@ def silences(records: int, streams: int) -> int:
         offsets, owners, logs = np.arange(first, first + count), rng.integers(streams, size=count), np.zeros(count, int)
         while start < count:
             found, start = silence.follow(
-                times, offsets, owners, logs, start, count, rows, means, roots, rules.silent_gaps,
+                times, times, offsets, owners, logs, start, count, rows, means, roots, rules.silent_gaps,
                 round(1_000 * rules.silent_seconds), out,
             )  # fmt: skip
             opened += int(out[:found, 2].sum())

@@ -42,6 +42,7 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "shutdown.AWAY_LOOK_SECONDS",
         "refresh_topology.LOOK_SECONDS",
         "predecessors.LOOK_SECONDS",
+        "group_member.LOOK_SECONDS",
     ),
     "when something is said, or said once more": (
         "watchdog.OVERDUE_SECONDS",

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from tests.simulation.broker import OFFSETS, At, Broker
 from tests.simulation.logs import Entry, RefusedError
@@ -332,10 +332,14 @@ class Consumer:
         found = self._ask(lambda: self.broker.committed(wanted, stable=self._stable), timeout)
         return [TopicPartition(*at, *(found[at] or (-1001, ""))) for at in wanted]
 
-    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
-        at = place.topic, place.partition
-        bounds: tuple[int, int] = self._ask(lambda: self.broker.bounds(at, stable=self._stable), timeout)
-        return bounds
+    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """Return the bounds of logs, which stand for times before and behind all others."""
+        answer = []
+        for place in places:
+            at = place.topic, place.partition
+            bounds: tuple[int, int] = self._ask(lambda at=at: self.broker.bounds(at, stable=self._stable), timeout)
+            answer.append(TopicPartition(*at, bounds[place.offset == OFFSET_END]))
+        return answer
 
     def assign(self, places: list[TopicPartition]) -> None:
         self._positions = {(place.topic, place.partition): place.offset for place in places}
