@@ -168,7 +168,7 @@ class Outlet:
 
     def wait_for_quota(self, end: float) -> None:
         """Where a quota holds, wait until nothing is on its way, or until `end`: a request would stand behind it."""
-        while self.throttled and time.monotonic() < end:
+        while self.throttled and time.monotonic() < end and not self.denied():
             left = self._paused_until - time.monotonic()
             if len(self.producer):
                 self.producer.flush(LOOK_SECONDS)

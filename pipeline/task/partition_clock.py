@@ -106,7 +106,8 @@ class PartitionClock:
             self._go_on(records[0].offset, *self._again)
         times, late = _times(records, batch), clock.LATE_MS if batch.sources is None else UNBOUNDED
         keys: Any = batch.streams
-        streams = np.fromiter((crc32(key or b"") for key in keys), np.int64, len(batch))
+        numbers = {key: crc32(key or b"") for key in set(keys)}
+        streams = np.fromiter(map(numbers.__getitem__, keys), np.int64, len(batch))
         self._piece.close()
         self._piece, self._offsets = _Piece(self._state.copy(), times, streams, late), batch.offsets
         clocks, own = run(times, streams, self._state, late)

@@ -36,7 +36,7 @@ class Command:
             self.answer.set_exception(error)
 
 
-Item = Chunk | Callable[[], None] | None
+Item = Chunk | Callable[[], object] | None
 """A chunk, a call to make, or None for the end."""
 
 

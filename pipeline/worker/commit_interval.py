@@ -56,7 +56,7 @@ class CommitSize:
 
     def __init__(self, timeout: float, most: int) -> None:
         self.limit = min(FIRST_BYTES, most)
-        self._good = TIMEOUT_SHARE * timeout
+        self._good = max(TIMEOUT_SHARE * timeout, LONGEST_SECONDS)
         self._most = most
         # Assumed until measured.
         self._record_bytes = 250.0
@@ -66,10 +66,10 @@ class CommitSize:
         """About the number of records whose outputs are a commit."""
         return max(1, int(self.limit / self._record_bytes))
 
-    def note(self, size: int, records: int, seconds: float) -> None:
-        """Note a commit: its bytes, the records that they are of, and the seconds from its first output to its end."""
+    def note(self, size: int, outputs: int, records: int, seconds: float) -> None:
+        """Note a commit: its bytes, those that are answers to so many records, and the seconds that it took."""
         if records:
-            self._record_bytes += 0.2 * (size / records - self._record_bytes)
+            self._record_bytes += 0.2 * (outputs / records - self._record_bytes)
         if seconds > self._good:
             self.limit = max(LEAST_BYTES, int(min(size, self.limit) * self._good / seconds))
         elif size >= self.limit // 2:

@@ -335,26 +335,34 @@ class Processor:
         self.counters.dead_letters += len(outputs.dead_letters)
         self.counters.send_seconds += time.monotonic() - began
 
-    def _commit(self, everything: bool = False) -> None:
-        """Commit what was processed; steps 5 and 6 come while the next records are learned."""
+    def _commit(self, until: float | None = None) -> bool:
+        """Commit what was processed; steps 5 and 6 come while the next records are learned.
+
+        With a time until when, every stream that changed is snapshotted. Returns whether some of them had no room.
+        """
         # 1. The commit before this one ends, and what was learned meanwhile is sent.
         self._finish_commit()
-        # 2. Snapshots that are due, behind the outputs of the records that they cover.
-        until = time.monotonic() + CLOSE_SECONDS if everything else None
-        written = {tp for tp, partition in self.partitions.items() if self._snapshot(tp, partition, until)}
+        outputs = self._delivery.size
+        # 2. Snapshots that are due, behind the outputs of the records that they cover; in turn, should there be many.
+        most, written = outputs + self._size.limit, set()
+        for tp, partition in sorted(self.partitions.items(), key=lambda one: one[1].last_snapshot):
+            if self._delivery.size < most and self._snapshot(tp, partition, until, most):
+                written.add(tp)
+        left = self._delivery.size >= most
         # 3. One archive that is due; the others come with later commits. Not while closing: other workers wait for the
         # partitions, and the next owner archives them with its first commit.
         if not self._closing and (waiting := self._next_archive()) is not None:
-            self._archive(*waiting)
             written.add(waiting[0])
-        self._begin_commit(written)
+            self._archive(*waiting, written)
+        self._begin_commit(written, outputs)
+        return left
 
-    def _begin_commit(self, written: Collection[TP]) -> None:
-        """Begin to commit what was sent, and the offsets of what was learned."""
+    def _begin_commit(self, written: Collection[TP], outputs: int = 0) -> None:
+        """Begin to commit what was sent, `outputs` bytes of it answers, and the offsets of what was learned."""
         # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
         offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
         notes = {tp: self._note(tp).at(offset) for tp, offset in offsets.items()}
-        began, size = self._since or time.monotonic(), self._delivery.size
+        began, begun, size = self._since or time.monotonic(), time.monotonic(), self._delivery.size
         records, self._committed_records = self.counters.records - self._committed_records, self.counters.records
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
 
@@ -368,7 +376,7 @@ class Processor:
         # 6. After its end, in the processor's thread: only now do the offsets count as committed.
         def after(ended: float) -> None:
             self.histograms.transaction.observe(ended - began)
-            self._size.note(size, records, ended - began)
+            self._size.note(size, outputs, records, ended - begun)
             self.counters.commits += 1
             for tp, offset in offsets.items():
                 if tp in self.partitions:
@@ -403,11 +411,14 @@ class Processor:
         for tp, outputs in unsent:
             self._send(tp, outputs)
 
-    def _snapshot(self, tp: TP, partition: AssignedPartition, until: float | None) -> bool:
-        """Send a partition's snapshots that are due, or all until a time; return whether there were any."""
+    def _snapshot(self, tp: TP, partition: AssignedPartition, until: float | None, most: int) -> bool:
+        """Send a partition's snapshots that are due, or all until a time; return whether there were any.
+
+        None is begun once `most` bytes were sent since the last commit.
+        """
         committed = partition.position if self._delivery.atomic else partition.committed
         everything = until is not None
-        written, most = False, self._delivery.size + self._size.limit
+        written = False
         self._activity.begin("snapshots have been sent", self._broker_seconds)
         for message in partition.writer.messages(
             partition.task,
@@ -425,8 +436,8 @@ class Processor:
             partition.last_snapshot = time.monotonic()
         return written
 
-    def _archive(self, tp: TP, writer: ArchiveWriter) -> None:
-        """Send the archive of a partition, in as many commits as it needs."""
+    def _archive(self, tp: TP, writer: ArchiveWriter, written: Collection[TP]) -> None:
+        """Send the archive of a partition, in as many commits as it needs; a close gives it up."""
         part = self.partitions[tp]
         self._activity.begin("an archive has been sent", self._broker_seconds)
         self._delivery.settle()
@@ -434,8 +445,10 @@ class Processor:
             self._delivery.send(Batch(writer.topic, tp.partition, (message,)))
             if self._full:
                 # An archive counts with its last message, and nothing is learned meanwhile.
-                self._begin_commit(())
+                self._begin_commit(written)
                 self._finish_commit()
+            if self._closing:
+                return
         # The list of the archives must never name one that is not stored.
         self._delivery.settle()
         self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (writer.listed(),)))
@@ -451,7 +464,9 @@ class Processor:
             reach("in-revoke")
         self._finish_commit()
         if self._since is not None or (everything and self.partitions):
-            self._commit(everything)
+            until = time.monotonic() + CLOSE_SECONDS if everything else None
+            while self._commit(until) and until is not None and time.monotonic() < until:
+                pass
             self._finish_commit()
         self.partitions = {}
         self.pauses.clear()

@@ -248,6 +248,8 @@ class Worker:
         }
         self._source = source
         kept = await asyncio.to_thread(unchanged, source, self._kept, assigned, cancelled)
+        # The others are restored: twice in memory they would be too much.
+        self._kept = {TP(*at): part for at, part in kept.items()}
         if kept:
             _log.info("%d partitions go on with the models in memory: nothing was committed elsewhere", len(kept))
         lost, make_task = [at for at in assigned if at not in kept], partial(self._make_task, source)

@@ -75,6 +75,8 @@ class Producer:
         headers: Iterable[Any] | None = None,
     ) -> None:
         self._raise_fatal()
+        if self._abortable is not None:
+            raise exception(KafkaError._STATE)
         queue = self._queues.setdefault((topic, partition), deque())
         queue.append((self._sim.now, (key, value, headers or ())))
         if not self._pumping:

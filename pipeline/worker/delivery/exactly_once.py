@@ -196,14 +196,15 @@ class ExactlyOnce:
         self._sent.append(batch)
         if self.size > self._kept_bytes:
             self._sent.clear()
-        self._put(batch)
-        reach("after-produce")
-
-    def _put(self, batch: Batch) -> None:
         try:
             self._outlet.send(batch)
         except KafkaException as error:
-            raise self._failed("an output", error.args[0]) from error
+            problem = error.args[0]
+            # Of an output before this one, such as where the broker has forgotten the producer.
+            has_failed = problem.code() == KafkaError._STATE and self._outlet.fatal_error() is None
+            if not has_failed or self._errors.denied(self._outlet, problem) or not self._send_again():
+                raise self._failed("an output", problem) from error
+        reach("after-produce")
 
     def settle(self) -> None:
         """Do nothing: everything in a transaction counts together or not at all."""
@@ -219,7 +220,7 @@ class ExactlyOnce:
             TopicPartition(tp.topic, tp.partition, offset, notes.get(tp, "")) for tp, offset in offsets.items()
         ]
         with suppress(KafkaException):  # the next call reports what has failed
-            self._outlet.wait_for_quota(self._began + self._timeout)
+            self._outlet.wait_for_quota(self._began + self._timeout - OFFSETS_SECONDS)
         self._repeat(
             "send_offsets_to_transaction",
             lambda left: self._offsets(positions, self._metadata, left),
@@ -279,7 +280,10 @@ class ExactlyOnce:
         self._replace_producer()
         self._begin_transaction()
         for batch in self._sent:
-            self._put(batch)
+            try:
+                self._outlet.send(batch)
+            except KafkaException as error:
+                raise self._failed("an output", error.args[0]) from error
         return True
 
     def abort(self) -> None:

@@ -101,12 +101,13 @@ async def remove_predecessors(consumer: Any) -> None:
         await _remove(coordinator, gone)
         if gone:
             _log.info("the process that had this worker's id has ended: removed from group %s", coordinator.group_id)
-        silent = sorted(before.keys() - gone)
+        # The list may have been late, and name this member as well.
+        silent = sorted(before.keys() - gone - {coordinator.member_id})
         await asyncio.sleep(SILENT_SECONDS if silent else 0.0)
         if silent and coordinator.generation <= 0:
             _log.warning(
-                "a member of group %s with this worker's id has not joined a rebalance for %g s: removed; if it is "
-                "another worker, give each its own worker.id",
+                "a rebalance of group %s has waited for %g s beside a member with this worker's id: removed; if that "
+                "is another worker, give each its own worker.id",
                 coordinator.group_id,
                 SILENT_SECONDS,
             )

@@ -236,14 +236,14 @@ def test_commits_begin_small_double_while_they_are_quick_and_shrink_to_what_is_s
     limits = []
     for _ in range(7):
         limits.append(size.limit)
-        size.note(size.limit, 10, 0.1)
+        size.note(size.limit, 2_500, 10, 0.1)
     assert limits == [32_000, 64_000, 128_000, 256_000, 512_000, 1_000_000, 1_000_000]
-    size.note(1_000_000, 10, 24.0)
+    size.note(1_000_000, 2_500, 10, 24.0)
     assert size.limit == 250_000
     # A small one says nothing of large ones, unless it was slow.
-    size.note(100, 1, 0.1)
+    size.note(100, 100, 1, 0.1)
     assert size.limit == 250_000
-    size.note(100, 1, 24.0)
+    size.note(100, 100, 1, 24.0)
     assert size.limit == 1_000
 
 
@@ -300,6 +300,59 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
     # The other one waits for no record.
     second = [("settle",), ("archive", 1, [b"8 at 0"]), ("settle",), ("snapshots", 1, [b"listed 8"])]
     assert b.diary.lines[-10:] == [*first, ("commit", {0: 2, 1: 8}), *second, ("commit", {1: 8})]
+
+
+class Chapters:
+    """A snapshot writer with some streams of eight bytes each, as long as there is room."""
+
+    def __init__(self, streams):
+        self.streams = streams
+
+    def messages(self, task, position, committed, *, everything=False, go_on):
+        while self.streams and go_on():
+            self.streams -= 1
+            yield Message(b"k", b"snapshot", [])
+
+
+def test_snapshots_of_a_commit_are_bounded_together_and_come_in_turn(bench):
+    b = bench()
+    b.processor._size = CommitSize(60.0, 32)
+    for partition in b.partitions.values():
+        partition.writer = Chapters(6)
+    for offset in range(4):
+        b.processor.submit(chunk(P0, offset, 1))
+        b.wait(lambda offset=offset: len(b.lines("commit")) == offset + 1)
+    ends = [at for at, line in enumerate(b.diary.lines) if line[0] == "commit"]
+    parts = [b.diary.lines[first:end] for first, end in pairwise([0, *ends])]
+    sent = [[line[1] for line in part if line[0] == "snapshots"] for part in parts]
+    assert sent == [[0] * 4, [1] * 4, [0] * 2 + [1] * 2, []]
+
+
+def test_a_clean_stop_writes_all_snapshots_in_as_many_commits_as_they_need(bench):
+    b = bench()
+    b.processor._size = CommitSize(60.0, 16)
+    b.partitions[P0].writer, b.partitions[P1].writer = Chapters(5), Chapters(2)
+    b.close(everything=True)
+    assert len(b.lines("snapshots")) == 7
+    assert len(b.lines("commit")) == 4
+
+
+def test_a_close_gives_an_archive_up_that_takes_several_commits(bench):
+    b = bench(opened=False)
+    b.open()
+    b.processor._size = CommitSize(60.0, 8)
+    shelf = b.partitions[P0].archive = Shelf()
+
+    def endless(*_):
+        while True:
+            yield Message(b"k", b"12345678", [])
+
+    shelf.messages = endless
+    b.processor.submit(chunk(P0, 0, 2))
+    b.wait(lambda: len(b.lines("commit")) >= 3)
+    b.close()
+    assert b.lines("snapshots") == []
+    assert {line[1].get(0) for line in b.lines("commit")} == {2}
 
 
 def test_a_large_archive_takes_several_commits_and_counts_with_the_last(bench):

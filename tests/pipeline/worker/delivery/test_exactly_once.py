@@ -132,6 +132,19 @@ def test_a_producer_that_the_broker_has_forgotten_is_replaced(delivery, code):
     assert delivery._outlet.sent == [("answers", [b"1"])]
 
 
+def test_an_output_that_a_failed_transaction_refuses_is_sent_again_with_those_before_it(delivery):
+    delivery.send(Batch("answers", 0, [Message(None, b"1", [])]))
+
+    def refuse(_):
+        raise KafkaException(KafkaError(KafkaError._STATE))
+
+    delivery._outlet.send = refuse
+    delivery.send(Batch("answers", 0, [Message(None, b"2", [])]))
+    delivery.commit({TP("in", 0): 1}, {})
+    assert SlowOutlet.made == 2
+    assert delivery._outlet.sent == [("answers", [b"1"]), ("answers", [b"2"])]
+
+
 def test_a_transaction_that_is_too_large_to_be_kept_fails(delivery):
     delivery._kept_bytes = 2
     delivery.send(Batch("archive", 0, [Message(None, value, []) for value in (b"2", b"34")]))
