@@ -112,7 +112,7 @@ def test_a_worker_that_starts_again_holds_up_nobody(broker):
         load.check()
     assert "has ended: removed from group" in again.log()
     assert "1 partitions go on with the models in memory" in workers[0].log()
-    assert "has not joined a rebalance for 2 s: removed" in third.log()
+    assert "for 2 s beside a member with this worker's id: removed" in third.log()
 
 
 def test_a_process_that_its_supervisor_starts_again_holds_up_nobody(broker):

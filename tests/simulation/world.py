@@ -305,6 +305,8 @@ class World:
             (watchdog, {"time": own.time, "threading": own.threading, "os": own.os}),
             (producer, {"time": own.time, "Producer": type("Producer", (clients.Producer,), bound)}),
             (log_reader, {"time": own.time, "Consumer": type("Consumer", (clients.Consumer,), bound)}),
+            # It asks a real network.
+            (log_reader, {"wrong_listener": lambda *_, **__: None}),
             (restore, {"time": own.time}),
             (worker, {"time": own.time, "threading": own.threading, "make_app": app, "Pages": _NoPages}),
             (worker, {"look_again": lambda settings, source, _: source, "report": _no_report}),
