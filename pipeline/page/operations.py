@@ -193,7 +193,7 @@ class Operations:
                 async with session.get(f"{address}/metrics", headers=headers, allow_redirects=False) as answer:
                     text = (await whole(answer)).decode() if answer.status == 200 else ""
                     shown = "" if answer.status == 200 else _not_shown(address, answer.status)
-            partitions = partitions_of(text)
+            partitions = await asyncio.to_thread(partitions_of, text)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return {
                 "address": address,

@@ -268,6 +268,11 @@ async def _json(session: aiohttp.ClientSession, url: str, members: Mapping[str, 
 def page_of(body: bytes, members: Mapping[str, type]) -> dict[str, Any]:
     """Return a page for probes; a `ValueError` where it is none of a worker."""
     shown = orjson.loads(body)
-    if not isinstance(shown, dict) or not all(isinstance(shown.get(name), kind) for name, kind in members.items()):
+    if not isinstance(shown, dict) or not all(_is_of(shown.get(name), kind) for name, kind in members.items()):
         raise ValueError("what answers there is no worker of this release")
     return shown
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Return whether a member is of its kind; lists are of texts."""
+    return isinstance(value, kind) and (kind is not list or all(isinstance(each, str) for each in value))

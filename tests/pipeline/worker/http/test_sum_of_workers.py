@@ -258,7 +258,8 @@ def test_another_program_on_the_port_of_a_worker_is_no_answer():
         other.port = second.port
         await other.start()
         try:
-            for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}):
+            mixed = {name: kind() for name, kind in SHOWN.items()} | {"partitions": [5]}
+            for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}, mixed):
                 other.shown = shown
                 ready, found = await pages.ready()
                 assert not ready
