@@ -27,7 +27,9 @@ def explain_end(error: Exception) -> int:
     _log.debug("where it came from", exc_info=error)
     if (shown := error if isinstance(error, ResonanceError) else named(error)) is not None:
         first, *more = map(str, shown.args)
-        _log.error("the worker ends with exit code %d: %s", shown.exit_code, first, extra={"more": more} if more else {})
+        _log.error(
+            "the worker ends with exit code %d: %s", shown.exit_code, first, extra={"more": more} if more else {}
+        )
         return shown.exit_code
     _log.critical(
         "the worker ends with exit code 1: %s: %s; nothing was committed after it. This is an error of the "
