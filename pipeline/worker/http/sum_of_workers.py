@@ -275,4 +275,6 @@ def page_of(body: bytes, members: Mapping[str, type]) -> dict[str, Any]:
 
 def _is_of(value: Any, kind: type) -> bool:
     """Return whether a member is of its kind; lists are of texts."""
-    return isinstance(value, kind) and (kind is not list or all(isinstance(each, str) for each in value))
+    if isinstance(value, list):
+        return kind is list and all(isinstance(each, str) for each in value)
+    return isinstance(value, kind)
