@@ -13,7 +13,8 @@ class Assignment(TypedDict):
     Attributes
     ----------
     id : str, int, float or None
-        What the record calls itself, by ``input.id_path``; None where it has no name.
+        What the record calls itself, by ``input.id_path``; None where it has no name. `Subscriber` gives
+        a number that no float has as its text.
     source : Source
         Where the record stands in the log.
     stream : str

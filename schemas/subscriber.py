@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Self, get_args
 
@@ -256,9 +257,11 @@ class Subscriber:
         self._clusters.read()
         for topic in self._of_names:
             topic.follow()
+        # Of all gaps together: a program has to poll again in time, however many streams have one.
+        end = time.monotonic() + END_SECONDS
         while self._fetched:
             output = self._fetched[0]
-            if output.kind != "cluster-events" or self._clusters.apply(output.value):
+            if output.kind != "cluster-events" or self._clusters.apply(output.value, end):
                 self._ready.append(output)
             else:
                 self._leave_out(output.topic, output.partition, output.offset)
@@ -323,9 +326,18 @@ class Subscriber:
 def _parsed(value: Any) -> Any:
     """Return what a value holds as JSON; None where it is none."""
     try:
-        return json.loads(value)
+        return json.loads(value, parse_float=_fraction)
     except (TypeError, ValueError, RecursionError):
         return None
+
+
+def _fraction(text: str) -> float | str:
+    """Return a number as a float; as its text where no float has its value, as the id of a record may be."""
+    found = float(text)
+    try:
+        return found if repr(found) == text or Decimal(repr(found)) == Decimal(text) else text
+    except InvalidOperation:
+        return text
 
 
 def _headers(message: Any) -> list[tuple[str, bytes | None]]:
@@ -403,8 +415,8 @@ class _Clusters(_WholeTopic):
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         self.table = ClusterTable.from_clusters([])
-        # Streams of which events are missing: these are not waited for again.
-        self._gaps: set[str] = set()
+        # Streams and subtrees of which events are missing: these are not waited for again, until one fits.
+        self._gaps: set[tuple[str, int | None]] = set()
         super().__init__(settings, topic, self._take_cluster)
 
     def _take_cluster(self, key: bytes | None, value: bytes | None) -> None:
@@ -413,21 +425,23 @@ class _Clusters(_WholeTopic):
             raise ValueError("no cluster")
         self.table.apply_cluster(key, description)
 
-    def apply(self, event: Mapping[str, Any]) -> bool:
+    def apply(self, event: Mapping[str, Any], end: float) -> bool:
         """Apply an event, which may be here before the clusters that it changed, or behind events of another member.
 
-        Return False where it is none.
+        What it misses is waited for until `end`. Return False where it is none.
         """
-        end = time.monotonic() + (0.0 if event["stream"] in self._gaps else END_SECONDS)
         while True:
             try:
-                self.table.apply(event)
+                at = event["stream"], event.get("subtree")
+                if self.table.apply(event):
+                    self._gaps.discard(at)
                 return True
             except EventGapError as gap:
+                if at in self._gaps:
+                    return True
                 if time.monotonic() > end:
-                    if gap.stream not in self._gaps:
-                        _log.warning("%s; the table has no more of this stream than its clusters' own topic", gap)
-                    self._gaps.add(gap.stream)
+                    _log.warning("%s; the table has no more of this stream than its clusters' own topic", gap)
+                    self._gaps.add(at)
                     return True
                 self.read_to_end()
                 self.read(0.1)

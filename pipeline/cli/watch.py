@@ -11,7 +11,7 @@ import typer
 from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import EachAlert, Json, Outputs
-from resonance.pipeline.cli.output import fitted, forget_output, json_text, say
+from resonance.pipeline.cli.output import fitted, json_text, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.watch import alike_alerts, named, output_reader
 from resonance.pipeline.watch import watch as watched
@@ -111,16 +111,12 @@ def watch(
     with output_reader.OutputReader(client, followed_starts, group=group, compacted=compacted) as followed:
         hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
         following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table, names)
-        try:
-            for batch in following.batches(ends, follow=not until_end):
-                outputs = batch if limit is None else batch[: limit - shown]
-                _print(outputs, names, each=each, as_json=as_json)
-                shown += len(outputs)
-                if shown == limit:
-                    return
-        except BrokenPipeError:
-            forget_output()
-            return
+        for batch in following.batches(ends, follow=not until_end):
+            outputs = batch if limit is None else batch[: limit - shown]
+            _print(outputs, names, each=each, as_json=as_json)
+            shown += len(outputs)
+            if shown == limit:
+                return
     if until_end and not shown:
         outputs_of = ", ".join(topic for topic, kind in topics.items() if kind != "names")
         say(f"nothing on {outputs_of} from {start} to the end")

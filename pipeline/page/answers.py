@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ResonanceError, several_nearest
 from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
@@ -113,7 +114,11 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
     if present is not None and detail is not None:
         peers = [each for each in view.details(known.name, MOST_ROWS) if each["id"] != name]
         row = _cluster_row(known, name, present, detail, peers)
-        more = {"profile": _profile(detail, peers), "omitted": detail.get("omitted", 0), "examples": _examples(detail)}
+        more = {
+            "profile": _profile(detail, peers),
+            "omitted": detail.get("omitted", 0),
+            "examples": _examples(view.examples(name)),
+        }
         command = f"resonance show {shlex.quote(name)}"
         return found | row | more | {"present": True, "command": command}
     if ended is None and not events:
@@ -169,12 +174,21 @@ def _names(view: DeploymentView, clusters: Iterable[str]) -> dict[str, str]:
     return {each: str(found) for each in clusters if (found := view.names.of(each))}
 
 
-def _examples(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _examples(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the typical records of a cluster: what they call themselves, where they stand and how typical they are."""
     return [
-        {"id": each["id"], "where": "{topic}[{partition}]@{offset}".format(**each["source"]), "score": each["score"]}
-        for each in detail.get("examples", ())
+        {
+            "id": _text(each["id"]),
+            "where": "{topic}[{partition}]@{offset}".format(**each["source"]),
+            "score": each["score"],
+        }
+        for each in records
     ]
+
+
+def _text(id_: Any) -> str | None:
+    """Return what a record calls itself as text: a browser rounds long numbers."""
+    return id_ if id_ is None or type(id_) is str else exact_json.dumps(id_).decode()
 
 
 def _magnitude(rate: float) -> int:

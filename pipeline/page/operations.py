@@ -189,11 +189,11 @@ class Operations:
                     if answer.status not in (200, 503):
                         return {"address": address, "problem": _not_shown(address, answer.status)}
                     ready = page_of(await whole(answer), SHOWN_BY_WORKERS)
-                headers = signed(self._token, "GET", "/metrics")
+                headers = signed(self._token, "GET", address, "/metrics")
                 async with session.get(f"{address}/metrics", headers=headers, allow_redirects=False) as answer:
                     text = (await whole(answer)).decode() if answer.status == 200 else ""
                     shown = "" if answer.status == 200 else _not_shown(address, answer.status)
-            partitions = partitions_of(text)
+            partitions = await asyncio.to_thread(partitions_of, text)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return {
                 "address": address,
@@ -218,7 +218,7 @@ def _not_shown(address: str, status: int) -> str:
     if status == 401:
         return (
             f"the worker at {address} wants its token: start this page with worker.web_token of the deployment, on a "
-            f"machine whose clock differs by at most {VALID_SECONDS:.0f} s"
+            f"machine whose clock differs by at most {VALID_SECONDS:.0f} s, and give the worker's own port"
         )
     return f"{address} answers with HTTP status {status}: is it a worker of this release?"
 

@@ -128,7 +128,7 @@ class PageServer:
         for task in self._tasks:
             task.cancel()
         for tab in self._tabs:
-            tab.put_nowait(None)
+            _end(tab)
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -284,10 +284,15 @@ class PageServer:
                 tab.put_nowait((number, message))
             except asyncio.QueueFull:
                 self._tabs.discard(tab)
-                with contextlib.suppress(asyncio.QueueEmpty):
-                    while True:
-                        tab.get_nowait()
-                tab.put_nowait(None)
+                _end(tab)
+
+
+def _end(tab: Tab) -> None:
+    """Let a tab get nothing more, whatever waits for it."""
+    with contextlib.suppress(asyncio.QueueEmpty):
+        while True:
+            tab.get_nowait()
+    tab.put_nowait(None)
 
 
 def _message(kind: str, shown: Mapping[str, Any], number: int | None = None) -> bytes:

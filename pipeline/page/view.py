@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
+from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.kafka.ranges import AHEAD
@@ -329,6 +330,10 @@ class DeploymentView:
         """Return a present cluster as the topic has it; None where it is not known."""
         found = self._details.get(cluster.encode())
         return None if found is None else _parsed(found)
+
+    def examples(self, cluster: str) -> list[dict[str, Any]]:
+        """Return the typical records of a present cluster; their ids keep all digits."""
+        return list(exact_json.loads(self._details.get(cluster.encode()) or b"{}").get("examples", ()))
 
     def details(self, stream: str, most: int) -> list[dict[str, Any]]:
         """Return the largest present clusters of a stream, the largest first."""

@@ -119,6 +119,41 @@ def test_what_no_worker_wrote_is_left_out_and_counted(monkeypatch, caplog):
     assert "stream p9: event 9 came where event 8 was to come" in caplog.text
 
 
+def test_all_gaps_of_a_batch_are_waited_for_together_and_a_stream_that_goes_on_has_none(monkeypatch, caplog):
+    monkeypatch.setattr(subscriber, "END_SECONDS", 1.0)
+
+    def come(reader, *events):
+        """Let events be one batch, and return the seconds that it takes."""
+        outputs_of = (
+            ("cluster-events", value, "shop.cluster-events", 0, at, None, ()) for at, value in enumerate(events)
+        )
+        reader._fetched.extend(map(subscriber.Output._make, outputs_of))
+        begin = time.monotonic()
+        assert len(reader.poll(0.0)) == len(events)
+        return time.monotonic() - begin
+
+    with EmbeddedBroker(["shop.cluster-events", "shop.clusters"]) as broker:
+        broker.append("shop.clusters", 0, *reversed(outputs.cluster("p0/1/0")))
+        broker.flush()
+        with Subscriber(broker.bootstrap, "shop", "team") as reader:
+            gaps = [outputs.event("emerged", f"s{n}/1/{seq}", seq) for n in range(8) for seq in (0, 2)]
+            assert come(reader, *gaps) < 4.0
+            assert caplog.text.count("event 2 came where event 1 was to come") == 8
+            assert come(reader, outputs.event("emerged", "s0/1/2", 2), outputs.event("emerged", "s1/1/1", 1)) < 0.5
+            assert {stream for stream, _ in reader._clusters._gaps} == {f"s{n}" for n in range(8)} - {"s1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("0.12345678901234567891", "0.12345678901234567891"), ("18446744073709551617", 2**64 + 1)),
+        *(("0.5", 0.5), ("5e-7", 5e-7), ("1e400", "1e400"), (f"1e{'9' * 30}", f"1e{'9' * 30}")),
+    ],
+)
+def test_the_number_that_a_record_calls_itself_keeps_its_digits(text, expected):
+    assert subscriber._parsed(answer(1, id="ID").replace(b'"ID"', text.encode()))["id"] == expected
+
+
 class FakeMessage:
     def __init__(self, offset, code=None):
         self._offset, self._code = offset, code

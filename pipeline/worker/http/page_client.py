@@ -32,7 +32,7 @@ def resume(worker: str, partition: str | None = None, token: str = "") -> list[s
 
 def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[str, Any]:
     connection, sent = _connection(worker), orjson.dumps(content)
-    headers = {"Content-Type": "application/json", **signed(token, "POST", path, sent)}
+    headers = {"Content-Type": "application/json", **signed(token, "POST", worker, path, sent)}
     try:
         connection.request("POST", path, sent, headers)
         answer = connection.getresponse()
@@ -53,7 +53,7 @@ def _post(worker: str, path: str, content: dict[str, Any], token: str) -> dict[s
     if status == 401:
         raise WorkerPageError(
             f"the worker at {worker} wants its token (worker.web_token): set {variable('worker.web_token')} to it; the "
-            f"clocks of the two machines may differ by {VALID_SECONDS:.0f} s"
+            f"clocks of the two machines may differ by {VALID_SECONDS:.0f} s, and the port must be its worker.web_port"
         )
     if status != 200:
         reason = read.get("error") or f"HTTP status {status}"

@@ -139,7 +139,8 @@ class Pages:
         if hmac.compare_digest(given_bytes, wanted):
             return True
         body = await request.read() if given.startswith(SCHEME) else b""
-        return is_signed(given, self._token, request.method, request.path, body)
+        _, port, *_ = request.get_extra_info("sockname", ("", 0))
+        return is_signed(given, self._token, request.method, port, request.path, body)
 
     async def _livez(self, request: web.Request) -> web.Response:
         live, shown = await self._content.live()

@@ -122,9 +122,8 @@ class SumOfWorkers:
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """Return the sums of the workers' metrics; counters never fall while this process runs."""
         async with self._adding_up:
-            headers = signed(self._token, "GET", "/metrics")
-            async with self._session(headers) as session:
-                texts = await asyncio.gather(*(_text(session, f"{at}/metrics") for at in self._addresses.values()))
+            async with self._session() as session:
+                texts = await asyncio.gather(*(_metrics(session, at, self._token) for at in self._addresses.values()))
             return await asyncio.to_thread(self._sums, dict(zip(self._addresses, texts, strict=True)), accept)
 
     async def resume(self, partition: str | None) -> list[str]:
@@ -140,8 +139,8 @@ class SumOfWorkers:
                 raise found
         return [name for found in done if not isinstance(found, BaseException) for name in found]
 
-    def _session(self, headers: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(ANSWER_SECONDS))
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS))
 
     async def _ask(self, path: str, members: Mapping[str, type]) -> list[tuple[str, dict[str, Any]]]:
         """Return what the workers that answer say on a page for probes."""
@@ -249,9 +248,10 @@ async def whole(answer: aiohttp.ClientResponse) -> bytes:
     return bytes(found)
 
 
-async def _text(session: aiohttp.ClientSession, url: str) -> str | None:
+async def _metrics(session: aiohttp.ClientSession, worker: str, token: str) -> str | None:
+    headers = signed(token, "GET", worker, "/metrics")
     try:
-        async with session.get(url, allow_redirects=False) as answer:
+        async with session.get(f"{worker}/metrics", headers=headers, allow_redirects=False) as answer:
             return (await whole(answer)).decode() if answer.status == 200 else None
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return None
@@ -268,6 +268,13 @@ async def _json(session: aiohttp.ClientSession, url: str, members: Mapping[str, 
 def page_of(body: bytes, members: Mapping[str, type]) -> dict[str, Any]:
     """Return a page for probes; a `ValueError` where it is none of a worker."""
     shown = orjson.loads(body)
-    if not isinstance(shown, dict) or not all(isinstance(shown.get(name), kind) for name, kind in members.items()):
+    if not isinstance(shown, dict) or not all(_is_of(shown.get(name), kind) for name, kind in members.items()):
         raise ValueError("what answers there is no worker of this release")
     return shown
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Return whether a member is of its kind; lists are of texts."""
+    if isinstance(value, list):
+        return kind is list and all(isinstance(each, str) for each in value)
+    return isinstance(value, kind)

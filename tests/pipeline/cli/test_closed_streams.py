@@ -1,10 +1,14 @@
 """Commands whose results nobody reads, or whose standard streams are closed, end quietly."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+
+from tests.pipeline.page import outputs
 
 COMMAND = [sys.executable, "-m", "resonance.pipeline.cli.main"]
 PRINTING = [
@@ -20,6 +24,18 @@ def test_a_pipe_that_nobody_reads_is_no_error_of_the_program(arguments):
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run([*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+def test_what_is_followed_for_nobody_ends_the_same():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with EmbeddedBroker(["shop.cluster-events"]) as broker:
+        broker.append("shop.cluster-events", 0, json.dumps(outputs.event("emerged", "p0/1/0")).encode())
+        broker.flush()
+        watch = ["watch", "--broker", broker.bootstrap, "--name", "shop", "--from", "earliest", "--until-end"]
+        ended = subprocess.run([*COMMAND, *watch], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (141, "")
 

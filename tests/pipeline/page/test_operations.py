@@ -1,6 +1,7 @@
 """What the operations page says of a group that cannot be described, and how many records wait."""
 
 import asyncio
+import threading
 
 import orjson
 import pytest
@@ -69,11 +70,19 @@ def test_the_metrics_of_many_partitions_are_read_to_their_end():
     }
 
 
+def test_the_page_answers_while_long_metrics_are_read(monkeypatch):
+    threads = []
+    monkeypatch.setattr(operations, "partitions_of", lambda _: threads.append(threading.current_thread()) or [])
+    assert visited({"/readyz": (200, orjson.dumps(READY)), "/metrics": (200, b"")})["partitions"] == []
+    assert threads != [threading.main_thread()]
+
+
 @pytest.mark.parametrize(
     ("ready", "metrics"),
     [
         *((b"[]", b""), (b"{}", b""), (b"<html>", b""), (b"\xff", b""), (b"x" * 2_000_000, b"")),
         (orjson.dumps(READY | {"problems": 5}), b""),
+        *((orjson.dumps(READY | {name: [5]}), b"") for name in ("problems", "warnings", "partitions")),
         *((orjson.dumps(READY), text) for text in (b"resonance_lag_records x y z\n", b"\xff", b"x" * 2_000_000)),
     ],
 )

@@ -176,6 +176,21 @@ def test_a_tab_that_does_not_read_is_let_go(monkeypatch):
     asyncio.run(go())
 
 
+def test_the_page_closes_although_a_tab_has_not_read_all(monkeypatch):
+    monkeypatch.setattr(pages, "WAITING", 3)
+
+    async def go():
+        async with opened() as (shop, session), shop.get(session, "/api/live") as answer:
+            await message(answer)
+            for number in range(3):
+                shop.happen("events", outputs.event("emerged", f"stream-7/1/{number}"))
+            assert [tab.full() for tab in shop.server._tabs] == [True]
+            await shop.server.stop()
+            assert b"event: entry" not in await answer.content.read()
+
+    asyncio.run(go())
+
+
 def test_tabs_are_limited(monkeypatch):
     monkeypatch.setattr(pages, "MOST_TABS", 1)
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 from resonance.pipeline.page import answers, view
 from resonance.pipeline.page.answers import UnknownNameError
@@ -139,6 +140,14 @@ def test_a_cluster_shows_its_typical_records_and_what_prints_them(shop):
     assert found["examples"] == [{"id": "o-17", "where": "orders[3]@17", "score": 0.9}]
     assert found["command"] == "resonance show 'a b/1/0'"
     assert answers.cluster(shop, "p0/1/0")["examples"] == []
+
+
+@pytest.mark.parametrize("text", ["18446744073709551617", "9007199254740993", "0.12345678901234567891", "1.0", "7"])
+def test_a_record_shows_every_digit_of_its_id(shop, text):
+    source = {"topic": "orders", "partition": 3, "offset": 17}
+    key, value = outputs.cluster("a/1/0", examples=[{"id": "ID", "source": source, "score": 0.9}])
+    shop.apply_cluster(key, value.replace(b'"ID"', text.encode()))
+    assert orjson.loads(orjson.dumps(answers.cluster(shop, "a/1/0")))["examples"][0]["id"] == text
 
 
 def test_drifts_and_alerts_are_open_until_they_end(shop):

@@ -269,19 +269,22 @@ def test_the_command_that_resumes_sends_the_token_of_the_environment(monkeypatch
     [
         ({}, 200),
         *(({"method": "GET"}, 401), ({"path": "/dlq/resume/"}, 401), ({"body": b'{"partition": "in[1]"}'}, 401)),
+        *(({"worker": f"http://{host}"}, 401) for host in ("127.0.0.1", "127.0.0.1:1", "[::1]:6066")),
+        # A proxy has proved who it is.
+        ({"worker": "https://workers.example"}, 200),
         *(({"late": 61}, 401), ({"late": -61}, 401), ({"late": 50}, 200), ({"token": "correct"}, 401)),
     ],
 )
 def test_a_signature_is_of_one_request_and_of_now(monkeypatch, change, code):
-    signature_of = {"token": SECRET, "method": "POST", "path": "/dlq/resume", "body": b"{}"} | change
-    late = signature_of.pop("late", 0)
     now = signature.time.time()
-    with monkeypatch.context() as patch:
-        patch.setattr(signature, "time", SimpleNamespace(time=lambda: now - late))
-        headers = signature.signed(**signature_of)
-    assert SECRET not in str(headers)
 
     def ask(address):
+        known = {"token": SECRET, "method": "POST", "worker": address, "path": "/dlq/resume", "body": b"{}"} | change
+        late = known.pop("late", 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(signature, "time", SimpleNamespace(time=lambda: now - late))
+            headers = signature.signed(**known)
+        assert SECRET not in str(headers)
         connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=5)
         connection.request("POST", "/dlq/resume", b"{}", {"Content-Type": "application/json", **headers})
         return connection.getresponse().status

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 
+import aiohttp
 import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, parser
@@ -258,7 +259,8 @@ def test_another_program_on_the_port_of_a_worker_is_no_answer():
         other.port = second.port
         await other.start()
         try:
-            for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}):
+            mixed = {name: kind() for name, kind in SHOWN.items()} | {"partitions": [5]}
+            for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}, mixed):
                 other.shown = shown
                 ready, found = await pages.ready()
                 assert not ready
@@ -296,6 +298,33 @@ def test_no_token_is_sent_to_what_listens_where_a_worker_was():
         seen.append((request.path, {**request.headers}))
         shown = {name: kind() for name, kind in (SHOWN | LIVE).items()}
         return web.json_response(shown)
+
+    with_two(look)
+
+
+def test_what_listens_where_a_worker_was_cannot_send_its_requests_on():
+    answers = []
+
+    async def look(pages, first, second):
+        async def pass_on(request):
+            if "Authorization" in request.headers:
+                async with aiohttp.ClientSession() as session:
+                    at = f"http://127.0.0.1:{first.port}{request.path}"
+                    body = await request.read()
+                    async with session.request(request.method, at, headers=request.headers, data=body) as answer:
+                        answers.append((request.path, answer.status))
+            return web.json_response({name: kind() for name, kind in (SHOWN | LIVE).items()})
+
+        await second.stop()
+        impostor = web.ServerRunner(web.Server(pass_on))
+        await impostor.setup()
+        await web.TCPSite(impostor, "127.0.0.1", second.port).start()
+        try:
+            await pages.metrics("")
+            assert await pages.resume(None) == ["in[0]"]
+        finally:
+            await impostor.cleanup()
+        assert answers == [("/metrics", 401), ("/dlq/resume", 401)]
 
     with_two(look)
 
