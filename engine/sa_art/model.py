@@ -29,7 +29,7 @@ SHARED = (
 
 
 MOST_CELLS = 2**29
-"""Features times clusters that a model may have: each of its two to four matrices takes 4 GiB then."""
+"""Features times clusters to which a model grows: each of its two to four matrices takes 4 GiB then."""
 
 
 class AdaptiveResonance(FlatEngine, SparseEngine):
@@ -42,10 +42,6 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        features, clusters = self._given["max_features"], self._given["max_clusters"]
-        if features * clusters > MOST_CELLS:
-            allowed = f"at most {MOST_CELLS // clusters:,} where max_clusters = {clusters:,}: memory for each is dense"
-            raise ParameterError("max_features", features, allowed)
         self._fixed: bool | None = None
         self._dimension = 0
 
@@ -107,7 +103,12 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
     def _resize(self, rows: int) -> None:
         """Make room for another category, and for so many features."""
         now, slots = self._categories.w.shape
-        full = self._categories.head[layout.K] == slots
+        count, most = int(self._categories.head[layout.K]), self._given["max_clusters"]
+        full = count == slots
+        features = max(rows, self.dimension)
+        if features * min(count + 1, most) > MOST_CELLS:
+            allowed = f"at most {MOST_CELLS // features:,} with {features:,} features, or max_features smaller"
+            raise ParameterError("max_clusters", most, f"{allowed}: each pair of both takes memory")
         sizes = rows_for(self._kernel_rules, room_for(rows, now))
         self._categories = resized(self._categories, slots=more_slots(slots) if full else slots, **sizes)
 

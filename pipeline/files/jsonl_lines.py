@@ -16,6 +16,9 @@ from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as
 from resonance.pipeline.json_paths import ABSENT, Path, escaped, find, parse_path
 from resonance.pipeline.timestamps import milliseconds
 
+_INEXACT = frozenset((float, dict, list))
+"""Types of members in which orjson may have lost digits."""
+
 _BOM = b"\xef\xbb\xbf"
 
 # Takes a third of the time of calling the class.
@@ -87,17 +90,25 @@ class JsonlRows:
 
     def _row(self, text: bytes, number: int) -> FileRecord | BadRow:
         try:
-            value = exact_json.exact(text, _object(text))
+            value = _object(text)
             if self._columns.changes_texts:
-                value = cleaned(value, self._columns)
+                value = cleaned(exact_json.exact(text, value), self._columns)
                 text = exact_json.dumps(value)
-            key = None if self._key is None else as_key(_member(value, self._key))
+            members, key = self._written(value)
+            if not self._columns.changes_texts and not _INEXACT.isdisjoint(map(type, (*members, key))):
+                members, key = self._written(exact_json.exact(text, value))
+            key = None if self._key is None else as_key(key)
             time = None if self._time is None else milliseconds(_clock(value, self._time), self._columns.time_form)
         except ValueError as error:
             return BadRow(number, str(error))
         if self._members:
-            text = exact_json.dumps(self._build([find(value, member) for member in self._members]))
+            text = exact_json.dumps(self._build(members))
         return FileRecord(key, text, time)
+
+    def _written(self, value: dict[str, Any]) -> tuple[list[Any], Any]:
+        """Return what is written anew of a record: its chosen members, and its key."""
+        key = None if self._key is None else _member(value, self._key)
+        return [find(value, member) for member in self._members], key
 
 
 def _whole(text: bytes, number: int) -> FileRecord | BadRow:

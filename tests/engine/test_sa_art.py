@@ -310,9 +310,11 @@ def test_the_switch_is_true_or_false():
         SAART.make({"complement": 1})
 
 
-def test_parameters_whose_matrices_would_take_more_than_any_machine_has_are_refused():
-    with pytest.raises(
-        ParameterError, match="max_features = 1000000: must be at most 8,192 where max_clusters = 65,536"
-    ):
-        SAART(max_features=1_000_000, max_clusters=65_536)
-    assert SAART(max_features=1_000_000).dimension == 0
+def test_a_model_grows_no_further_than_to_matrices_that_a_machine_has_room_for(monkeypatch):
+    monkeypatch.setattr("resonance.engine.sa_art.model.MOST_CELLS", 40 * 24)
+    # What may come is no reason to refuse what comes.
+    engine = SAART(max_features=1_000_000, max_clusters=65_536)
+    engine.learn(SparseBatch(np.arange(24), np.arange(25), np.ones(24)))
+    assert len(engine.clusters()) == 24
+    with pytest.raises(ParameterError, match="max_clusters = 65536: must be at most 24 with 40 features, or max_feat"):
+        engine.learn(SparseBatch([39], [0, 1], [1.0]))

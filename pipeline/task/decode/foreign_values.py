@@ -64,12 +64,17 @@ def description(value: bytes) -> str:
     """Return what a value is that is no JSON, and what to do; empty where that does not show."""
     if not value:
         return "empty; a record without content has no value at all (null)"
+    # Before all else: the first bytes are its size, and may be those of anything.
+    if len(value) >= 5 and value[:4] == len(value).to_bytes(4, "little") and value[-1] == 0:
+        return f"BSON{_AS_JSON}"
     if len(value) > 5 and value[0] == 0 and not value.startswith((b"\0{\0", b"\0\0\0{", b"\0\0\xfe\xff")):
         number, forms = int.from_bytes(value[1:5], "big"), "avro or protobuf"
         if value[5:].lstrip()[:1] in (b"{", b"["):
             forms = "json_schema"
+        # Registries count from one, and far below 2^24; a body of zeros alone holds nothing.
+        perhaps = "" if 0 < number < 1 << 24 and any(value[5:]) else "perhaps "
         return (
-            f"a value with the id of its schema ({number:,}) before it, as Confluent's serialisers write; set "
+            f"{perhaps}a value with the id of its schema ({number:,}) before it, as Confluent's serialisers write; set "
             f"input.format = {forms}, and schema_registry.url"
         )
     if value[:1] == b"\x80" and value[-1:] == b"." and value[1] <= 5:
@@ -79,8 +84,6 @@ def description(value: bytes) -> str:
             return what
     if value[0] in _MAPS:
         return f"binary, by its first byte {_MAPS[value[0]]}{_AS_JSON}"
-    if value[:4] == len(value).to_bytes(4, "little"):
-        return f"BSON{_AS_JSON}"
     try:
         text = value.decode()
     except UnicodeDecodeError as error:

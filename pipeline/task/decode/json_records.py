@@ -4,6 +4,7 @@ orjson parses each record; everything else handles the batch as a whole. A batch
 small parts. Only a part that holds a fault is decoded record by record, which shows what is wrong.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import attrgetter, itemgetter
@@ -38,6 +39,8 @@ _BLOCK: Final = 1 << 16
 
 _OPENING_BRACE = ord("{")
 _BRACKET_TO_BRACE = ord("{") ^ ord("[")
+
+_NUMBER: Final = re.compile(rb"\s*:\s*(-?[0-9][-+.0-9eE]*)")
 
 _loads = orjson.loads
 _value, _timestamp = map(attrgetter, ("value", "timestamp"))
@@ -134,7 +137,7 @@ class InputMapping:
         ids = self._ids(objects, values) if self._id_path else None
         included = None
         if self._include:
-            long = not self._is_json or exact_json.has_long(b" ".join(values))
+            long = self._may_lose(values)
             included = [self._included(parsed, value, long=long) for parsed, value in zip(objects, values, strict=True)]
         row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
         index = list(range(len(values)))
@@ -192,16 +195,20 @@ class InputMapping:
                 return joined[1:-1].replace(b'","', b'"\n"').split(b"\n")
         if not kinds <= {str, int, float, type(None), type(ABSENT)}:
             raise TypeError("not ids")
-        if float in kinds:
+        if float in kinds and self._may_lose(values):
             ids = [self._member(*each, self._id_path) for each in zip(objects, values, strict=True)]
         return list(map(id_text, ids))
 
     def _member(self, parsed: dict[str, Any], value: bytes, path: Path) -> Any:
         """Return a member that is only passed through, with all its digits."""
         found = find(parsed, path)
-        if type(found) not in (float, list) or _is_as_written(value, path, orjson.dumps(found)):
+        if type(found) not in (float, list) or _is_as_written(value, path, found):
             return found
         return find(self._exact(value, parsed), path)
+
+    def _may_lose(self, values: list[bytes]) -> bool:
+        """Return whether a record of a batch may have a number that lost digits as it was parsed."""
+        return not self._is_json or exact_json.has_long(b" ".join(values))
 
     def _exact(self, value: bytes, parsed: Any) -> Any:
         """Return a record that was read, with the digits of its numbers."""
@@ -222,11 +229,13 @@ class InputMapping:
     def _included(self, parsed: dict[str, Any], value: bytes, *, long: bool = True) -> str:
         """Return the copied members as a JSON object; without `long` numbers nothing is lost."""
         present: dict[str, Any] = {}
+        exact: Any = None
         for name, path in self._include:
             found = find(parsed, path)
             is_plain = not long or type(found) not in (float, dict, list)
-            if not is_plain and not _is_as_written(value, path, orjson.dumps(found)):
-                found = find(self._exact(value, parsed), path)
+            if not is_plain and not _is_as_written(value, path, found):
+                exact = self._exact(value, parsed) if exact is None else exact
+                found = find(exact, path)
             if found is not ABSENT:
                 present[name] = found
         return exact_json.dumps(present).decode()
@@ -380,12 +389,17 @@ def _members(objects: list[dict[str, Any]], path: Path) -> list[Any]:
     return members
 
 
-def _is_as_written(value: bytes, path: Path, text: bytes) -> bool:
-    """Return whether a member stands in a record as a text: then no digit of it is lost."""
+def _is_as_written(value: bytes, path: Path, found: Any) -> bool:
+    """Return whether a member stands in a record as it would be written: then no digit of it is lost."""
     name = b'"%b"' % path[-1].encode()
     if value.count(name) != 1:
         return False
     at = value.index(name) + len(name)
+    if type(found) is float:
+        literal = _NUMBER.match(value, at)
+        # A number of another value is of a member whose name is written with escapes.
+        return literal is not None and float(literal[1]) == found and not exact_json.is_rounded(literal[1])
+    text = orjson.dumps(found)
     if value[at : at + 2] == b": ":
         # As Python writes it.
         at, text = at + 1, text.replace(b",", b", ").replace(b'":', b'": ')

@@ -157,11 +157,25 @@ def test_texts_of_json_and_parquet_become_numbers_or_null_on_request(tmp_path):
     assert records(path, key="x", nulls=("N/A",))[1].key is None
 
 
+def test_a_line_is_read_again_only_for_numbers_that_are_written_anew(tmp_path, monkeypatch):
+    line = '{"id": "a", "n": 7, "t": 1767600000000, "x": [0.12345678901234567890], "y": 0.8444218515250481}'
+    path = written(tmp_path, "a.jsonl", line + "\n")
+    read = []
+    monkeypatch.setattr("resonance.pipeline.exact_json.exact", lambda text, found: read.append(text) or found)
+    records(path, key="id", time="t")
+    records(path, key="n", members={"own": "id", "n": "n"})
+    assert not read
+    for given in ({"key": "y"}, {"members": {"x": "x"}}, {"members": {"y": "y"}}, {"nulls": ("?",)}):
+        records(path, **given)
+        assert read.pop() == line.encode()
+
+
 def test_digits_of_numbers_are_kept(tmp_path):
     long = "12345678901234567890123"
     path = written(tmp_path, "a.jsonl", f'{{"id": {long}, "t": 1767600000000.00000001, "no": "x"}}\n')
     (record,) = records(path, key="id", time="t", nulls=("x",))
     assert record == (long.encode(), f'{{"id":{long},"t":1767600000000.00000001,"no":null}}'.encode(), 1767600000000)
+    assert records(path, members={"own": "no", "all": "id"})[0].value == f'{{"own":"x","all":{long}}}'.encode()
     assert records(path, members={"own": "id"})[0].value == f'{{"own":{long}}}'.encode()
     path = written(tmp_path, "a.csv", "x,y,z\n+123456789012345678,.12345678901234567890,+5\n")
     assert records(path)[0].value == b'{"x":123456789012345678,"y":0.12345678901234567890,"z":5.0}'

@@ -86,6 +86,19 @@ def test_the_message_of_a_dead_letter_names_what_the_value_is(said):
     assert len(found.value.message) < 300
 
 
+@pytest.mark.parametrize("size", [0x3C, 0x7B, 0x82, 0xA1, 0xDE, 0x100, 0x1FF, 0x8B1F, 0x10000])
+def test_bson_is_told_by_its_size_whatever_else_begins_like_that(size):
+    text = b"x" * (size - 13) + b"\0"
+    value = size.to_bytes(4, "little") + b"\2a\0" + len(text).to_bytes(4, "little") + text + b"\0"
+    assert len(value) == size
+    assert description(value).startswith("BSON")
+
+
+@pytest.mark.parametrize("value", [b"\0\0\0\0\0\2ab", b"\0\xff\xff\xff\xff\2ab", b"\0\0\0\0\7\0\0\0"])
+def test_what_may_be_no_frame_is_perhaps_one(value):
+    assert description(value).startswith("perhaps a value with the id of its schema")
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

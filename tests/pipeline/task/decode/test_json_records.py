@@ -6,6 +6,7 @@ import math
 import numpy as np
 import orjson
 import pytest
+from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path, path_name
 from resonance.pipeline.records import Record
@@ -250,6 +251,23 @@ def test_a_member_is_copied_with_its_own_digits_whatever_else_has_them(separator
         own = mapping(input__features=["x"], output__include=["b", "a", "none"])
         assert own.decode(records(value.encode())).included == [f'{{"b":{b},"a":{a}}}']
     assert decode(text.encode(), input__features=["x"], input__id_path="a").ids == [b"0.1"]
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), None])
+def test_a_record_is_read_again_only_for_numbers_that_changed_and_once(separators, monkeypatch):
+    read = []
+    exact = exact_json.exact
+    monkeypatch.setattr(exact_json, "exact", lambda value, parsed: read.append(value) or exact(value, parsed))
+    members = {"x": 0.8444218515250481, "id": 2.25, "price": 19.9, "tax": -1e-5, "c": "0.12345678901234567890"}
+    text = json.dumps(members, separators=separators).replace("19.9", "19.90").replace("2.25", "2.250")
+    own = {"input__features": ["x"], "input__id_path": "id", "output__include": ["price", "tax", "x"]}
+    decoded = mapping(**own).decode(records(text.encode()))
+    assert (decoded.ids, read) == ([b"2.25"], [])
+    assert orjson.loads(decoded.included[0]) == {name: members[name] for name in ("price", "tax", "x")}
+    long = text.replace("19.90", "19.900000000000000001").replace("-1e-05", "-1.0000000000000000001")
+    (included,) = mapping(**own).decode(records(long.encode())).included
+    assert included == '{"price":19.900000000000000001,"tax":-1.0000000000000000001,"x":0.8444218515250481}'
+    assert read == [long.encode()]
 
 
 def test_a_label_and_a_stream_of_many_digits_are_those_digits():
