@@ -447,8 +447,8 @@ class Processor:
                 # An archive counts with its last message, and nothing is learned meanwhile.
                 self._begin_commit(written)
                 self._finish_commit()
-            if self._closing:
-                return
+                if self._closing:
+                    return
         # The list of the archives must never name one that is not stored.
         self._delivery.settle()
         self._delivery.send(Batch(self._topics["snapshots"], tp.partition, (writer.listed(),)))
