@@ -295,7 +295,9 @@ class LogReader:
                     raise denied from error
                 self._refusals.check()
                 if topic and code_of(error) in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
-                    # Kafka hides topics that a user may not see.
+                    # Kafka hides topics that a user may not see; a client without a reachable broker knows none either.
+                    if wrong := wrong_listener(self._client, all_of_them=True):
+                        raise wrong from error
                     raise BrokerError(
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition, or "
                         f"{missing_right(self._client, right)}"
