@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -16,6 +17,12 @@ from resonance.pipeline.errors import BrokerError
 
 CONNECT_SECONDS: Final = 2.0
 """Time for all connections that are tried, with the look-up of their names."""
+
+ANSWER_SECONDS: Final = 1.0
+"""Time for the first brokers to give the addresses."""
+
+TRIES: Final = 8
+"""Clients that request them: two of three drop the connection before the answer, once they know better (measured)."""
 
 
 def wrong_listener(client: Mapping[str, Any], *, all_of_them: bool) -> BrokerError | None:
@@ -28,12 +35,13 @@ def wrong_listener(client: Mapping[str, Any], *, all_of_them: bool) -> BrokerErr
     all_of_them : bool
         Whether one address that can be reached is enough: others may belong to brokers that are away for a while.
     """
-    try:
-        # A connection of its own: one that has the brokers' addresses may use no other.
-        brokers = AdminClient({"log_level": 0, **client}).list_topics(timeout=CONNECT_SECONDS).brokers.values()
-    except KafkaException:
-        return None
-    return unreached(str(client["bootstrap.servers"]), [(each.host, each.port) for each in brokers], all_of_them)
+    for _ in range(TRIES):
+        with suppress(KafkaException):
+            # A connection of its own: one that has the brokers' addresses may use no other.
+            brokers = AdminClient({"log_level": 0, **client}).list_topics(timeout=ANSWER_SECONDS).brokers.values()
+            places = [(each.host, each.port) for each in brokers]
+            return unreached(str(client["bootstrap.servers"]), places, all_of_them)
+    return None
 
 
 def unreached(servers: str, places: Collection[tuple[str, int]], all_of_them: bool) -> BrokerError | None:
