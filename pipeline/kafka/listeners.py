@@ -4,25 +4,21 @@ The first brokers of a connection answer with these addresses, and everything el
 that names itself as only other containers know it answers the first request, and no other.
 """
 
+import re
 import socket
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
 
 CONNECT_SECONDS: Final = 2.0
 """Time for all connections that are tried, with the look-up of their names."""
 
-ANSWER_SECONDS: Final = 1.0
-"""Time for the first brokers to give the addresses."""
-
-TRIES: Final = 8
-"""Clients that request them: two of three drop the connection before the answer, once they know better (measured)."""
+_ADDRESS: Final = re.compile(r"Broker #\d+/(\d+): (\S+):(\d+) NodeId")
+"""How librdkafka logs each address of an answer, with the number of all."""
 
 
 def wrong_listener(client: Mapping[str, Any], *, all_of_them: bool) -> BrokerError | None:
@@ -35,13 +31,34 @@ def wrong_listener(client: Mapping[str, Any], *, all_of_them: bool) -> BrokerErr
     all_of_them : bool
         Whether one address that can be reached is enough: others may belong to brokers that are away for a while.
     """
-    for _ in range(TRIES):
-        with suppress(KafkaException):
-            # A connection of its own: one that has the brokers' addresses may use no other.
-            brokers = AdminClient({"log_level": 0, **client}).list_topics(timeout=ANSWER_SECONDS).brokers.values()
-            places = [(each.host, each.port) for each in brokers]
-            return unreached(str(client["bootstrap.servers"]), places, all_of_them)
-    return None
+    places = _Addresses().given_to(client)
+    return unreached(str(client["bootstrap.servers"]), places, all_of_them) if places else None
+
+
+class _Addresses:
+    """The addresses that the first brokers give, read in librdkafka's log.
+
+    With them a client leaves the connection over which they came, and mostly what was requested there: a call that
+    returns them is answered by chance.
+    """
+
+    def __init__(self) -> None:
+        self._places: set[tuple[str, int]] = set()
+        self._count = 1
+
+    def log(self, level: int, form: str, *values: object) -> None:
+        """Take a line of the log."""
+        if found := _ADDRESS.search(str(values[-1])):
+            self._count = int(found[1])
+            self._places.add((found[2], int(found[3])))
+
+    def given_to(self, client: Mapping[str, Any]) -> Collection[tuple[str, int]]:
+        """Return those that a client gets within `CONNECT_SECONDS`."""
+        admin = AdminClient({**client, "log_level": 7, "debug": "metadata"}, logger=self)
+        end = time.monotonic() + CONNECT_SECONDS
+        while len(self._places) < self._count and time.monotonic() < end:
+            admin.poll(0.05)
+        return self._places
 
 
 def unreached(servers: str, places: Collection[tuple[str, int]], all_of_them: bool) -> BrokerError | None:
