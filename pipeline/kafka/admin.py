@@ -13,7 +13,15 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedErr
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
 from resonance.pipeline.kafka.embedded import is_embedded
-from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused, translated
+from resonance.pipeline.kafka.errors import (
+    UNREACHED,
+    code_of,
+    configured,
+    missing_right,
+    reason_of,
+    right_refused,
+    translated,
+)
 from resonance.pipeline.kafka.listeners import wrong_listener
 
 CONFIGS: Final = (
@@ -241,7 +249,7 @@ class ClusterAdmin:
     def configure(self, topic: str, settings: Mapping[str, str]) -> str:
         """Return the command that changes a topic's configuration."""
         listed = ",".join(f"{name}={value}" for name, value in settings.items())
-        return f"{self._tool('kafka-configs')} --alter --entity-type topics --entity-name {topic} --add-config {listed}"
+        return configured(topic, listed, self.servers)
 
     def _tool(self, name: str) -> str:
         return f"{name}.sh --bootstrap-server {self.servers}"

@@ -99,8 +99,13 @@ def described(problem: KafkaError, topic: str = "") -> str:
         return text
     why, remedy = known
     topic = topic or next(iter(re.findall(r"ProduceRequest for (\S+) \[", text)), "TOPIC")
-    command = f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {remedy}"
-    return f"{text}: topic {topic} {why}: {command}"
+    return f"{text}: topic {topic} {why}: {configured(topic, remedy)}"
+
+
+def configured(topic: str, listed: str, servers: str = "") -> str:
+    """Return the command that changes a topic's configuration; without `servers` their address is left out."""
+    where = f" --bootstrap-server {servers}" if servers else ""
+    return f"kafka-configs.sh{where} --alter --entity-type topics --entity-name {topic} --add-config {listed}"
 
 
 def login_refused(client: Mapping[str, Any], reason: str) -> DeniedError:

@@ -294,18 +294,18 @@ class LogReader:
                 if problem is not None and not topic and (denied := right_refused(self._client, problem, right)):
                     raise denied from error
                 self._refusals.check()
-                if topic and code_of(error) in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
-                    # Kafka hides topics that a user may not see; a client without a reachable broker knows none either.
+                is_unknown = code_of(error) in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)
+                # A client that reaches no broker knows no topic either.
+                if not tried and (is_unknown or code_of(error) in UNREACHED):
+                    tried = True
                     if wrong := wrong_listener(self._client, all_of_them=True):
                         raise wrong from error
+                if topic and is_unknown:
+                    # Kafka hides topics that a user may not see.
                     raise BrokerError(
                         f"topic {topic} does not exist on {self._servers}, or lacks the partition, or "
                         f"{missing_right(self._client, right)}"
                     ) from error
-                if not tried and code_of(error) in UNREACHED:
-                    tried = True
-                    if wrong := wrong_listener(self._client, all_of_them=True):
-                        raise wrong from error
                 if not is_passing(error.args[0]):
                     raise BrokerError(f"{self._servers}: {what} of group {self._group}: {reason_of(error)}") from error
                 if time.monotonic() > end:

@@ -14,7 +14,7 @@ from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
-from resonance.pipeline.kafka.errors import code_of, described, right_refused
+from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Message, rows_of
 
@@ -242,10 +242,10 @@ class Outlet:
             + len(message.key or b"")
             + sum(len(n) + len(v or b"") for n, v in message.headers)
         )
+        command = configured(batch.topic, f"max.message.bytes={size + 1_000}")
         return DeliveryError(
             f"{batch.topic}[{batch.partition}]: an output of {size:,} bytes is larger than the topic takes; raise it "
-            f"(kafka-configs.sh --alter --entity-type topics --entity-name {batch.topic} --add-config "
-            f"max.message.bytes={size + 1_000}){_smaller(message)}; nothing was committed"
+            f"({command}){_smaller(message)}; nothing was committed"
         )
 
     def flush(self) -> None:

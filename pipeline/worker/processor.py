@@ -362,7 +362,8 @@ class Processor:
         # 4. Offsets: of partitions with something new, and of those that a snapshot or an archive describes there.
         offsets = {tp: p.position for tp, p in self.partitions.items() if tp in written or p.position != p.committed}
         notes = {tp: self._note(tp).at(offset) for tp, offset in offsets.items()}
-        began, begun, size = self._since or time.monotonic(), time.monotonic(), self._delivery.size
+        began, size = time.monotonic(), self._delivery.size
+        first = self._since or began
         records, self._committed_records = self.counters.records - self._committed_records, self.counters.records
         self._since = None if self._closing or self._next_archive() is None else time.monotonic()
 
@@ -375,8 +376,8 @@ class Processor:
 
         # 6. After its end, in the processor's thread: only now do the offsets count as committed.
         def after(ended: float) -> None:
-            self.histograms.transaction.observe(ended - began)
-            self._size.note(size, outputs, records, ended - begun)
+            self.histograms.transaction.observe(ended - first)
+            self._size.note(size, outputs, records, ended - began)
             self.counters.commits += 1
             for tp, offset in offsets.items():
                 if tp in self.partitions:

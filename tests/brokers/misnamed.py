@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 
 UNKNOWN = "k.invalid"
-"""A name that nobody has, as long as 127.0.0.1."""
+"""A name without an address, as long as 127.0.0.1."""
 
 
 @contextmanager

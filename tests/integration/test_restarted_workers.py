@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
 import pytest
@@ -83,7 +83,9 @@ def is_spread(workers):
     return all(len(worker.health().get("partitions", [])) == 1 for worker in workers)
 
 
-def test_a_worker_that_starts_again_holds_up_nobody(broker):
+@contextmanager
+def at_work(broker):
+    """Yield a load, what starts the worker of a number, and workers that share the load."""
     with ExitStack() as running, Load(broker) as load:
 
         def start(number):
@@ -91,6 +93,11 @@ def test_a_worker_that_starts_again_holds_up_nobody(broker):
 
         workers = [start(number) for number in range(WORKERS)]
         wait_until(lambda: is_spread(workers), 90)
+        yield load, start, workers
+
+
+def test_a_worker_that_starts_again_holds_up_nobody(broker):
+    with at_work(broker) as (load, start, workers):
         killed = time.monotonic()
         workers[1].kill()
         again = start(1)
@@ -112,13 +119,7 @@ def test_a_worker_that_starts_again_holds_up_nobody(broker):
 
 @pytest.mark.xfail(strict=False, reason="seen twice under load: an answer is missing 30 s after a frozen twin woke")
 def test_a_frozen_twin_that_wakes_costs_no_answer(broker):
-    with ExitStack() as running, Load(broker) as load:
-
-        def start(number):
-            return running.enter_context(load.deployment.worker(settings={"worker.id": f"w{number}"}))
-
-        workers = [start(number) for number in range(WORKERS)]
-        wait_until(lambda: is_spread(workers), 90)
+    with at_work(broker) as (load, start, workers):
         stopped = time.monotonic()
         workers[2].process.send_signal(signal.SIGSTOP)
         third = start(2)

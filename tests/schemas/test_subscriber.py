@@ -191,8 +191,8 @@ def test_what_came_before_an_error_is_not_lost(monkeypatch, way):
 
 
 def test_clusters_that_ended_long_ago_are_gone_and_nobody_asks_for_each(monkeypatch):
-    asked = []
-    monkeypatch.setattr(subscriber._Clusters, "read_to_end", lambda _: asked.append(1))
+    requests = []
+    monkeypatch.setattr(subscriber._Clusters, "read_to_end", lambda _: requests.append(1))
     with EmbeddedBroker(["shop.assignments", "shop.clusters"]) as broker:
         for offset in range(20):
             broker.append("shop.assignments", 0, answer(offset, cluster=f"p0/1/{offset}"), b"k")
@@ -200,9 +200,9 @@ def test_clusters_that_ended_long_ago_are_gone_and_nobody_asks_for_each(monkeypa
         with Subscriber(broker.bootstrap, "shop", "team", ["assignments"]) as reader:
             found = take(reader, 20)
             assert [reader.resolve(each.value["cluster"]) for each in found * 3] == [None] * 60
-            assert len(asked) == 2
+            assert len(requests) == 2
             reader.poll(0.01)
-            assert (reader.resolve("p0/1/3"), reader.resolve("no id"), len(asked)) == (None, None, 3)
+            assert (reader.resolve("p0/1/3"), reader.resolve("no id"), len(requests)) == (None, None, 3)
 
 
 def test_the_program_of_the_page_goes_on_where_clusters_ended_long_ago():

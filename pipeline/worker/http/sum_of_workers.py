@@ -46,7 +46,7 @@ SHOWN: Final[Mapping[str, type]] = {
 """Members of ``/livez``, and those of ``/readyz`` that are no counters: what answers without them is no worker."""
 
 UNKNOWN: Final = ("waiting", "unstable")
-"""Sums that are unknown where one worker does not tell its own."""
+"""Sums that are unknown where one worker does not know its own."""
 
 Page = Sequence[Metric]
 Series = tuple[str, tuple[tuple[str, str], ...]]

@@ -1,4 +1,4 @@
-"""Commands whose results nobody reads, or whose standard streams are closed, end quietly."""
+"""Commands whose results are not read, or whose standard streams are closed, end quietly."""
 
 import json
 import os

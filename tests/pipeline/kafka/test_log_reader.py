@@ -68,10 +68,10 @@ def test_another_error_is_one():
 
 
 class Full:
-    """A consumer with so many records of a size, of which it returns as many as are asked for."""
+    """A consumer with so many records of a size, of which it returns as many as are requested."""
 
     def __init__(self, count, size):
-        self.asked, self._left = [], [(offset, bytes(size)) for offset in range(count)]
+        self.requested, self._left = [], [(offset, bytes(size)) for offset in range(count)]
 
     def assign(self, places):
         pass
@@ -82,7 +82,7 @@ class Full:
         pass
 
     def consume(self, most, timeout):
-        self.asked.append(most)
+        self.requested.append(most)
         given, self._left = self._left[:most], self._left[most:]
         return [Message(offset, value) for offset, value in given]
 
@@ -111,8 +111,8 @@ def test_a_process_with_a_budget_reads_no_more_at_once_than_it_has_room_for(monk
     reader._consumer = consumer = Full(500, 9_800)
     read = [record.offset for _, records in reader.read({("in", 0): (0, 499)}) for record in records]
     assert read == list(range(499))
-    assert consumer.asked[0] == 64
-    assert set(consumer.asked[1:]) == {10}
+    assert consumer.requested[0] == 64
+    assert set(consumer.requested[1:]) == {10}
 
 
 def test_a_process_with_a_budget_fetches_no_more_than_it_can_unpack(monkeypatch):

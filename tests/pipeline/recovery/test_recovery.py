@@ -92,7 +92,7 @@ def test_ids_are_never_used_again_after_a_reset(bus, change):
     second = bus.work(400, everything=True)
     started = payloads(second.cluster_events)[0]
     assert (started["kind"], started["seq"]) == ("version_started", 0)
-    # Where nothing tells what was used it is a number that no count has reached.
+    # Where nothing shows what was used it is a number that no count has reached.
     unknown = change in (lose_the_snapshots, damage_the_record)
     assert started["version"] > 10**12 if unknown else started["version"] == 2
     assert payloads(second.assignments)[0]["source"]["offset"] == bus.firsts.get(AT, 0)

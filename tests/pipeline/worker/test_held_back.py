@@ -19,14 +19,14 @@ class Input:
     def __init__(self, caplog):
         caplog.set_level(logging.INFO)
         self.log, self.now, self.ends = caplog, 0.0, {}
-        self.asked, self.transaction = [], OpenTransaction(7, "shop-1")
+        self.requested, self.transaction = [], OpenTransaction(7, "shop-1")
         self.status = WorkerStatus("running")
         consumer = SimpleNamespace(ends=lambda: self.ends, open_transaction=self.open_transaction)
         self.status.app = SimpleNamespace(_consumer=consumer)
         self.held_back = HeldBack(self.status, "kafka:9092", clock=lambda: self.now)
 
     async def open_transaction(self, tp, offset):
-        self.asked.append((tp, offset))
+        self.requested.append((tp, offset))
         return self.transaction
 
     def after(self, seconds, *ends):
@@ -56,7 +56,7 @@ def test_it_is_said_once_with_place_producer_and_remedy(input_):
     assert "4,001 records" in input_.status.held_back[P0].warning
     assert "open for 71 s" in input_.status.held_back[P0].warning
     assert input_.status.held_back[P0].since == 0
-    assert input_.asked == [(P0, 1_000)]
+    assert input_.requested == [(P0, 1_000)]
     assert input_.after(1, LogEnd(5_002, 5_002)) == ["in[0]@1000: the transaction has ended that was open for 72 s"]
     assert input_.status.held_back == {}
 
@@ -66,7 +66,7 @@ def test_transactions_that_end_are_none_of_it(input_):
         assert input_.after(1, LogEnd(10 * second, 10 * second + 9)) == []
     # The log ends with the marker of the last one.
     assert [input_.after(1, LogEnd(600, 600)) for _ in range(30)] == [[]] * 30
-    assert input_.asked == []
+    assert input_.requested == []
 
 
 def test_a_program_whose_transactions_take_a_minute_is_no_flood(input_):

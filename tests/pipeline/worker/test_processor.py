@@ -390,7 +390,7 @@ def test_a_close_that_comes_before_its_opening_is_carried_out_stands(bench):
     closed = b.processor.close()
     gate.set()
     closed.result(5)
-    # What is left open is nobody's: the note of the last commit names no owner, and no archive is begun.
+    # What is left open has no owner: the note of the last commit names no owner, and no archive is begun.
     assert b.diary.lines == [("bind", 1), ("commit", {0: 7})]
     assert OffsetNote.read(CommittedOffset(7, b.diary.notes[P0])).owner == ""
 

@@ -168,7 +168,7 @@ def test_an_answer_that_is_late_is_waited_for_and_one_that_is_lost_is_not(delive
     monkeypatch.setattr(exactly_once, "OFFSETS_SECONDS", 0.1)
     returned = threading.Event()
     delivery._outlet.producer.send_offsets_to_transaction = lambda *_: returned.wait(10)
-    # The broker stores something, or has asked for patience, for three times as long as an answer may take.
+    # The broker stores something, or has reported a pause, for three times as long as an answer may take.
     looks = iter(range(100))
     monkeypatch.setattr(exactly_once, "LOOK_SECONDS", 0.01)
     delivery._outlet.is_late = lambda: next(looks) < 30 or returned.set()
