@@ -39,6 +39,8 @@ class Fetched:
     """End of what can be read at present (the last stable offset)."""
     sizes: dict[TP, int] = field(default_factory=dict)
     """Bytes of memory that the records take."""
+    more: bool = False
+    """Whether more can be read at once of any partition, fetched or not."""
 
     def chunks(self, size: int) -> "Iterator[Chunk]":
         """Yield chunks of at most `size` records, the partitions in turn, each in the order of its log.

@@ -40,6 +40,10 @@ MOST_CHUNKS = 256
 FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without a record."""
 
+GATHER_SECONDS = 0.05
+"""How long records gather at the broker behind a fetch that brought all there was: a fetch of a single one would cost a
+round of all threads and a transaction of its own."""
+
 START_AGAIN_SECONDS = 0.2
 
 _Answer = TypeVar("_Answer")
@@ -178,7 +182,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         assignment = consumer._subscription.subscription.assignment
         for tp, before in self.positions.items():
             state = assignment and assignment.state_value(tp)
-            if state is None or not state.has_valid_position or (state.position == before and tp not in records):
+            if state is None or not state.has_valid_position:
+                continue
+            fetched.more = fetched.more or (tp in active and state.position < self._end(state))
+            if state.position == before and tp not in records:
                 continue
             fetched.records[tp] = taken = records.get(tp, Taken())
             fetched.sizes[tp] = taken.size
@@ -374,6 +381,8 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
                     continue
                 if isinstance(fetched, Fetched):
                     await self._hand_over(fetched, fetcher)
+                    if fetched.next_offsets and not fetched.more:
+                        await self._gather()
                 # Let other tasks run: without partitions nothing above waits for long.
                 await asyncio.sleep(0)
         except (asyncio.CancelledError, *self.consumer_stopped_errors):
@@ -382,6 +391,11 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         except Exception as error:  # whatever it is, no further record comes
             if not self.app.should_stop:
                 self.options.failed(explained(error, self.options.client))
+
+    async def _gather(self) -> None:
+        """Wait while records gather at the broker; a revocation and a stop suspend the flow, which ends the wait."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.suspend_flow.wait(), GATHER_SECONDS)
 
     async def _hand_over(self, fetched: Fetched, fetcher: Any) -> None:
         for tp in fetched.ends:

@@ -127,6 +127,18 @@ def test_a_fetch_carries_positions_beyond_markers(thread):
     assert thread.positions == {P0: 9, P1: 7}
 
 
+def test_a_fetch_says_whether_more_can_be_read_at_once(thread):
+    for state in thread.states.values():
+        state.lso = state.position
+    thread.states[P0].position = thread.states[P0].lso = 6
+    assert fetch(thread).more is False
+    # Nothing of P1 has been fetched, but something waits there; its records are wanted unless it is paused.
+    thread.states[P1].lso = 8
+    assert fetch(thread).more is True
+    thread.paused = {P1}
+    assert fetch(thread).more is False
+
+
 def test_markers_alone_move_a_position_once(thread):
     thread.states[P1].position = 8
     assert (fetch(thread).next_offsets, fetch(thread).next_offsets) == ({P1: 8}, {})
@@ -334,6 +346,66 @@ def test_a_fetch_loop_that_rested_counts_as_having_gone_round(consumer):
         made.resume_flow()
         assert made.flow_active
         assert made.polled > 1.0
+
+    asyncio.run(run())
+
+
+class Rounds:
+    """A consumer's fetch loop over given fetches, with what it does noted in `steps`."""
+
+    def __init__(self, made, fetches):
+        self.made, self.fetches, self.steps = made, list(fetches), []
+        self.should_stop = False
+        made.app.consumer_generation_id = 0
+        made._wait_next_records = self.fetch
+
+    async def fetch(self, timeout):
+        self.steps.append("fetch")
+        self.should_stop = not self.fetches
+        return (self.fetches.pop(0), {P0, P1}) if self.fetches else (None, None)
+
+    async def run(self):
+        await asyncio.wait_for(self.made._drain_messages(self), 30)
+
+
+def fetch_of(start, stop, *, more=False):
+    return Fetched(0, 0, {P0: records(0, range(start, stop))}, {P0: stop}, {P0: stop}, more=more)
+
+
+def test_records_gather_behind_a_fetch_that_brought_all_there_was(consumer):
+    async def run():
+        made = await consumer()
+        rounds = Rounds(made, [Fetched(0, 0), fetch_of(0, 3), fetch_of(3, 5, more=True), fetch_of(5, 7)])
+
+        async def gather():
+            rounds.steps.append("gather")
+
+        made._gather = gather
+        await rounds.run()
+        # Behind a fetch that brought nothing, and in a backlog, the next one follows at once.
+        assert rounds.steps == ["fetch", "fetch", "gather", "fetch", "fetch", "gather", "fetch"]
+        assert [offset for chunk in made.handed for offset in offsets(chunk)] == list(range(7))
+
+    asyncio.run(run())
+
+
+def test_records_gather_for_a_while(consumer):
+    async def run():
+        made = await consumer()
+        began = time.monotonic()
+        await made._gather()
+        assert time.monotonic() - began >= transport.GATHER_SECONDS
+
+    asyncio.run(run())
+
+
+def test_a_revocation_and_a_stop_do_not_wait_for_records_that_gather(consumer, monkeypatch):
+    monkeypatch.setattr(transport, "GATHER_SECONDS", 60)
+
+    async def run():
+        made = await consumer()
+        asyncio.get_running_loop().call_later(0.05, made.stop_flow)
+        await Rounds(made, [fetch_of(0, 3)]).run()
 
     asyncio.run(run())
 
