@@ -273,11 +273,12 @@ class Processor:
 
     def _learn(self, chunk: Chunk, partition: AssignedPartition, start: int) -> None:
         records = chunk.value[start:] if start else chunk.value
-        first = records[0].offset if records else chunk.next_offset
-        if first < partition.position:
+        begins = chunk.value[start - 1].offset + 1 if start else chunk.position
+        if begins != partition.position:
+            what = "was read again" if begins < partition.position else "was read, and not what comes"
             raise DeliveryError(
-                f"{chunk.topic}[{chunk.partition}]@{first} was read again behind {partition.position}: nothing was "
-                "committed, start again; if it happens twice it is an error of this program"
+                f"{chunk.topic}[{chunk.partition}]@{begins} {what} behind {partition.position}: nothing was committed, "
+                "start again; if it happens twice it is an error of this program"
             )
         at, size, paused = 0, len(records), False
         while at < size and not self._closing and not paused:

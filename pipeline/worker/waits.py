@@ -31,6 +31,7 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "exactly_once.RETRY_SECONDS",
         "open_transactions.RETRY_SECONDS",
         "transport.START_AGAIN_SECONDS",
+        "transport.GATHER_SECONDS",
         "topic_watch.CONFIRM_SECONDS",
         "producer.QUEUE_SECONDS",
         "supervisor.FIRST_PAUSE",

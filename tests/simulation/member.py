@@ -233,6 +233,7 @@ class Consumer:
         if after == self._positions[tp]:
             return
         fetched.records[tp] = [Record(*tp, e.offset, e.timestamp, e.key, e.value, e.headers) for e in entries]
+        fetched.positions[tp] = self._positions[tp]
         fetched.next_offsets[tp] = self._positions[tp] = after
         fetched.ends[tp] = end
 

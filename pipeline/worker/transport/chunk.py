@@ -39,6 +39,8 @@ class Fetched:
     """End of what can be read at present (the last stable offset)."""
     sizes: dict[TP, int] = field(default_factory=dict)
     """Bytes of memory that the records take."""
+    positions: dict[TP, int] = field(default_factory=dict)
+    """Where the records were read from: where the fetch before ended, whatever gaps the offsets have."""
     more: bool = False
     """Whether more can be read at once of any partition, fetched or not."""
 
@@ -47,7 +49,7 @@ class Fetched:
 
         A position that moved without a record (over transaction markers) yields a chunk without records.
         """
-        start, left = 0, list(self.next_offsets)
+        start, left, positions = 0, list(self.next_offsets), dict(self.positions)
         while left:
             for tp in left:
                 records = self.records.get(tp, [])
@@ -57,9 +59,9 @@ class Fetched:
                 waiting = max(self.ends[tp] - next_offset, len(records) - start - len(part))
                 # All chunks of the records together weigh what these do.
                 share = self.sizes.get(tp, 0) * len(part) // max(len(records), 1)
-                yield Chunk(
-                    tp, part, next_offset, seek=self.seek, generation=self.generation, waiting=waiting, size=share
-                )
+                which = {"seek": self.seek, "generation": self.generation, "waiting": waiting, "size": share}
+                yield Chunk(tp, part, next_offset, position=positions[tp], **which)
+                positions[tp] = next_offset
             start += size
             left = [tp for tp in left if start < len(self.records.get(tp, []))]
 
@@ -72,7 +74,7 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
     a delivery commits offsets.
     """
 
-    __slots__ = ("next_offset", "seek", "size", "waiting")
+    __slots__ = ("next_offset", "position", "seek", "size", "waiting")
 
     value: Sequence[SourceRecord]
     """Empty when the position moved over transaction markers only."""
@@ -83,6 +85,7 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
         records: Sequence[SourceRecord],
         next_offset: int,
         *,
+        position: int,
         seek: int,
         generation: int,
         waiting: int,
@@ -104,7 +107,8 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
             tp,
             generation_id=generation,
         )
-        # Where the log continues behind the chunk.
+        # Where the chunk before ended, and where the log continues behind this one.
+        self.position = position
         self.next_offset = next_offset
         # Bytes of memory that its records take.
         self.size = size

@@ -171,6 +171,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             with consumer._subscription.fetch_context():
                 await asyncio.sleep(timeout or 0.0)
             return fetched
+        for tp, state in self._states(consumer):
+            if state.position != self.positions[tp]:
+                # An earlier fetch took records and did not bring them here: its positions were sought, or it failed.
+                consumer.seek(driver.TopicPartition(tp.topic, tp.partition), self.positions[tp])
         consumer._fetcher._records.begin(active)
         try:
             records = await super()._fetch_records(consumer, active, timeout, max_records)
@@ -179,19 +183,24 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             return fetched
         if fetched.seek != self.seek_number or fetched.generation != self.app.consumer_generation_id:
             return Fetched(fetched.seek, fetched.generation)
-        assignment = consumer._subscription.subscription.assignment
-        for tp, before in self.positions.items():
-            state = assignment and assignment.state_value(tp)
-            if state is None or not state.has_valid_position:
-                continue
+        for tp, state in self._states(consumer):
+            before = self.positions[tp]
             fetched.more = fetched.more or (tp in active and state.position < self._end(state))
             if state.position == before and tp not in records:
                 continue
             fetched.records[tp] = taken = records.get(tp, Taken())
             fetched.sizes[tp] = taken.size
+            fetched.positions[tp] = before
             fetched.next_offsets[tp] = self.positions[tp] = state.position
             fetched.ends[tp] = self._end(state)
         return fetched
+
+    def _states(self, consumer: Any) -> list[tuple[TP, Any]]:
+        """Return aiokafka's states of the partitions that were sought, without those that it is still to position."""
+        subscription = consumer._subscription.subscription if consumer is not None else None
+        assignment = subscription and subscription.assignment
+        states = [(tp, assignment.state_value(tp)) for tp in list(self.positions)] if assignment else []
+        return [(tp, state) for tp, state in states if state is not None and state.has_valid_position]
 
     def _end(self, state: Any) -> int:
         """Return the end of a partition's readable records, by the last answer to a fetch; -1 before the first."""
@@ -201,13 +210,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     def _reported(self) -> dict[TP, tuple[float, LogEnd]]:
         """Return the newest ends of the assigned partitions' logs, and when a broker reported them."""
-        subscription = self._consumer._subscription.subscription if self._consumer is not None else None
-        assignment = subscription and subscription.assignment
-        states = {tp: assignment.state_value(tp) for tp in list(self.positions)} if assignment else {}
+        states = dict(self._states(self._consumer))
         found = {tp: seen for tp, seen in self.reported.copy().items() if tp in states}
         for tp, state in states.items():
             # The time is set last, in another thread.
-            if state is not None and state.timestamp is not None and (end := self._end(state)) >= 0:
+            if state.timestamp is not None and (end := self._end(state)) >= 0:
                 fetched = state.timestamp / 1000, LogEnd(end, max(state.highwater, end))
                 found[tp] = max(found.get(tp, fetched), fetched)
         return found

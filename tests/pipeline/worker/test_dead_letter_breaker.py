@@ -45,7 +45,7 @@ def test_a_share_of_one_never_pauses():
 def test_a_partition_goes_on_with_a_fresh_window():
     pauses = DeadLetterBreaker("dead", window=100)
     assert pauses.note(P0, 60, 60, NO_RUN, 60)
-    waiting = Chunk(P0, [], 61, seek=1, generation=1, waiting=0)
+    waiting = Chunk(P0, [], 61, position=60, seek=1, generation=1, waiting=0)
     pauses.hold(waiting)
     assert pauses.resume([P0, TP("in", 1)]) == [(waiting, 0)]
     assert not pauses.paused

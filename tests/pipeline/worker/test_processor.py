@@ -90,9 +90,10 @@ class Writer:
             yield Message(b"k", b"%d of %d%s" % (position, committed, b" all" if everything and go_on() else b""), [])
 
 
-def chunk(tp, first, count, next_offset=None, waiting=0, value=b""):
+def chunk(tp, first, count, next_offset=None, waiting=0, value=b"", position=None):
     records = [Record(tp.topic, tp.partition, first + n, 0, None, value) for n in range(count)]
-    return Chunk(tp, records, next_offset or first + count, seek=1, generation=1, waiting=waiting)
+    begins = first if position is None else position
+    return Chunk(tp, records, next_offset or first + count, position=begins, seek=1, generation=1, waiting=waiting)
 
 
 class Bench:
@@ -181,7 +182,7 @@ def test_many_streams_are_learned_in_longer_slices(bench, streams, first):
 def test_everything_is_committed_when_nothing_more_waits(bench):
     b = bench()
     b.processor.submit(chunk(P0, 0, 2, waiting=1))
-    b.processor.submit(chunk(P1, 5, 1, next_offset=9))
+    b.processor.submit(chunk(P1, 5, 1, next_offset=9, position=0))
     b.processor.submit(chunk(P0, 2, 1, next_offset=4))
     b.wait(lambda: b.lines("commit"))
     answers = [("answers", 0, [b"0", b"1"]), ("answers", 1, [b"5"]), ("answers", 0, [b"2"])]
@@ -261,7 +262,7 @@ def test_a_commit_has_no_more_outputs_than_the_broker_stores_soon(bench):
 
 def test_only_positions_that_changed_are_committed_by_markers_alone_as_well(bench):
     b = bench()
-    b.processor.submit(chunk(P0, 7, 0, next_offset=7))
+    b.processor.submit(chunk(P0, 7, 0, next_offset=7, position=0))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 7})])
     b.processor.submit(chunk(P1, 0, 1))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 7}), ("commit", {1: 1})])
@@ -292,7 +293,7 @@ def test_an_archive_stands_at_the_position_that_is_committed_with_it(bench):
         partition.archive = Shelf()
     b.open()
     b.processor.submit(chunk(P0, 0, 1, waiting=1))
-    b.processor.submit(chunk(P1, 5, 2, waiting=1))
+    b.processor.submit(chunk(P1, 5, 2, waiting=1, position=0))
     b.processor.submit(chunk(P1, 7, 1))
     b.processor.submit(chunk(P0, 1, 1))
     b.wait(lambda: len(b.lines("commit")) == 2)
@@ -373,7 +374,7 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
     b.partitions[P0].archive, b.partitions[P1].archive = Shelf(7.0), Shelf(6.0)
     b.open()
     b.processor.submit(chunk(P0, 0, 1, waiting=1))
-    b.processor.submit(chunk(P1, 5, 2))
+    b.processor.submit(chunk(P1, 5, 2, position=0))
     b.processor.submit(chunk(P0, 1, 1))
     b.wait(lambda: len(b.lines("archive")) == 2)
     assert b.lines("archive") == [("archive", 1, [b"7 at 0"]), ("archive", 0, [b"2 at 0"])]
@@ -586,6 +587,14 @@ def test_records_that_come_again_are_refused(bench):
     assert b.lines("commit") == []
 
 
+def test_records_behind_some_that_never_came_are_refused(bench):
+    b = bench()
+    b.processor.submit(chunk(P0, 0, 3, waiting=1))
+    b.processor.submit(chunk(P0, 5, 1))
+    assert "in[0]@5 was read, and not what comes behind 3" in str(b.failures.get(timeout=5))
+    assert b.lines("commit") == []
+
+
 def test_a_partition_of_dead_letters_alone_is_reported_once_and_until_it_ends(bench, caplog):
     caplog.set_level("INFO")
     b = bench()
@@ -673,7 +682,7 @@ def clock(monkeypatch):
 def test_a_kernel_that_never_returns_is_a_hang_and_a_thread_without_work_is_none(clock):
     bench = Bench()
     bench.open()
-    task = bench.hold(chunk(P0, 7, 3))
+    task = bench.hold(chunk(P0, 7, 3, position=0))
     clock[0] += 60
     assert bench.processor.hang() == ""
     clock[0] += 1

@@ -33,24 +33,25 @@ def offsets(chunk):
 
 
 def test_chunks_take_partitions_by_turns_and_keep_their_order():
-    fetched = Fetched(3, 7, {P0: records(0, range(5)), P1: records(1, [10, 12])}, {P0: 6, P1: 15}, {P0: 6, P1: 20})
+    taken = {P0: records(0, range(5)), P1: records(1, [10, 12])}
+    fetched = Fetched(3, 7, taken, {P0: 6, P1: 15}, {P0: 6, P1: 20}, positions={P0: 0, P1: 8})
     chunks = list(fetched.chunks(2))
-    assert [(c.partition, offsets(c), c.next_offset, c.waiting) for c in chunks] == [
-        (0, [0, 1], 2, 4),
-        (1, [10, 12], 15, 5),
-        (0, [2, 3], 4, 2),
-        (0, [4], 6, 0),
+    assert [(c.partition, c.position, offsets(c), c.next_offset, c.waiting) for c in chunks] == [
+        (0, 0, [0, 1], 2, 4),
+        (1, 8, [10, 12], 15, 5),
+        (0, 2, [2, 3], 4, 2),
+        (0, 4, [4], 6, 0),
     ]
     assert {(c.seek, c.generation_id) for c in chunks} == {(3, 7)}
 
 
 def test_a_position_that_moved_without_records_is_an_empty_chunk():
-    (chunk,) = Fetched(1, 1, {}, {P0: 8}, {P0: 8}).chunks(100)
-    assert (offsets(chunk), chunk.next_offset, chunk.offset, chunk.waiting) == ([], 8, 7, 0)
+    (chunk,) = Fetched(1, 1, {}, {P0: 8}, {P0: 8}, positions={P0: 5}).chunks(100)
+    assert (offsets(chunk), chunk.position, chunk.next_offset, chunk.offset, chunk.waiting) == ([], 5, 8, 7, 0)
 
 
 def test_faust_neither_tracks_nor_acks_a_chunk():
-    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, waiting=0)
+    chunk = Chunk(P0, records(0, [4]), 5, position=4, seek=1, generation=1, waiting=0)
     assert chunk.tracked
     assert type(chunk).on_final_ack is not ConsumerMessage.on_final_ack
     assert chunk.timestamp == 4.0
@@ -59,7 +60,7 @@ def test_faust_neither_tracks_nor_acks_a_chunk():
 def test_the_raw_schema_hands_on_what_it_gets():
     made = []
     app = SimpleNamespace(create_event=lambda *parts: made.append(parts) or "event")
-    chunk = Chunk(P0, records(0, [4]), 5, seek=1, generation=1, waiting=0)
+    chunk = Chunk(P0, records(0, [4]), 5, position=4, seek=1, generation=1, waiting=0)
     assert (asyncio.run(RawSchema().compile(app)(chunk)), made) == ("event", [(None, chunk.value, (), chunk)])
 
 
@@ -111,7 +112,9 @@ def library_consumer(thread):
     assignment = SimpleNamespace(state_value=thread.states.get)
     subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
     return SimpleNamespace(
-        _subscription=subscription, _fetcher=SimpleNamespace(_records=SimpleNamespace(begin=lambda active: None))
+        seek=lambda tp, offset: thread.states[TP(*tp)].__dict__.update(position=offset),
+        _subscription=subscription,
+        _fetcher=SimpleNamespace(_records=SimpleNamespace(begin=lambda active: None)),
     )
 
 
@@ -130,7 +133,6 @@ def test_a_fetch_carries_positions_beyond_markers(thread):
 def test_a_fetch_says_whether_more_can_be_read_at_once(thread):
     for state in thread.states.values():
         state.lso = state.position
-    thread.states[P0].position = thread.states[P0].lso = 6
     assert fetch(thread).more is False
     # Nothing of P1 has been fetched, but something waits there; its records are wanted unless it is paused.
     thread.states[P1].lso = 8
@@ -140,22 +142,32 @@ def test_a_fetch_says_whether_more_can_be_read_at_once(thread):
 
 
 def test_markers_alone_move_a_position_once(thread):
-    thread.states[P1].position = 8
+    thread.fetch = lambda: thread.states[P1].__dict__.update(position=8) or {}
     assert (fetch(thread).next_offsets, fetch(thread).next_offsets) == ({P1: 8}, {})
 
 
-@pytest.mark.parametrize("change", ["seek", "rebalance"])
-def test_records_fetched_across_a_change_are_dropped(thread, change):
+@pytest.mark.parametrize("change", ["seek", "rebalance", "error"])
+def test_records_that_a_fetch_took_across_a_change_are_read_again(thread, change):
     def read():
+        """Take what has come since, as a fetch does that has waited for it all the time."""
+        thread.states[P0].position = 9
         if change == "seek":
             thread.seek_number += 1
-        else:
+        elif change == "rebalance":
             thread.app.consumer_generation_id = 5
+        else:
+            raise kafka.NodeNotReadyError
         return {P0: records(0, [5])}
 
     thread.fetch = read
-    fetched = fetch(thread)
-    assert (fetched.records, fetched.next_offsets) == ({}, {})
+    if change == "error":
+        with pytest.raises(kafka.NodeNotReadyError):
+            fetch(thread)
+    else:
+        assert fetch(thread).next_offsets == {}
+    thread.fetch = dict
+    assert fetch(thread).next_offsets == {}
+    assert thread.states[P0].position == 5
 
 
 def test_records_of_a_partition_that_was_never_sought_are_dropped(thread):
@@ -306,7 +318,7 @@ def test_handing_over_pauses_until_there_is_room(consumer):
     async def run():
         made = await consumer()
         made.app.consumer_generation_id = 0
-        fetched = Fetched(0, 0, {P0: records(0, range(60))}, {P0: 60}, {P0: 60})
+        fetched = Fetched(0, 0, {P0: records(0, range(60))}, {P0: 60}, {P0: 60}, positions={P0: 0})
         going = asyncio.create_task(made._hand_over(fetched, SimpleNamespace(should_stop=False)))
         await asyncio.sleep(0.01)
         assert len(made.handed) == 3
@@ -325,7 +337,7 @@ def test_handing_over_pauses_for_large_values_too(consumer):
     async def run():
         made = await consumer(memory=MemoryBudget(8 * 25_000))
         made.app.consumer_generation_id = 0
-        fetched = Fetched(0, 0, {P0: records(0, range(60))}, {P0: 60}, {P0: 60}, {P0: 60 * 2000})
+        fetched = Fetched(0, 0, {P0: records(0, range(60))}, {P0: 60}, {P0: 60}, {P0: 60 * 2000}, {P0: 0})
         going = asyncio.create_task(made._hand_over(fetched, SimpleNamespace(should_stop=False)))
         await asyncio.sleep(0.01)
         assert len(made.handed) == 2
@@ -369,7 +381,7 @@ class Rounds:
 
 
 def fetch_of(start, stop, *, more=False):
-    return Fetched(0, 0, {P0: records(0, range(start, stop))}, {P0: stop}, {P0: stop}, more=more)
+    return Fetched(0, 0, {P0: records(0, range(start, stop))}, {P0: stop}, {P0: stop}, positions={P0: start}, more=more)
 
 
 def test_records_gather_behind_a_fetch_that_brought_all_there_was(consumer):
@@ -418,7 +430,7 @@ def test_what_became_void_is_not_handed_over(consumer, change):
         made._seek_number = 1 if change == "seek" else 0
         if change == "flow":
             made.stop_flow()
-        fetched = Fetched(0, 0, {P0: records(0, range(5))}, {P0: 5}, {P0: 5})
+        fetched = Fetched(0, 0, {P0: records(0, range(5))}, {P0: 5}, {P0: 5}, positions={P0: 0})
         await made._hand_over(fetched, SimpleNamespace(should_stop=False))
         assert made.handed == []
 
