@@ -117,7 +117,6 @@ def test_a_worker_that_starts_again_holds_up_nobody(broker):
     assert "for 2 s beside a member with this worker's id: removed" in third.log()
 
 
-@pytest.mark.xfail(strict=False, reason="seen twice under load: an answer is missing 30 s after a frozen twin woke")
 def test_a_frozen_twin_that_wakes_costs_no_answer(broker):
     with at_work(broker) as (load, start, workers):
         stopped = time.monotonic()

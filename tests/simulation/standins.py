@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import inspect
 import queue
 from collections import deque
 from collections.abc import Callable
@@ -40,7 +41,14 @@ class StandIns:
 
     def run_loop(self, main: Callable[[], Any]) -> Any:
         """Run a coroutine in an event loop of the current thread, and return its result."""
-        return Loop(self).run_until_complete(main())
+        loop = Loop(self)
+        try:
+            return loop.run_until_complete(main())
+        finally:
+            # A process that was killed begins none of them any more; Python would warn in a later test.
+            for coroutine in [task.get_coro() for task in asyncio.all_tasks(loop)]:
+                if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                    coroutine.close()
 
 
 class _Thread:
