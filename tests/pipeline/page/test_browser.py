@@ -217,6 +217,35 @@ def test_filters_and_sorting_stand_in_the_address():
     asyncio.run(go())
 
 
+LATE = """
+const plain = window.fetch;
+window.answered = 0;
+window.fetch = async (url) => {
+  const answer = await plain(url);
+  if (!new URL(url).searchParams.get("kind")) await new Promise((resolve) => setTimeout(resolve, 500));
+  window.answered += 1;
+  return answer;
+};
+document.dispatchEvent(new Event("visibilitychange"));
+"""
+"""Answers without a filter come late, and one was just requested."""
+
+
+def test_of_two_answers_the_one_to_the_later_request_counts():
+    async def go():
+        async with shop() as (made, browser):
+            await browser.open(f"{made.address}/events")
+            await browser.wait("document.querySelectorAll('.entry').length === 3")
+            await browser.value(f"(() => {{ {LATE} }})()")
+            await change(browser, "select", "'drift'")
+            await browser.wait("document.querySelectorAll('.entry').length === 1")
+            await browser.wait("window.answered >= 2")
+            await asyncio.sleep(0.1)
+            assert await browser.value("document.querySelectorAll('.entry').length") == 1
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_page_fits_a_phone(dark):
     async def go():

@@ -20,6 +20,7 @@ export class EventsPage implements Page {
   private query = { kind: asked("kind"), severity: asked("severity"), stream: asked("stream"), search: asked("search") };
   private oldest: { before?: number; before_time?: string } = {};
   private last = 0;
+  private latest = 0;
   private newest = "";
   private readonly look: LastLook;
 
@@ -38,7 +39,10 @@ export class EventsPage implements Page {
   }
 
   async refresh(): Promise<void> {
+    const latest = ++this.latest;
     const found = await get<Events>("events", { ...this.query, most: 100 });
+    // Of two answers the one to the later request counts.
+    if (latest !== this.latest) return;
     this.list.replaceChildren();
     this.oldest = {};
     this.last = found.newest;
@@ -63,7 +67,9 @@ export class EventsPage implements Page {
   }
 
   private async older(): Promise<void> {
-    this.append((await get<Events>("events", { ...this.query, most: 100, ...this.oldest })).entries);
+    const latest = this.latest;
+    const found = await get<Events>("events", { ...this.query, most: 100, ...this.oldest });
+    if (latest === this.latest) this.append(found.entries);
   }
 
   private append(entries: Entry[]): void {
