@@ -178,8 +178,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._fetcher._records.begin(active)
         try:
             records = await super()._fetch_records(consumer, active, timeout, max_records)
-        except aiokafka_errors.NoOffsetForPartitionError:
+        except aiokafka_errors.KafkaError as error:
             # Left from the moment between assignment and seek, when aiokafka looks for a committed offset itself.
+            now = Fetched(self.seek_number, self.app.consumer_generation_id)
+            if self.positions and now == fetched and not isinstance(error, aiokafka_errors.NoOffsetForPartitionError):
+                raise
             return fetched
         if fetched.seek != self.seek_number or fetched.generation != self.app.consumer_generation_id:
             return Fetched(fetched.seek, fetched.generation)
@@ -294,6 +297,9 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         positions = self.options.positions(membership) if membership is not None else {}
         if not positions:
             return
+        # Faust lets the flow go on behind a restore that a rebalance has ended, too, and its next resumption clears the
+        # channels: nothing may be handed over between this seek and that.
+        self.stop_flow()
         self._seek_number = await self._thread.call_thread(self._thread.seek_all, positions)
         self._forget_chunks()
 

@@ -170,6 +170,18 @@ def test_records_that_a_fetch_took_across_a_change_are_read_again(thread, change
     assert thread.states[P0].position == 5
 
 
+def test_an_error_of_a_fetch_across_a_change_is_none_of_what_was_sought(thread):
+    def read():
+        thread.seek_number += 1
+        raise kafka.OffsetOutOfRangeError({P0: 2})
+
+    thread.fetch = read
+    assert fetch(thread).next_offsets == {}
+    thread.positions.clear()
+    thread.seek_number -= 1
+    assert fetch(thread).next_offsets == {}
+
+
 def test_records_of_a_partition_that_was_never_sought_are_dropped(thread):
     thread.positions.clear()
     thread.fetch = lambda: {P0: records(0, [0])}
@@ -418,6 +430,24 @@ def test_a_revocation_and_a_stop_do_not_wait_for_records_that_gather(consumer, m
         made = await consumer()
         asyncio.get_running_loop().call_later(0.05, made.stop_flow)
         await Rounds(made, [fetch_of(0, 3)]).run()
+
+    asyncio.run(run())
+
+
+def test_nothing_flows_between_a_seek_and_the_next_resumption(consumer):
+    async def run():
+        made = await consumer(positions=lambda membership: {P0: 0})
+        made.membership = Membership(1, "m", frozenset({P0}))
+        # As Faust leaves it when a rebalance has ended the restore before this one.
+        made.resume_flow()
+
+        async def call_thread(call, positions):
+            assert not made.flow_active
+            return 1
+
+        made._thread.call_thread = call_thread
+        await made.perform_seek()
+        assert not made.flow_active
 
     asyncio.run(run())
 
