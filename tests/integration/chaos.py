@@ -39,8 +39,12 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 OUTPUTS = ("assignments", "cluster_events", "dead_letters", "clusters", "alerts", "drift_events")
 REFUSED = re.compile(
     r"Unknown member|[Gg]eneration id is not valid|CommitFailedError|given this worker's partitions away"
+    r"|another worker has begun with it"
 )
-"""How the broker refuses the commit of a worker that no longer belongs to its group."""
+"""How the broker refuses the commit of a worker that no longer belongs to its group, or that another one has fenced."""
+
+FAILED = (70, 71)
+"""Exit codes of such a worker; a supervisor starts it again."""
 
 
 GROUPS = 5
@@ -335,7 +339,7 @@ class Chaos:
         code = worker.ended(40)
         # A process that is still being loaded has no handler for SIGTERM, and nothing to close.
         early = how == signal.SIGTERM and code == -signal.SIGTERM and "assigned" not in worker.log()
-        expected = (-signal.SIGKILL,) if how == signal.SIGKILL else (0, 70)
+        expected = (-signal.SIGKILL,) if how == signal.SIGKILL else (0, *FAILED)
         assert early or code in expected, (code, worker.log()[-3000:])
         self._note(number)
 
@@ -344,7 +348,7 @@ class Chaos:
         for number in range(self.WORKERS):
             worker = self._workers[number]
             if worker is not None and worker.process.poll() not in (None, -signal.SIGKILL):
-                assert worker.process.returncode == 70, (worker.process.returncode, worker.log()[-3000:])
+                assert worker.process.returncode in FAILED, (worker.process.returncode, worker.log()[-3000:])
                 self._note(number)
                 self._start(number)
 
