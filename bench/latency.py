@@ -22,6 +22,15 @@ STEP_SECONDS = 0.002
 CATCH_UP_SECONDS = 300.0
 """How long a worker may take to start and to work off what has come meanwhile."""
 
+READER = {
+    "group.id": "bench-latency",
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 1,
+}
+"""A reader of committed records that adds little to the wait."""
+
 
 def produce_steadily(bootstrap: str, topic: str, partitions: int, rate: float, keys: int) -> None:
     """Produce records at a steady rate until the process is ended; the records come as JSON lines on stdin."""
@@ -85,16 +94,7 @@ class SteadyState:
 
 def latencies(bootstrap: str, topic: str, partitions: int, skip: float, seconds: float) -> list[float]:
     """Return the milliseconds that assignments took in `seconds` of a steady state, `skip` seconds after it began."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "bench-latency",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 10,
-            "fetch.queue.backoff.ms": 1,
-        }
-    )
+    consumer = Consumer({"bootstrap.servers": bootstrap, **READER})
     state = SteadyState(skip, seconds)
     try:
         consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])

@@ -258,17 +258,28 @@ def new(kind: type[Model], **sizes: int) -> Model:
     return kind(*(array.made(sizes) for _, _, array in declared(kind)))
 
 
+@cache
+def _sized(kind: type, names: frozenset[str]) -> list[tuple[str, Array, list[Axis]]]:
+    """Return field and declaration of the arrays that have an axis of these names, and those axes, 0 for another."""
+    axes = (
+        (name, each, [axis if _name(axis) in names else 0 for axis in each.axes]) for name, _, each in declared(kind)
+    )
+    return [each for each in axes if any(each[2])]
+
+
 def resized(model: Model, **sizes: int) -> Model:
     """Return the model with room for other sizes; one that has it, and an array that has, stays the same."""
-    arrays, kept = list(model), True
-    for at, (_, _, array) in enumerate(declared(type(model))):
-        old, axes = arrays[at], [axis if _name(axis) in sizes else 0 for axis in array.axes]
-        shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, arrays[at].shape, strict=True))
+    larger = {}
+    # Engines call it for each batch, of each of many streams.
+    for field, array, axes in _sized(type(model), frozenset(sizes)):
+        old = getattr(model, field)
+        shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, old.shape, strict=True))
         if shape != old.shape:
-            arrays[at] = replace(array, axes=shape).made({})
-            arrays[at][tuple(map(slice, old.shape))] = old
-            kept = False
-    return model if kept else type(model)(*arrays)
+            larger[field] = replace(array, axes=shape).made({})
+            larger[field][tuple(map(slice, old.shape))] = old
+    if not larger:
+        return model
+    return type(model)(*(larger.get(field, getattr(model, field)) for field, _, _ in declared(type(model))))
 
 
 def more_slots(slots: int) -> int:

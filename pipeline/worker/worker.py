@@ -41,7 +41,7 @@ from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.fetch_errors import explained
-from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, TransportOptions
+from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, GATHER_SECONDS, TransportOptions
 
 _log = logging.getLogger(__name__)
 
@@ -167,6 +167,7 @@ class Worker:
             client=clients.librdkafka(settings),
             paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
+            gather_seconds=GATHER_SECONDS[settings.delivery.mode],
             answer_timeout=settings.broker.answer_timeout,
             memory=self._memory,
         )

@@ -5,6 +5,7 @@ import gc
 
 import numpy as np
 import pytest
+from resonance.engine import table
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.table import Numbers, Table, checked, floats, ints, new, packed, put, resized
@@ -62,6 +63,14 @@ def test_a_model_that_grows_keeps_what_it_has():
     assert larger.free.tolist() == [0, 1, 2, 3, 4, 5]
     assert np.isinf(larger.gap).all()
     assert resized(old, slots=4) is old
+
+
+def test_a_batch_that_needs_no_more_room_looks_at_no_other_array(monkeypatch):
+    old, looked = model(), []
+    assert resized(old, classes=old.votes.shape[1]) is old
+    monkeypatch.setattr(table, "_name", lambda axis: looked.append(axis) or "")
+    assert resized(old, classes=old.votes.shape[1]) is old
+    assert looked == []
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,10 @@ class _OfCluster:
         if block != self.block:
             self.before, self.best, self.block = self.all(), [], block
         best = self.best
-        # Of equal scores the first one stays.
-        at = next((at for at, each in enumerate(best) if score > each.score), len(best))
-        return at if at < EXAMPLES else None
+        # Of equal scores the first one stays. Most records are no better than the last.
+        if len(best) == EXAMPLES and score <= best[-1].score:
+            return None
+        return next((at for at, each in enumerate(best) if score > each.score), len(best))
 
     def is_full(self, block: int) -> bool:
         """Return whether a record of a block must be better than one of them."""

@@ -40,9 +40,9 @@ MOST_CHUNKS = 256
 FETCH_SECONDS = 0.25
 """Longest wait of one fetch, and so of a position that moved over transaction markers without a record."""
 
-GATHER_SECONDS = 0.05
-"""How long records gather at the broker behind a fetch that brought all there was: a fetch of a single one would cost a
-round of all threads and a transaction of its own."""
+GATHER_SECONDS = {"exactly_once": 0.05, "at_least_once": 0.02}
+"""By delivery, how long records gather at the broker behind a fetch that brought all there was: a fetch of a single one
+would cost a round of all threads, and a transaction of its own."""
 
 START_AGAIN_SECONDS = 0.2
 
@@ -75,6 +75,8 @@ class TransportOptions:
     """Records handed over and not yet done at which fetching pauses."""
     fetch_wait_ms: int = FETCH_WAIT_MS
     """How long a broker may hold an idle fetch; Faust's driver has 1500 fixed."""
+    gather_seconds: float = GATHER_SECONDS["exactly_once"]
+    """See `GATHER_SECONDS`."""
     answer_timeout: float = 0.0
     """Seconds that a start waits for a broker."""
     client: Mapping[str, Any] = field(default_factory=lambda: {"bootstrap.servers": "the broker"})
@@ -408,7 +410,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     async def _gather(self) -> None:
         """Wait while records gather at the broker; a revocation and a stop suspend the flow, which ends the wait."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.suspend_flow.wait(), GATHER_SECONDS)
+            await asyncio.wait_for(self.suspend_flow.wait(), self.options.gather_seconds)
 
     async def _hand_over(self, fetched: Fetched, fetcher: Any) -> None:
         for tp in fetched.ends:

@@ -16,6 +16,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryE
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.kafka.producer import producer_settings
 from resonance.pipeline.kafka.topology import Deployment
+from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
@@ -283,6 +284,21 @@ def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(m
     with pytest.raises(RestoreCancelledError):
         asyncio.run(worker._restore(Membership(1, "m", frozenset({TP("in", 0)}))))
     assert worker._source is before
+
+
+@pytest.mark.parametrize(("mode", "seconds"), [("exactly_once", 0.05), ("at_least_once", 0.02)])
+def test_records_gather_for_less_where_a_round_takes_no_transaction(mode, seconds):
+    async def run():
+        given = Settings.of({"input.topics": ["in"], "name": "shop", "delivery.mode": mode})
+        worker = process.Worker(given)
+        worker._memory, worker._source = (
+            MemoryBudget(10**9),
+            DeploymentContext.of(given, {}, Deployment(1, {"in": "1"})),
+        )
+        worker._build(worker._source.deployment)
+        return worker._app.consumer.options.gather_seconds
+
+    assert asyncio.run(run()) == seconds
 
 
 def stopped_while_it_checks(monkeypatch, check, recovering=False):

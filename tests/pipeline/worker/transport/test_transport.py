@@ -413,21 +413,20 @@ def test_records_gather_behind_a_fetch_that_brought_all_there_was(consumer):
     asyncio.run(run())
 
 
-def test_records_gather_for_a_while(consumer):
+@pytest.mark.parametrize("seconds", sorted(transport.GATHER_SECONDS.values()))
+def test_records_gather_for_a_while(consumer, seconds):
     async def run():
-        made = await consumer()
+        made = await consumer(gather_seconds=seconds)
         began = time.monotonic()
         await made._gather()
-        assert time.monotonic() - began >= transport.GATHER_SECONDS
+        assert time.monotonic() - began >= seconds
 
     asyncio.run(run())
 
 
-def test_a_revocation_and_a_stop_do_not_wait_for_records_that_gather(consumer, monkeypatch):
-    monkeypatch.setattr(transport, "GATHER_SECONDS", 60)
-
+def test_a_revocation_and_a_stop_do_not_wait_for_records_that_gather(consumer):
     async def run():
-        made = await consumer()
+        made = await consumer(gather_seconds=60)
         asyncio.get_running_loop().call_later(0.05, made.stop_flow)
         await Rounds(made, [fetch_of(0, 3)]).run()
 
