@@ -1,4 +1,4 @@
-"""How fast the worker moves records that wait on a real Kafka, in and out.
+"""How fast the worker moves records on a real Kafka, in and out, and how long a record waits for its answer.
 
 Four partitions of JSON records with 16 features, one worker or two of one machine, the default engine, exactly once;
 beside it a tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The broker
@@ -43,6 +43,7 @@ REFERENCES = {
 }
 CYCLE = 49_999
 """Records of a load that never ends, over and over; prime, so that each key has all of them in time."""
+MODES = ("exactly_once", "at_least_once")
 SETTLE_SECONDS, LATENCY_SECONDS = 8.0, 20.0
 
 
@@ -174,13 +175,25 @@ def speed_rows(found: dict[str, Pace], keys: int = PARTITIONS) -> list[Row]:
     return rows
 
 
+def latency_rows(bench: Bench, rate: float) -> list[Row]:
+    """Return the latencies of both deliveries at a rate."""
+    rows = []
+    for mode in MODES:
+        found = sorted(bench.latency(mode, rate))
+        for percent in (50, 99):
+            case = f"latency {mode} p{percent} at {rate:,.0f} records/s"
+            rows.append(Row(case, "ms", found[len(found) * percent // 100]))
+    return rows
+
+
 def main() -> None:
     """Run the benchmark."""
-    parser = arguments("How fast the worker moves records on a real Kafka.")
+    parser = arguments("How fast the worker moves records on a real Kafka, and how long a record waits.")
     parser.add_argument("--records", type=int, default=600_000, help="records of the input topic")
     parser.add_argument("--keys", type=int, default=PARTITIONS, help="models: a multiple of four, in turn")
     parser.add_argument("--rounds", type=int, default=5, help="alternating runs that each median is taken of")
     parser.add_argument("--profile", action="store_true", help="say where the worker's CPU time goes")
+    parser.add_argument("--no-latency", action="store_true", help="leave out the latencies")
     parser.add_argument("--only", nargs="*", choices=[*WORKERS, *REFERENCES], help="contestants to run")
     given = parser.parse_args()
     kinds = given.only or [*WORKERS, *REFERENCES]
@@ -194,6 +207,8 @@ def main() -> None:
                     paces[kind].append(bench.run(kind, source, given.records))
         found = {kind: median(runs) for kind, runs in paces.items()}
         rows = speed_rows(found, given.keys)
+        if "worker" in found and not given.no_latency:
+            rows += latency_rows(bench, found["worker"].rate / 10)
     if given.profile and "worker" in found:
         from bench.stages import profile_rows  # noqa: PLC0415 - compiles kernels, which only a profile needs
 
