@@ -26,15 +26,16 @@ def test_a_run_counts_only_with_one_answer_to_each_record_in_order(answered):
 
 def test_rounds_have_medians_and_an_idle_worker_has_no_latency():
     found = {
-        ("exactly_once", 0): median([Cost(1.0, None, None), Cost(3.0, None, None), Cost(2.0, None, None)]),
-        ("transactions", 0): Cost(0.5, None, None),
-        ("exactly_once", 200): median([Cost(10.0, 40.0, 90.0), Cost(20.0, 60.0, 95.0)]),
-        ("transactions", 200): Cost(5.0, 100.0, 150.0),
+        ("exactly_once", 0): median([Cost(each, 0.0, None, None) for each in (1.0, 3.0, 2.0)]),
+        ("transactions", 0): Cost(0.5, 0.0, None, None),
+        ("exactly_once", 200): median([Cost(10.0, 199.0, 40.0, 90.0), Cost(20.0, 200.0, 60.0, 95.0)]),
+        ("transactions", 200): Cost(5.0, 201.0, 100.0, 150.0),
     }
     rows = [(row.case, row.unit, row.value, row.reference_value) for row in rows_of(found)]
     assert rows == [
         ("worker exactly_once d=16, idle", "% of a core", 2.0, 0.5),
         ("worker exactly_once d=16, 200 records/s", "% of a core", 15.0, 5.0),
+        ("worker exactly_once d=16, 200 records/s", "records/s", 199.5, 201.0),
         ("worker exactly_once d=16, 200 records/s", "ms p50", 50.0, 100.0),
         ("worker exactly_once d=16, 200 records/s", "ms p99", 92.5, 150.0),
     ]
@@ -51,4 +52,4 @@ def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker):
     for cost in found.values():
         assert cost.core > 0.0
         assert 0.0 < cost.middle <= cost.slow
-    assert [row.unit for row in rows_of(found)] == ["% of a core", "ms p50", "ms p99"]
+    assert [row.unit for row in rows_of(found)] == ["% of a core", "records/s", "ms p50", "ms p99"]
