@@ -333,6 +333,31 @@ def test_handing_over_pauses_until_there_is_room(consumer):
     asyncio.run(run())
 
 
+def test_a_chunk_that_is_done_wakes_the_event_loop_only_where_it_waits_for_room(consumer, monkeypatch):
+    async def run():
+        made, loop, woken = await consumer(), asyncio.get_running_loop(), []
+        wake = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *call: woken.append(call) or wake(*call))
+        made.app.consumer_generation_id = 0
+        few, many = (
+            Fetched(0, 0, {P0: records(0, range(count))}, {P0: count}, {P0: count}, positions={P0: 0})
+            for count in (20, 60)
+        )
+        await made._hand_over(few, SimpleNamespace(should_stop=False))
+        await asyncio.gather(*(asyncio.to_thread(made.done, chunk) for chunk in made.handed))
+        own = [call for call in woken if call[0] == made._room.set]
+        assert (made._in_flight, own) == (0, [])
+        going, before = asyncio.create_task(made._hand_over(many, SimpleNamespace(should_stop=False))), len(made.handed)
+        for at in range(before, before + 6):
+            await asyncio.sleep(0.01)
+            await asyncio.to_thread(made.done, made.handed[at])
+        # Sooner than the time after which the loop looks again.
+        await asyncio.wait_for(going, transport.FETCH_SECONDS)
+        assert made._in_flight == 0
+
+    asyncio.run(run())
+
+
 def test_handing_over_pauses_for_large_values_too(consumer):
     async def run():
         made = await consumer(memory=MemoryBudget(8 * 25_000))
