@@ -147,6 +147,8 @@ def measure(bench: Bench, kind: str, rate: float, seconds: float) -> Cost:
         with contestant as process:
             answers.read_until(FIRST_RECORDS, process, CATCH_UP_SECONDS)
             with bench.steady_load(source, rate) if rate else nullcontext():
+                # The load takes a while to start.
+                answers.read_until(FIRST_RECORDS + (rate > 0), process, STALLED_SECONDS)
                 answers.read_for(SETTLE_SECONDS)
                 began, used = time.time(), cpu_of(process.pid)[0]
                 answers.read_for(seconds)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench import live_cost
 from bench.live_cost import Cost, costs, median, rows_of, waits
 from bench.pipeline import Bench
 
@@ -43,7 +44,8 @@ def test_rounds_have_medians_and_an_idle_worker_has_no_latency():
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker):
+def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker, monkeypatch):
+    monkeypatch.setattr(live_cost, "SETTLE_SECONDS", 0.5)
     seen = []
     # It ends with an error where an answer is missing, comes twice, or is to another record.
     found = costs(Bench(broker), ["exactly_once"], [200.0], 1, 2.0, seen.append)

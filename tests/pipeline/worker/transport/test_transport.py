@@ -1,6 +1,7 @@
 """The chunk transport, without a broker: what a fetch becomes, and what it refuses."""
 
 import asyncio
+import queue
 import ssl
 import time
 from types import SimpleNamespace
@@ -353,6 +354,30 @@ def test_a_chunk_that_is_done_wakes_the_event_loop_only_where_it_waits_for_room(
             await asyncio.to_thread(made.done, made.handed[at])
         # Sooner than the time after which the loop looks again.
         await asyncio.wait_for(going, transport.FETCH_SECONDS)
+        assert made._in_flight == 0
+
+    asyncio.run(run())
+
+
+def test_no_chunk_that_another_thread_has_done_is_missed(consumer, monkeypatch):
+    monkeypatch.setattr(transport, "FETCH_SECONDS", 1000)
+
+    async def run():
+        made, chunks = await consumer(), queue.SimpleQueue()
+        made.app.consumer_generation_id = 0
+
+        async def callback(chunk):
+            chunks.put(chunk)
+
+        def process():
+            for _ in range(1_000):
+                made.done(chunks.get(timeout=30))
+
+        made.callback = callback
+        fetched = Fetched(0, 0, {P0: records(0, range(10_000))}, {P0: 10_000}, {P0: 10_000}, positions={P0: 0})
+        processing = asyncio.create_task(asyncio.to_thread(process))
+        await asyncio.wait_for(made._hand_over(fetched, SimpleNamespace(should_stop=False)), 30)
+        await processing
         assert made._in_flight == 0
 
     asyncio.run(run())
