@@ -52,7 +52,7 @@ types: .venv
 bench: .venv
 	$(BIN)/python -m bench.engine
 	$(BIN)/python -m bench.quality
-	$(BIN)/python -m bench.live_cost
+	$(BIN)/python -m bench.live_cost --rounds 1
 	$(BIN)/python -m bench.pipeline
 	$(BIN)/python -m bench.memory --records 2000000
 

@@ -43,7 +43,12 @@ def produce_steadily(bootstrap: str, topic: str, partitions: int, rate: float, k
             producer.poll(0)
             time.sleep(max(STEP_SECONDS, due - now))
         key = b"k%d" % (number % keys)
-        producer.produce(topic, lines[number % len(lines)], key=key, partition=number % partitions)
+        while True:
+            try:
+                producer.produce(topic, lines[number % len(lines)], key=key, partition=number % partitions)
+                break
+            except BufferError:
+                producer.poll(STEP_SECONDS)
 
 
 @contextmanager
@@ -61,6 +66,8 @@ def steady_load(
             process.stdin.write(b"\n".join(values))
             process.stdin.close()
             yield
+            if process.poll() is not None:
+                raise RuntimeError(f"the load has ended with {process.returncode}: there is no figure")
         finally:
             process.kill()
 

@@ -41,11 +41,14 @@ class Cost:
     ----------
     core : float
         Per cent of one core that all threads of the process used.
+    rate : float
+        Records a second that came; fewer than wanted where the machine was too busy to send them.
     middle, slow : float or None
         Milliseconds from record to answer, p50 and p99; None where no record came.
     """
 
     core: float
+    rate: float
     middle: float | None
     slow: float | None
 
@@ -144,6 +147,8 @@ def measure(bench: Bench, kind: str, rate: float, seconds: float) -> Cost:
         with contestant as process:
             answers.read_until(FIRST_RECORDS, process, CATCH_UP_SECONDS)
             with bench.steady_load(source, rate) if rate else nullcontext():
+                # The load takes a while to start.
+                answers.read_until(FIRST_RECORDS + (rate > 0), process, STALLED_SECONDS)
                 answers.read_for(SETTLE_SECONDS)
                 began, used = time.time(), cpu_of(process.pid)[0]
                 answers.read_for(seconds)
@@ -155,7 +160,7 @@ def measure(bench: Bench, kind: str, rate: float, seconds: float) -> Cost:
     if rate and not found:
         raise RuntimeError(f"{kind}: no record came at {rate:g} records/s in {seconds:g} s")
     middle, slow = (found[len(found) * percent // 100] if found else None for percent in (50, 99))
-    return Cost(100 * used / (ended - began), middle, slow)
+    return Cost(100 * used / (ended - began), len(found) / (ended - began), middle, slow)
 
 
 def median(runs: Sequence[Cost]) -> Cost:
@@ -192,6 +197,7 @@ def rows_of(found: Mapping[tuple[str, float], Cost]) -> list[Row]:
         case = f"worker {mode} d={FEATURES}, {f'{rate:,.0f} records/s' if rate else 'idle'}"
         rows.append(Row(case, "% of a core", worker.core, label, loop.core))
         if worker.middle is not None and worker.slow is not None:
+            rows.append(Row(case, "records/s", worker.rate, label, loop.rate))
             rows.append(Row(case, "ms p50", worker.middle, label, loop.middle))
             rows.append(Row(case, "ms p99", worker.slow, label, loop.slow))
     return rows

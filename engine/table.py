@@ -269,9 +269,10 @@ def _sized(kind: type, names: frozenset[str]) -> list[tuple[str, Array, list[Axi
 
 def resized(model: Model, **sizes: int) -> Model:
     """Return the model with room for other sizes; one that has it, and an array that has, stays the same."""
-    larger = {}
+    larger: dict[str, NDArray[Any]] = {}
+    kind: type = type(model)
     # Engines call it for each batch, of each of many streams.
-    for field, array, axes in _sized(type(model), frozenset(sizes)):
+    for field, array, axes in _sized(kind, frozenset(sizes)):
         old = getattr(model, field)
         shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, old.shape, strict=True))
         if shape != old.shape:
@@ -279,7 +280,7 @@ def resized(model: Model, **sizes: int) -> Model:
             larger[field][tuple(map(slice, old.shape))] = old
     if not larger:
         return model
-    return type(model)(*(larger.get(field, getattr(model, field)) for field, _, _ in declared(type(model))))
+    return type(model)(*(larger.get(field, getattr(model, field)) for field, _, _ in declared(kind)))
 
 
 def more_slots(slots: int) -> int:

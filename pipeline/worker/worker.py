@@ -340,7 +340,7 @@ class Worker:
     # Called from any thread.
 
     def _done(self, chunk: Chunk) -> None:
-        self._loop.call_soon_threadsafe(self._app.consumer.done, chunk)
+        self._app.consumer.done(chunk)
 
     def _fail(self, error: BaseException) -> None:
         self._loop.call_soon_threadsafe(self._note_failure, error)

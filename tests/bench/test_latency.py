@@ -1,8 +1,10 @@
-"""What the benchmark of latencies counts."""
+"""What the benchmark of latencies counts, and what its load does."""
+
+import os
 
 import pytest
 
-from bench.latency import SteadyState
+from bench.latency import SteadyState, steady_load
 
 
 @pytest.mark.parametrize("start", [0.5, 40.0], ids=["quick", "slow"])
@@ -25,3 +27,9 @@ def test_a_worker_that_never_catches_up_has_no_latency():
     for number in range(1_000):
         state.add(100.0 + number / 50, number / 100)
     assert not state.milliseconds
+
+
+def test_a_load_that_ends_before_its_time_is_an_error():
+    with pytest.raises(RuntimeError, match="the load has ended with 1: there is no figure"):  # noqa: SIM117
+        with steady_load("127.0.0.1:9", "no topic", [b"{}"], rate=0.0):
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)

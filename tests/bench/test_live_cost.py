@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench import live_cost
 from bench.live_cost import Cost, costs, median, rows_of, waits
 from bench.pipeline import Bench
 
@@ -26,15 +27,16 @@ def test_a_run_counts_only_with_one_answer_to_each_record_in_order(answered):
 
 def test_rounds_have_medians_and_an_idle_worker_has_no_latency():
     found = {
-        ("exactly_once", 0): median([Cost(1.0, None, None), Cost(3.0, None, None), Cost(2.0, None, None)]),
-        ("transactions", 0): Cost(0.5, None, None),
-        ("exactly_once", 200): median([Cost(10.0, 40.0, 90.0), Cost(20.0, 60.0, 95.0)]),
-        ("transactions", 200): Cost(5.0, 100.0, 150.0),
+        ("exactly_once", 0): median([Cost(each, 0.0, None, None) for each in (1.0, 3.0, 2.0)]),
+        ("transactions", 0): Cost(0.5, 0.0, None, None),
+        ("exactly_once", 200): median([Cost(10.0, 199.0, 40.0, 90.0), Cost(20.0, 200.0, 60.0, 95.0)]),
+        ("transactions", 200): Cost(5.0, 201.0, 100.0, 150.0),
     }
     rows = [(row.case, row.unit, row.value, row.reference_value) for row in rows_of(found)]
     assert rows == [
         ("worker exactly_once d=16, idle", "% of a core", 2.0, 0.5),
         ("worker exactly_once d=16, 200 records/s", "% of a core", 15.0, 5.0),
+        ("worker exactly_once d=16, 200 records/s", "records/s", 199.5, 201.0),
         ("worker exactly_once d=16, 200 records/s", "ms p50", 50.0, 100.0),
         ("worker exactly_once d=16, 200 records/s", "ms p99", 92.5, 150.0),
     ]
@@ -42,7 +44,8 @@ def test_rounds_have_medians_and_an_idle_worker_has_no_latency():
 
 @pytest.mark.broker
 @pytest.mark.slow
-def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker):
+def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker, monkeypatch):
+    monkeypatch.setattr(live_cost, "SETTLE_SECONDS", 0.5)
     seen = []
     # It ends with an error where an answer is missing, comes twice, or is to another record.
     found = costs(Bench(broker), ["exactly_once"], [200.0], 1, 2.0, seen.append)
@@ -51,4 +54,4 @@ def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker):
     for cost in found.values():
         assert cost.core > 0.0
         assert 0.0 < cost.middle <= cost.slow
-    assert [row.unit for row in rows_of(found)] == ["% of a core", "ms p50", "ms p99"]
+    assert [row.unit for row in rows_of(found)] == ["% of a core", "records/s", "ms p50", "ms p99"]

@@ -9,6 +9,7 @@ depends on them says so.
 import asyncio
 import logging
 import ssl
+import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -271,7 +272,9 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._room = asyncio.Event()
-        self._in_flight = 0
+        # What is handed over and not done, and whether the fetch loop waits for it to become less.
+        self._in_flight, self._is_full = 0, False
+        self._counting = threading.Lock()
         self._seek_number = 0
 
     def _new_consumer_thread(self) -> ConsumerThread:
@@ -306,7 +309,8 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         self._forget_chunks()
 
     def _forget_chunks(self) -> None:
-        self._in_flight = 0
+        with self._counting:
+            self._in_flight = 0
         self._room.set()
 
     def _weight(self, chunk: Chunk) -> int:
@@ -350,10 +354,15 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         return group_member.missing_topics(self._client)
 
     def done(self, chunk: Chunk) -> None:
-        """Make room for further chunks; must be called in the event loop for each chunk that was handed over."""
-        if chunk.seek == self._seek_number:
+        """Make room for further chunks; must be called for each chunk that was handed over, from any thread."""
+        with self._counting:
+            if chunk.seek != self._seek_number:
+                return
             self._in_flight -= self._weight(chunk)
-            self._room.set()
+            # The event loop wakes only for a fetch loop that waits: that costs as much as the records of a live stream.
+            if not self._is_full:
+                return
+        self.loop.call_soon_threadsafe(self._room.set)
 
     def is_current(self, chunk: Chunk) -> bool:
         """Return whether no rebalance and no seek has voided the chunk."""
@@ -416,8 +425,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
         for tp in fetched.ends:
             self.app.monitor.track_tp_end_offset(tp, fetched.ends[tp])
         for chunk in fetched.chunks(self.options.chunk_records):
-            while self._in_flight >= self.options.queued_records and self.flow_active:
-                self._room.clear()
+            while self._fills() and self.flow_active:
                 # The timeout is for a stop, which this loop would not notice otherwise.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._room.wait(), FETCH_SECONDS)
@@ -427,8 +435,17 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
             if not self.flow_active or not self.is_current(chunk):
                 # What is dropped here is read again: a seek precedes every resumption of the flow.
                 return
-            self._in_flight += self._weight(chunk)
+            with self._counting:
+                self._in_flight += self._weight(chunk)
             await self.callback(chunk)
+
+    def _fills(self) -> bool:
+        """Return whether nothing more may be handed over; a chunk that is done then sets `_room`."""
+        with self._counting:
+            self._is_full = self._in_flight >= self.options.queued_records
+            if self._is_full:
+                self._room.clear()
+            return self._is_full
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do nothing: Faust looks for commits of its own, finds none, and would report a livelock."""

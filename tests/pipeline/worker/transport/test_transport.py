@@ -1,6 +1,7 @@
 """The chunk transport, without a broker: what a fetch becomes, and what it refuses."""
 
 import asyncio
+import queue
 import ssl
 import time
 from types import SimpleNamespace
@@ -341,6 +342,55 @@ def test_handing_over_pauses_until_there_is_room(consumer):
             made.done(chunk)
         await asyncio.wait_for(going, 1)
         assert [offset for chunk in made.handed for offset in offsets(chunk)] == list(range(60))
+
+    asyncio.run(run())
+
+
+def test_a_chunk_that_is_done_wakes_the_event_loop_only_where_it_waits_for_room(consumer, monkeypatch):
+    async def run():
+        made, loop, woken = await consumer(), asyncio.get_running_loop(), []
+        wake = loop.call_soon_threadsafe
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *call: woken.append(call) or wake(*call))
+        made.app.consumer_generation_id = 0
+        few, many = (
+            Fetched(0, 0, {P0: records(0, range(count))}, {P0: count}, {P0: count}, positions={P0: 0})
+            for count in (20, 60)
+        )
+        await made._hand_over(few, SimpleNamespace(should_stop=False))
+        await asyncio.gather(*(asyncio.to_thread(made.done, chunk) for chunk in made.handed))
+        own = [call for call in woken if call[0] == made._room.set]
+        assert (made._in_flight, own) == (0, [])
+        going, before = asyncio.create_task(made._hand_over(many, SimpleNamespace(should_stop=False))), len(made.handed)
+        for at in range(before, before + 6):
+            await asyncio.sleep(0.01)
+            await asyncio.to_thread(made.done, made.handed[at])
+        # Sooner than the time after which the loop looks again.
+        await asyncio.wait_for(going, transport.FETCH_SECONDS)
+        assert made._in_flight == 0
+
+    asyncio.run(run())
+
+
+def test_no_chunk_that_another_thread_has_done_is_missed(consumer, monkeypatch):
+    monkeypatch.setattr(transport, "FETCH_SECONDS", 1000)
+
+    async def run():
+        made, chunks = await consumer(), queue.SimpleQueue()
+        made.app.consumer_generation_id = 0
+
+        async def callback(chunk):
+            chunks.put(chunk)
+
+        def process():
+            for _ in range(1_000):
+                made.done(chunks.get(timeout=30))
+
+        made.callback = callback
+        fetched = Fetched(0, 0, {P0: records(0, range(10_000))}, {P0: 10_000}, {P0: 10_000}, positions={P0: 0})
+        processing = asyncio.create_task(asyncio.to_thread(process))
+        await asyncio.wait_for(made._hand_over(fetched, SimpleNamespace(should_stop=False)), 30)
+        await processing
+        assert made._in_flight == 0
 
     asyncio.run(run())
 
