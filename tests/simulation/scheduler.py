@@ -63,6 +63,7 @@ class Scheduler:
         self.now = 0.0
         self.failure: BaseException | None = None
         self._numbers = count()
+        self._made_in = threading.current_thread()
         self._events: list[tuple[float, float, int, Any, int, bool]] = []
         self.main = self.current = Thread(self, Process("test"), lambda: None)
 
@@ -77,6 +78,10 @@ class Scheduler:
         thread.waits = 1
         self._push(self.random.random() * JITTER, thread, 1, woken=True)
         return thread
+
+    def is_simulated(self) -> bool:
+        """Return whether the calling thread is one of this simulation, and not one that an earlier test has left."""
+        return threading.current_thread() is self._made_in or isinstance(threading.current_thread(), _Real)
 
     def wake(self, thread: Thread) -> None:
         """End a thread's wait, where it waits."""

@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import inspect
 import queue
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,7 @@ class StandIns:
     def __init__(self, sim: Scheduler) -> None:
         self.sim = sim
         self.time = SimpleNamespace(
-            monotonic=lambda: sim.now, perf_counter=lambda: sim.now, time=lambda: EPOCH + sim.now, sleep=sim.wait
+            monotonic=lambda: sim.now, perf_counter=lambda: sim.now, time=lambda: EPOCH + sim.now, sleep=self._sleep
         )
         bound = {"sim": sim}
         self.Future = type("Future", (_Future,), bound)
@@ -34,6 +35,13 @@ class StandIns:
         )
         self.queue = SimpleNamespace(SimpleQueue=type("SimpleQueue", (_Queue,), bound), Empty=queue.Empty)
         self.os = SimpleNamespace(_exit=self._exit)
+
+    def _sleep(self, seconds: float) -> None:
+        if self.sim.is_simulated():
+            self.sim.wait(seconds)
+        else:
+            # A watchdog of a delivery that a test before made never ends.
+            time.sleep(seconds)
 
     def _exit(self, code: int) -> None:
         self.sim.current.process.end(code)
