@@ -16,7 +16,7 @@ from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
-from resonance.pipeline.records import Message, rows_of
+from resonance.pipeline.records import Message, Messages, rows_of
 
 QUEUE_SECONDS = 0.05
 """How long to wait for room in a full producer queue before the next attempt."""
@@ -58,7 +58,9 @@ class Batch(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the values."""
-        return sum(map(len, filter(None, map(_value, rows_of(self.messages)))))
+        if isinstance(self.messages, Messages):
+            return len(self.messages.text)
+        return sum(map(len, filter(None, map(_value, self.messages))))
 
 
 _value = itemgetter(1)
