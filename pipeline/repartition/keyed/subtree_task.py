@@ -117,7 +117,7 @@ class SubtreeTask(StreamTask):
         # They are sorted by subtree.
         rows = sorted(rows, key=batch.records.offsets.__getitem__)
         records = batch.records.take(rows)
-        answers = self._encoder.assignments([(texts, batch.step_of(rows))], records)
+        answers = self._encoder.assignments([], [(texts, batch.step_of(rows))], records)
         outputs.put("assignments", records.offsets, answers)
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:

@@ -129,29 +129,32 @@ class Encoder:
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
     def assignments(
-        self, answers: Sequence[tuple[StreamTexts, Step | int]], batch: RecordBatch, order: IntArray | None = None
+        self,
+        held: Sequence[tuple[StreamTexts, int]],
+        learned: Sequence[tuple[StreamTexts, Step]],
+        batch: RecordBatch,
+        order: IntArray | None = None,
     ) -> Messages:
         """Return the assignments of the records of a batch.
 
         Parameters
         ----------
-        answers : sequence
-            Texts of each stream, and the answers to some of its records, or how many are held back.
+        held : sequence
+            Texts of each stream whose records are held back, and how many are.
+        learned : sequence
+            Texts of each stream whose records were learned, and the answers to them.
         order : ndarray of shape (n,), optional
-            Which of these answers each record has; None: the batch has the records in the order of the answers.
+            Which of all these answers each record has; None: the batch has the records in the order of the answers.
         """
-        count = len(batch)
-        depth = max((step.path.shape[1] for _, step in answers if isinstance(step, Step)), default=1)
-        steps = [_held_back(step, depth) if isinstance(step, int) else step for _, step in answers]
-        clusters = list(
-            chain.from_iterable(
-                repeat(texts.warming, step) if isinstance(step, int) else texts.clusters(step)
-                for texts, step in answers
-            )
-        )
-        score, novel, path = (
-            np.concatenate([getattr(step, name) for step in steps]) for name in ("score", "novel", "path")
-        )
+        steps = [step for _, step in learned]
+        texts_of_held = [repeat(texts.warming, count) for texts, count in held]
+        clusters = [*chain(*texts_of_held, *(texts.clusters(step) for texts, step in learned))]
+        if held:
+            depth = steps[0].path.shape[1] if steps else 1
+            steps.insert(0, _held_back(sum(count for _, count in held), depth))
+        score = np.concatenate([step.score for step in steps])
+        novel = np.concatenate([step.novel for step in steps])
+        path = np.concatenate([step.path for step in steps])
         labels: list[bytes] = []
         if any(step.labels is not None for step in steps):
             labels = list(
@@ -190,7 +193,7 @@ class Encoder:
             columns += [b'"include":', _column(map(str.encode, batch.included)), b","]
         columns += [b'"time":"', "\0".join((*batch.times, "")).encode(), b'"}']
         return Messages(
-            *paste(count, columns),
+            *paste(len(batch), columns),
             batch.keys,
             self._assignment_headers(batch, joined, texts),
             None if routed is None else [number for _, number in routed.places],

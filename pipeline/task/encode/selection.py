@@ -22,8 +22,7 @@ class _Rows(NamedTuple):
     """Where they stand in the batch."""
     kept: list[bool]
     """Which assignments are wanted; empty where all are."""
-    answers: Step | int
-    """The answers, or how many rows were held back."""
+    step: Step | None = None
 
 
 class Answers:
@@ -33,7 +32,8 @@ class Answers:
         self._wanted = settings.output.assignments
         self._elsewhere = settings.is_keyed
         self._encoder = encoder
-        self._parts: list[_Rows] = []
+        self._held: list[_Rows] = []
+        self._learned: list[_Rows] = []
 
     def put(self, model: StreamModel, texts: StreamTexts, positions: Sequence[int], result: LearnResult) -> None:
         """Take in what became of a stream's rows, which stand at `positions` of the batch that `write` will have.
@@ -45,16 +45,18 @@ class Answers:
         warming = result.warming
         kept = [] if self._wanted == "all" else self._kept(model, result)
         if warming:
-            held = [positions[row] for row in warming]
-            self._parts.append(_Rows(texts, held, kept[: len(warming)], len(warming)))
+            self._held.append(_Rows(texts, [positions[row] for row in warming], kept[: len(warming)]))
         if result.step is not None and not self._elsewhere:
             rows = result.learned
             places = positions if len(rows) == len(positions) else [positions[row] for row in rows]
-            self._parts.append(_Rows(texts, places, kept[len(warming) :], result.step))
+            self._learned.append(_Rows(texts, places, kept[len(warming) :], result.step))
 
     def write(self, outputs: Outputs, batch: RecordBatch) -> None:
         """Write the assignments that are wanted of all that was taken in."""
-        parts, self._parts = self._parts, []
+        parts = [*self._held, *self._learned]
+        held = [(rows.texts, len(rows.places)) for rows in self._held]
+        learned = [(rows.texts, rows.step) for rows in self._learned if rows.step is not None]
+        self._held, self._learned = [], []
         places, order = _places(parts), None
         if self._wanted != "all":
             order = np.flatnonzero(list(chain.from_iterable(rows.kept for rows in parts)))
@@ -67,8 +69,7 @@ class Answers:
             return
         # Ascending, so that it is all of them where it is as many.
         own = batch if len(places) == len(batch) else batch.take(places)
-        answers = [(rows.texts, rows.answers) for rows in parts]
-        outputs.put("assignments", own.offsets, self._encoder.assignments(answers, own, order))
+        outputs.put("assignments", own.offsets, self._encoder.assignments(held, learned, own, order))
 
     def wanted(self, model: StreamModel, result: LearnResult) -> list[bool]:
         """Return for each learned row whether the settings want its assignment."""
