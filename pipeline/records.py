@@ -162,12 +162,15 @@ class Messages(Sequence[Message]):
     def __iter__(self) -> Iterator[Message]:
         return map(Message._make, self.rows())
 
-    def rows(self) -> Iterator[MessageRow]:
-        """Yield the fields of each message, which takes half the time of making a `Message`."""
-        ends = self.ends.tolist()
-        values = map(self.text.__getitem__, map(slice, (0, *ends), ends))
+    def rows(self, first: int = 0) -> Iterator[MessageRow]:
+        """Yield the fields of each message from one on, which takes half the time of making a `Message`."""
+        ends = self.ends[first:].tolist()
+        begins = (int(self.ends[first - 1]) if first else 0, *ends)
+        values = map(self.text.__getitem__, map(slice, begins, ends))
         # One list for all, to which nothing is added: so many lists would be most of what the collector looks at.
-        return zip(self.keys, values, self.headers or repeat([]), self.partitions or repeat(None), strict=False)
+        headers = repeat([]) if self.headers is None else self.headers[first:]
+        partitions = repeat(None) if self.partitions is None else self.partitions[first:]
+        return zip(self.keys[first:], values, headers, partitions, strict=False)
 
     @overload
     def __getitem__(self, at: int) -> Message: ...
@@ -182,11 +185,6 @@ class Messages(Sequence[Message]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Messages | list) and list(self) == list(other)
-
-
-def rows_of(messages: Iterable[Message]) -> Iterable[MessageRow]:
-    """Return the fields of messages, one after the other."""
-    return messages.rows() if isinstance(messages, Messages) else messages
 
 
 _Part = tuple[Sequence[int], Sequence[MessageRow]]

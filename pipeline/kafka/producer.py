@@ -12,11 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Thro
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
+from resonance.pipeline.kafka import outtake
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
-from resonance.pipeline.records import Message, Messages, rows_of
+from resonance.pipeline.records import Message, Messages
 
 QUEUE_SECONDS = 0.05
 """How long to wait for room in a full producer queue before the next attempt."""
@@ -120,6 +121,7 @@ class Outlet:
         require_threads()
         # The log is the only place where librdkafka reports every kind of connection; `log` reads it.
         self.producer = Producer({**settings, **callbacks}, logger=self)
+        self._library = None if reports else outtake.checked()
 
     def log(self, level: int, form: str, *values: object) -> None:
         """Take a line of librdkafka's log: its form, facility, client and text."""
@@ -200,8 +202,13 @@ class Outlet:
         cluster does, and `KafkaException` where the producer has ended.
         """
         topic, partition, messages = batch
-        produce = self.producer.produce
-        for row in rows_of(messages):
+        produce, rows = self.producer.produce, messages
+        if isinstance(messages, Messages):
+            library = self._library
+            # What it does not take, the calls below take later, or report as refused.
+            taken = outtake.send(library, self.producer, topic, partition, messages) if library is not None else 0
+            rows = messages.rows(taken)
+        for row in rows:
             key, value, headers, own = row
             to = partition if own is None else own
             try:

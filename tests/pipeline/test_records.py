@@ -1,6 +1,6 @@
 """Messages as columns, and outputs that hold them."""
 
-from resonance.pipeline.records import Message, Messages, Outputs, rows_of
+from resonance.pipeline.records import Message, Messages, Outputs
 
 EXPECTED = [Message(b"k", b"%d" % (number * number), []) for number in range(3, 6)]
 ROWS = [tuple(message) for message in EXPECTED]
@@ -12,7 +12,7 @@ def test_columns_are_read_as_messages():
     assert [message.value for message in messages] == [b"9", b"16", b"25"]
     assert [type(each) for each in (messages[1], *messages[1:], *reversed(messages))] == [Message] * 6
     assert (len(messages), bool(Messages()), EXPECTED[2] in messages) == (3, False, True)
-    assert list(map(type, rows_of(messages))) == [tuple] * 3
+    assert [list(messages.rows(first)) for first in range(4)] == [ROWS[first:] for first in range(4)]
     assert (messages.headers, messages.partitions, messages.text) == (None, None, b"91625")
 
 
