@@ -17,7 +17,7 @@ from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
-from resonance.pipeline.records import Message, Messages
+from resonance.pipeline.records import Message, MessageRow, Messages
 
 QUEUE_SECONDS = 0.05
 """How long to wait for room in a full producer queue before the next attempt."""
@@ -202,7 +202,8 @@ class Outlet:
         cluster does, and `KafkaException` where the producer has ended.
         """
         topic, partition, messages = batch
-        produce, rows = self.producer.produce, messages
+        produce = self.producer.produce
+        rows: Iterable[MessageRow] = messages
         if isinstance(messages, Messages):
             library = self._library
             # What it does not take, the calls below take later, or report as refused.

@@ -60,7 +60,7 @@ class Answers:
         places, order = _places(parts), None
         if self._wanted != "all":
             order = np.flatnonzero(list(chain.from_iterable(rows.kept for rows in parts)))
-            places = [places[at] for at in order]
+            places = [places[at] for at in order.tolist()]
         if len(parts) > 1 and not isinstance(places, range):
             found = np.array(places, np.int64)
             ascending = found.argsort()
