@@ -3,6 +3,7 @@
 import functools
 import random
 import re
+from contextlib import suppress
 
 import confluent_kafka
 import pytest
@@ -37,13 +38,26 @@ def calls(monkeypatch):
     return counts
 
 
-def outlet(broker, **settings):
-    """The part of a delivery that sends, exactly once, with a transaction begun."""
-    own = {"transactional.id": "worker", **settings}
-    made = Outlet(producer_settings(broker.client_settings()) | own, 10.0, reports=False)
-    made.producer.init_transactions(10)
-    made.producer.begin_transaction()
-    return made
+@pytest.fixture
+def outlet(broker):
+    """Return a function that makes the sending part of a delivery exactly once, with a transaction begun."""
+    outlets = []
+
+    def make(**settings):
+        own = {"transactional.id": "worker", **settings}
+        made = Outlet(producer_settings(broker.client_settings()) | own, 10.0, reports=False)
+        outlets.append(made)
+        made.producer.init_transactions(10)
+        made.producer.begin_transaction()
+        return made
+
+    yield make
+    for made in outlets:
+        # Without its broker a producer whose transaction is open would be waited for without end.
+        with suppress(KafkaException, RuntimeError):
+            made.producer.purge()
+            made.producer.abort_transaction(10)
+        made.producer.close()
 
 
 def stored(broker, count, partition=1):
@@ -56,8 +70,8 @@ def stored(broker, count, partition=1):
     return [Message(message.key(), message.value(), message.headers() or []) for message in found]
 
 
-def test_keys_and_values_arrive_in_order_whatever_they_are(broker, calls):
-    sending = outlet(broker)
+def test_keys_and_values_arrive_in_order_whatever_they_are(broker, outlet, calls):
+    sending = outlet()
     for begin in range(0, 500, 100):
         sending.send(Batch(TOPIC, 1, Messages.of(MESSAGES[begin : begin + 100])))
     sending.producer.commit_transaction(10)
@@ -65,17 +79,17 @@ def test_keys_and_values_arrive_in_order_whatever_they_are(broker, calls):
     assert calls == [100] * 5
 
 
-def test_a_topic_that_the_client_does_not_know_yet_takes_them_too(broker, calls):
-    sending = outlet(broker)
+def test_a_topic_that_the_client_does_not_know_yet_takes_them_too(outlet, calls):
+    sending = outlet()
     sending.send(Batch("new", 1, Messages.of(MESSAGES)))
     sending.producer.commit_transaction(10)
     assert calls == [500]
 
 
-def test_messages_with_headers_and_for_other_partitions_go_by_a_call_each(broker, calls):
+def test_messages_with_headers_and_for_other_partitions_go_by_a_call_each(broker, outlet, calls):
     headers = [message._replace(headers=[("h", b"1")]) for message in MESSAGES[:3]]
     elsewhere = [message._replace(partition=2) for message in MESSAGES[:3]]
-    sending = outlet(broker)
+    sending = outlet()
     sending.send(Batch(TOPIC, 1, Messages.of(headers)))
     sending.send(Batch(TOPIC, 1, Messages.of(elsewhere)))
     sending.producer.commit_transaction(10)
@@ -83,17 +97,17 @@ def test_messages_with_headers_and_for_other_partitions_go_by_a_call_each(broker
     assert calls == [0, 0]
 
 
-def test_a_full_queue_delays_messages_and_changes_no_order(broker, calls):
-    sending = outlet(broker, **{"queue.buffering.max.messages": 60})
+def test_a_full_queue_delays_messages_and_changes_no_order(broker, outlet, calls):
+    sending = outlet(**{"queue.buffering.max.messages": 60})
     sending.send(Batch(TOPIC, 1, Messages.of(MESSAGES)))
     sending.producer.commit_transaction(10)
     assert stored(broker, 500) == MESSAGES
     assert calls == [60]
 
 
-def test_a_message_that_is_too_long_is_refused_as_by_a_call_of_its_own(broker):
+def test_a_message_that_is_too_long_is_refused_as_by_a_call_of_its_own(outlet):
     long = [*MESSAGES[:3], Message(b"k", b'{"id":"' + b"x" * 2_000_000, []), *MESSAGES[:3]]
-    sending, texts = outlet(broker), []
+    sending, texts = outlet(), []
     for batch in (long, Messages.of(long)):
         with pytest.raises(DeliveryError, match=r"an output of 2,000,008 bytes .*output\.include") as caught:
             sending.send(Batch(TOPIC, 1, batch))
@@ -110,8 +124,8 @@ def _closed(sending):
 
 
 @pytest.mark.parametrize(("end", "kind"), [(_ended, KafkaException), (_closed, RuntimeError)])
-def test_a_producer_that_takes_nothing_says_so_as_it_does_to_a_call(broker, end, kind):
-    sending, errors = outlet(broker), []
+def test_a_producer_that_takes_nothing_says_so_as_it_does_to_a_call(outlet, end, kind):
+    sending, errors = outlet(), []
     end(sending)
     for batch in (MESSAGES, Messages.of(MESSAGES)):
         with pytest.raises(kind) as caught:
@@ -179,12 +193,14 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("broken", "reason"), BROKEN)
-def test_a_check_that_fails_leaves_public_calls_and_the_same_bytes(broker, calls, monkeypatch, caplog, broken, reason):
+def test_a_check_that_fails_leaves_public_calls_and_the_same_bytes(
+    broker, outlet, calls, monkeypatch, caplog, broken, reason
+):
     broken(monkeypatch)
     monkeypatch.setattr(outtake, "checked", functools.cache(outtake.checked.__wrapped__))
     assert [outtake.checked(), outtake.checked()] == [None, None]
     calls.clear()
-    sending = outlet(broker)
+    sending = outlet()
     sending.send(Batch(TOPIC, 1, Messages.of(MESSAGES)))
     sending.producer.commit_transaction(10)
     assert stored(broker, 500) == MESSAGES
