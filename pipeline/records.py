@@ -119,7 +119,7 @@ class Messages(Sequence[Message]):
 
     __hash__ = None  # type: ignore[assignment] # it equals lists
 
-    text: bytes = b""
+    text: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
     """All values, one behind the other."""
     ends: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Where each value ends."""
@@ -137,7 +137,7 @@ class Messages(Sequence[Message]):
         keys, values, headers, partitions = [*zip(*messages, strict=True)] or [()] * 4
         ends = np.cumsum(list(map(len, values)), dtype=np.int64)
         to = None if set(partitions) == {None} else partitions
-        return cls(b"".join(values), ends, keys, headers if any(headers) else None, to)
+        return cls(np.frombuffer(b"".join(values), np.uint8), ends, keys, headers if any(headers) else None, to)
 
     @classmethod
     def joined(cls, parts: Iterable[Iterable[MessageRow]]) -> "Messages":
@@ -149,7 +149,7 @@ class Messages(Sequence[Message]):
         headers = [part.headers or [[]] * len(part) for part in found]
         partitions = [part.partitions or [None] * len(part) for part in found]
         return cls(
-            b"".join(part.text for part in found),
+            np.concatenate([part.text for part in found]),
             np.concatenate([begin + part.ends for begin, part in zip(begins, found, strict=True)]),
             [*chain.from_iterable(part.keys for part in found)],
             [*chain.from_iterable(headers)] if any(part.headers for part in found) else None,
@@ -166,7 +166,7 @@ class Messages(Sequence[Message]):
         """Yield the fields of each message from one on, which takes half the time of making a `Message`."""
         ends = self.ends[first:].tolist()
         begins = (int(self.ends[first - 1]) if first else 0, *ends)
-        values = map(self.text.__getitem__, map(slice, begins, ends))
+        values = map(self.text.tobytes().__getitem__, map(slice, begins, ends))
         # One list for all, to which nothing is added: so many lists would be most of what the collector looks at.
         headers = repeat([]) if self.headers is None else self.headers[first:]
         partitions = repeat(None) if self.partitions is None else self.partitions[first:]

@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 from resonance.engine.arithmetic import inline, jit
 from resonance.engine.base import IntArray
 from resonance.engine.borrowed import row
+from resonance.engine.text.json_members import Bytes
 
 _WORD: Final = 8
 """Bytes that are copied at once, so that this much room must be behind every text."""
@@ -94,7 +95,7 @@ def _paste(text, places, repeats, pasted, ends):
     return left == 0
 
 
-def paste(count: int, columns: Sequence[bytes]) -> tuple[bytes, IntArray]:
+def paste(count: int, columns: Sequence[bytes]) -> tuple[Bytes, IntArray]:
     """Return the text of `count` rows, and where each of them ends in it.
 
     A column has a piece for each row, with a zero byte behind it; a column without any zero byte is a piece of every
@@ -105,12 +106,12 @@ def paste(count: int, columns: Sequence[bytes]) -> tuple[bytes, IntArray]:
     # A zero byte ends the pieces of every row, too.
     lengths = np.array(list(map(len, columns))) + repeats
     places = np.concatenate(([0], lengths.cumsum()))
-    text = b"".join([column + b"\0" if fixed else column for column, fixed in zip(columns, repeats, strict=True)])
+    pieces = [column + b"\0" if fixed else column for column, fixed in zip(columns, repeats, strict=True)]
+    text = np.frombuffer(b"".join((*pieces, bytes(_WORD))), np.uint8)
     pasted = np.empty(int(lengths @ np.where(repeats, count, 1)) + _WORD, np.uint8)
-    source = np.frombuffer(text + bytes(_WORD), np.uint8)
-    if not _paste(source[np.newaxis], places, repeats, pasted[np.newaxis], ends):
+    if not _paste(text[np.newaxis], places, repeats, pasted[np.newaxis], ends):
         raise ValueError(f"{count} rows have columns of {[column.count(0) for column in columns]} pieces")
-    return pasted[: ends[-1] if count else 0].tobytes(), ends
+    return pasted[: ends[-1] if count else 0], ends
 
 
 def compile() -> None:

@@ -52,18 +52,14 @@ def _table(messages: Messages) -> tuple[np.ndarray[Any, Any], bytes]:
     table = np.zeros(len(messages), MESSAGE)
     ends, keys, nulls = messages.ends, messages.keys, None in messages.keys
     table["value_length"] = np.diff(ends, prepend=0)
-    table["value"] = _address(messages.text) + ends - table["value_length"].astype(np.int64)
+    table["value"] = messages.text.ctypes.data + ends - table["value_length"].astype(np.int64)
     named = [key or b"" for key in keys] if nulls else keys
     text = b"".join(named)  # type: ignore[arg-type] # none is None
     table["key_length"] = lengths = np.fromiter(map(len, named), np.int64, len(named))  # type: ignore[arg-type]
-    table["key"] = _address(text) + lengths.cumsum() - lengths
+    table["key"] = (ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0) + lengths.cumsum() - lengths
     if nulls:
         table["key"][[key is None for key in keys]] = 0
     return table, text
-
-
-def _address(text: bytes) -> int:
-    return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
 
 
 @functools.cache

@@ -13,7 +13,7 @@ def test_columns_are_read_as_messages():
     assert [type(each) for each in (messages[1], *messages[1:], *reversed(messages))] == [Message] * 6
     assert (len(messages), bool(Messages()), EXPECTED[2] in messages) == (3, False, True)
     assert [list(messages.rows(first)) for first in range(4)] == [ROWS[first:] for first in range(4)]
-    assert (messages.headers, messages.partitions, messages.text) == (None, None, b"91625")
+    assert (messages.headers, messages.partitions, messages.text.tobytes()) == (None, None, b"91625")
 
 
 def test_messages_equal_others_by_their_content():
