@@ -79,7 +79,8 @@ def _check(library: Any) -> None:
     name = "resonance-check"
     require_threads(2 * CLIENT_THREADS)
     producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": name, "client.id": name}, logger=SILENT)
-    found = library.rd_kafka_name(handle_of(producer))
+    client = handle_of(producer)
+    found = library.rd_kafka_name(client) if client else None
     if not (found or b"").startswith(f"{name}#producer-".encode()):
         raise LibraryError(f"librdkafka calls its client {found}")
     # The request makes the topic.
