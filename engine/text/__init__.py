@@ -1,12 +1,13 @@
 """Texts of a whole batch read and written by kernels: numbers, times, and the members of JSON objects."""
 
-from resonance.engine.text import json_members, times
+from resonance.engine.text import json_members, paste, times
 
 
 def compile() -> None:
     """Compile every kernel, or load it from the cache."""
     json_members.compile()
+    paste.compile()
     times.compile()
 
 
-__all__ = ["compile", "json_members", "times"]
+__all__ = ["compile", "json_members", "paste", "times"]

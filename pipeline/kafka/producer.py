@@ -12,11 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Thro
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
+from resonance.pipeline.kafka import outtake
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
-from resonance.pipeline.records import Message, rows_of
+from resonance.pipeline.records import Message, MessageRow, Messages
 
 QUEUE_SECONDS = 0.05
 """How long to wait for room in a full producer queue before the next attempt."""
@@ -58,7 +59,9 @@ class Batch(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the values."""
-        return sum(map(len, filter(None, map(_value, rows_of(self.messages)))))
+        if isinstance(self.messages, Messages):
+            return len(self.messages.text)
+        return sum(map(len, filter(None, map(_value, self.messages))))
 
 
 _value = itemgetter(1)
@@ -118,6 +121,7 @@ class Outlet:
         require_threads()
         # The log is the only place where librdkafka reports every kind of connection; `log` reads it.
         self.producer = Producer({**settings, **callbacks}, logger=self)
+        self._library = None if reports else outtake.checked()
 
     def log(self, level: int, form: str, *values: object) -> None:
         """Take a line of librdkafka's log: its form, facility, client and text."""
@@ -199,7 +203,13 @@ class Outlet:
         """
         topic, partition, messages = batch
         produce = self.producer.produce
-        for row in rows_of(messages):
+        rows: Iterable[MessageRow] = messages
+        if isinstance(messages, Messages):
+            library = self._library
+            # What it does not take, the calls below take later, or report as refused.
+            taken = outtake.send(library, self.producer, topic, partition, messages) if library is not None else 0
+            rows = messages.rows(taken)
+        for row in rows:
             key, value, headers, own = row
             to = partition if own is None else own
             try:

@@ -54,7 +54,7 @@ class RoutedTask(PartitionTask):
         outputs = super().process(found)
         if self._inputs:
             if elsewhere:
-                outputs.assignments = Messages(_placed(message, self._inputs) for message in outputs.assignments)
+                outputs.assignments = Messages.of(_placed(message, self._inputs) for message in outputs.assignments)
             # Dead letters can concern labels that have waited since.
             outputs.dead_letters = [_placed(message, self._most) for message in outputs.dead_letters]
         return outputs

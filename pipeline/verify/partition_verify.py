@@ -214,7 +214,7 @@ class _Comparison:
                     outputs.cluster_events = [message for offset, message in held if offset < behind]
                     held = [(offset, message) for offset, message in held if offset >= behind]
                     answers = self._placed("assignments", outputs.assignments, place)
-                    outputs.assignments = Messages(message for _, message in answers)
+                    outputs.assignments = Messages.of(message for _, message in answers)
                 if difference := self._difference(outputs, place, behind):
                     found.records += len(cut(records, difference.offset)[0])
                     return difference

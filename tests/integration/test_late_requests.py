@@ -19,7 +19,7 @@ from resonance.pipeline.worker.delivery import exactly_once as exactly_once_modu
 
 from tests.brokers import create_topic
 from tests.brokers.proxy import ADD_OFFSETS, COMMIT_OFFSETS, END
-from tests.integration.test_delivery import Member, exactly_once, messages, values
+from tests.integration.test_delivery import Member, columns, exactly_once, messages, values
 
 LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 
@@ -108,7 +108,7 @@ def test_offsets_that_are_never_answered_are_sent_again_with_everything_before_t
     delivery = exactly_once(f"127.0.0.1:{proxy.port}", member.group)
     delivery.bind(member.membership)
     delivery.send(Batch(topic, 0, messages(b"a")))
-    delivery.send(Batch(topic, 1, messages(b"b")))
+    delivery.send(Batch(topic, 1, columns(b"b")))
     proxy.answer(COMMIT_OFFSETS, b"", b"")
     delivery.commit({TP(topic, 0): 1}, {})
     assert [error(COMMIT_OFFSETS, answer) > 0 for answer in proxy.deliver()] == [True, True]

@@ -114,11 +114,11 @@ class SubtreeTask(StreamTask):
         """Write the assignments of some rows of a stream."""
         part = batch.messages[rows[0]].part
         texts = self._learner.texts.of(part.stream, part.version, self._depth)
+        # They are sorted by subtree.
+        rows = sorted(rows, key=batch.records.offsets.__getitem__)
         records = batch.records.take(rows)
-        answers = self._encoder.assignments([(texts, batch.step_of(rows))], records)
-        # The rows are sorted by subtree.
-        order = sorted(range(len(answers)), key=records.offsets.__getitem__)
-        outputs.put("assignments", [records.offsets[i] for i in order], [answers[i] for i in order])
+        answers = self._encoder.assignments([], [(texts, batch.step_of(rows))], records)
+        outputs.put("assignments", records.offsets, answers)
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
         """Answer records with the first level alone, where their subtrees no longer exist.

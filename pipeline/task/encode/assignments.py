@@ -1,7 +1,7 @@
 """Payloads and headers of assignments, a batch at a time, and of dead letters; `cluster_events` writes the events.
 
-An assignment is joined from cached pieces of text, because most of it repeats: a record adds only offset, id, score and
-time. A test holds that the bytes equal those of orjson for a `schemas.Assignment`.
+Assignments are pasted from columns of text, most of it cached, because it repeats: a record adds only offset, id, score
+and time. A test holds that the bytes equal those of orjson for a `schemas.Assignment`.
 """
 
 import hashlib
@@ -12,11 +12,13 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import orjson
-from resonance.engine.base import Cluster, Step
+from numpy.typing import NDArray
+from resonance.engine.base import Cluster, IntArray, Step
+from resonance.engine.text.paste import paste
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import (
     Message,
-    MessageRow,
+    Messages,
     RoutedRecord,
     SourceRecord,
     TopicPartition,
@@ -42,9 +44,6 @@ MIN_TEXTS: Final = 1_000
 """Least number of streams that are kept, however few a partition may have."""
 
 _WARMING = '"status":"warming_up","cluster":null,"clusters":[],"score":'
-_HEADS = repeat(b'{"id":')
-_TIMES = '"}\n"time":"'
-_NOVEL = (b',"novel":false,"path":[', b',"novel":true,"path":[')
 
 
 class _Kept(dict[Any, Any]):
@@ -129,65 +128,82 @@ class Encoder:
         self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
 
-    def assignments(self, answers: Sequence[tuple[StreamTexts, Step]], batch: RecordBatch) -> list[MessageRow]:
-        """Return the assignments of learned records, which the batch has in the order of the answers."""
-        steps = [step for _, step in answers]
-        if not steps:
-            return []
-        clusters = chain.from_iterable(texts.clusters(step) for texts, step in answers)
-        # Here and below one call of orjson writes many numbers; NaN becomes null.
-        score, path = np.concatenate([step.score for step in steps]), np.concatenate([step.path for step in steps])
-        scores = orjson.dumps(score, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
-        paths = orjson.dumps(np.ascontiguousarray(path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
-        nodes = paths.replace(b",-1", b"").split(b"],[")
-        if len(path) and path[:, 0].min() < 0:
-            # A record with nothing in common with others and nothing to found a node with: no node learned it.
-            nodes = [b"" if each == b"-1" else each for each in nodes]
-        novel = map(_NOVEL.__getitem__, np.concatenate([step.novel for step in steps]).tolist())
-        labels = None
-        if any(step.labels is not None for step in steps):
-            labels = chain.from_iterable(
-                repeat(b"", len(step.score)) if step.labels is None else label_texts(step.labels) for step in steps
-            )
-        return self._messages(batch, clusters, scores, novel, nodes, labels)
-
-    def warming(self, held: Iterable[tuple[StreamTexts, int]], batch: RecordBatch) -> list[MessageRow]:
-        """Return the assignments of records that are held back, so many of each stream."""
-        clusters = chain.from_iterable(repeat(texts.warming, count) for texts, count in held)
-        return self._messages(batch, clusters, repeat(b"null"), repeat(_NOVEL[0]), repeat(b""))
-
-    def _messages(
+    def assignments(
         self,
+        held: Sequence[tuple[StreamTexts, int]],
+        learned: Sequence[tuple[StreamTexts, Step]],
         batch: RecordBatch,
-        clusters: Iterable[bytes],
-        scores: Iterable[bytes],
-        novel: Iterable[bytes],
-        nodes: Iterable[bytes],
-        labels: Iterable[bytes] | None = None,
-    ) -> list[MessageRow]:
-        ids: Iterable[bytes] = repeat(b"null") if batch.ids is None else batch.ids
-        included: Iterable[bytes] = repeat(b"],")
-        if batch.included is not None:
-            included = [b'],"include":%b,' % members.encode() for members in batch.included]
-        if labels is not None:
-            included = [b"],%b%b" % (own, rest[2:]) for own, rest in zip(labels, included, strict=False)]
+        order: IntArray | None = None,
+    ) -> Messages:
+        """Return the assignments of the records of a batch.
+
+        Parameters
+        ----------
+        held : sequence
+            Texts of each stream whose records are held back, and how many are.
+        learned : sequence
+            Texts of each stream whose records were learned, and the answers to them.
+        order : ndarray of shape (n,), optional
+            Which of all these answers each record has; None: the batch has the records in the order of the answers.
+        """
+        steps = [step for _, step in learned]
+        texts_of_held = [repeat(texts.warming, count) for texts, count in held]
+        clusters = [*chain(*texts_of_held, *(texts.clusters(step) for texts, step in learned))]
+        if held:
+            depth = steps[0].path.shape[1] if steps else 1
+            steps.insert(0, _held_back(sum(count for _, count in held), depth))
+        score = np.concatenate([step.score for step in steps])
+        novel = np.concatenate([step.novel for step in steps])
+        path = np.concatenate([step.path for step in steps])
+        labels: list[bytes] = []
+        if any(step.labels is not None for step in steps):
+            labels = list(
+                chain.from_iterable(
+                    repeat(b"", len(step.score)) if step.labels is None else label_texts(step.labels) for step in steps
+                )
+            )
+        if order is not None:
+            score, novel, path = score[order], novel[order], path[order]
+            rows = order.tolist()
+            clusters = [clusters[row] for row in rows]
+            labels = labels and [labels[row] for row in rows]
+        # One call of orjson writes many numbers; NaN becomes null.
+        nodes = orjson.dumps(np.ascontiguousarray(path), option=orjson.OPT_SERIALIZE_NUMPY)[2:-2]
+        # A record with nothing in common with others and nothing to found a node with: no node learned it.
+        nodes = nodes.replace(b",-1", b"").replace(b"-1", b"").replace(b"],[", b"\0")
         routed = batch.sources
         texts = [self._texts[place] for place in ((self._place,) if routed is None else routed.places)]
-        sources: Iterable[bytes] = repeat(texts[0].source) if routed is None else [text.source for text in texts]
-        partitions: Iterable[int | None] = repeat(None) if routed is None else [number for _, number in routed.places]
         joined = orjson.dumps(batch.offsets if routed is None else routed.offsets)[1:-1]
-        offsets = joined.split(b",")
-        times = f'"time":"{_TIMES.join(batch.times)}"}}'.encode().split(b"\n")
-        # The offsets end the zip: the repeated pieces are endless.
-        pieces = zip(_HEADS, ids, sources, offsets, clusters, scores, novel, nodes, included, times, strict=False)
-        values = list(map(b"".join, pieces))
-        headers = self._assignment_headers(batch, joined, texts)
-        return list(zip(batch.keys, values, headers, partitions, strict=False))
+        columns = [
+            b'{"id":',
+            b"null" if batch.ids is None else _column(batch.ids),
+            texts[0].source if routed is None else _column(text.source for text in texts),
+            joined.replace(b",", b"\0") + b"\0",
+            _column(clusters),
+            _numbers(score),
+            b',"novel":',
+            _numbers(novel),
+            b',"path":[',
+            nodes + b"\0",
+            b"],",
+        ]
+        if labels:
+            columns.append(_column(labels))
+        if batch.included is not None:
+            columns += [b'"include":', _column(map(str.encode, batch.included)), b","]
+        columns += [b'"time":"', "\0".join((*batch.times, "")).encode(), b'"}']
+        return Messages(
+            *paste(len(batch), columns),
+            batch.keys,
+            self._assignment_headers(batch, joined, texts),
+            None if routed is None else [number for _, number in routed.places],
+        )
 
-    def _assignment_headers(self, batch: RecordBatch, joined: bytes, texts: list[_PlaceTexts]) -> list[list[Header]]:
+    def _assignment_headers(
+        self, batch: RecordBatch, joined: bytes, texts: list[_PlaceTexts]
+    ) -> list[list[Header]] | None:
         if self._plain and batch.sources is None and batch.traces is None:
-            # One list for all, to which nothing is added: so many lists would be most of what the collector looks at.
-            return [[]] * len(batch.offsets)
+            return None
         times = map(self._ce_times.__getitem__, batch.times)
         if self._plain:
             headers: list[list[Header]] = [[] for _ in batch.offsets]
@@ -321,6 +337,22 @@ def emitted(model: StreamModel) -> list[ClusterSnapshot]:
         # It was never emitted either.
         cluster.pop("successor", None)
     return known
+
+
+def _held_back(count: int, depth: int) -> Step:
+    """Return what the assignments of records that are held back have in the place of answers."""
+    none = np.full((count, depth), -1)
+    return Step(none, np.full(count, np.nan), np.zeros(count, np.bool_), none)
+
+
+def _column(pieces: Iterable[bytes]) -> bytes:
+    """Return pieces as a column to `paste`."""
+    return b"\0".join((*pieces, b""))
+
+
+def _numbers(column: NDArray[Any]) -> bytes:
+    """Return numbers as a column to `paste`."""
+    return orjson.dumps(column, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].replace(b",", b"\0") + b"\0"
 
 
 def _size(headers: Sequence[Header]) -> int:

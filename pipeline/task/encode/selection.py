@@ -1,12 +1,13 @@
 """Which assignments the settings want, of all streams of a batch."""
 
 from collections.abc import Sequence
-from itertools import chain, compress
+from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 from resonance.engine.base import Step
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import MessageRow, Outputs
+from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import Encoder, StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
@@ -52,27 +53,23 @@ class Answers:
 
     def write(self, outputs: Outputs, batch: RecordBatch) -> None:
         """Write the assignments that are wanted of all that was taken in."""
-        held, learned = self._held, self._learned
-        if not held and not learned:
-            return
+        parts = [*self._held, *self._learned]
+        held = [(rows.texts, len(rows.places)) for rows in self._held]
+        learned = [(rows.texts, rows.step) for rows in self._learned if rows.step is not None]
         self._held, self._learned = [], []
-        messages: list[MessageRow] = []
-        places = _places(held)
-        if held:
-            messages = self._encoder.warming([(rows.texts, len(rows.places)) for rows in held], batch.take(places))
-        if learned:
-            answers = [(rows.texts, rows.step) for rows in learned if rows.step is not None]
-            answered = _places(learned)
-            messages += self._encoder.assignments(answers, batch.take(answered))
-            places = [*places, *answered] if held else answered
+        places, order = _places(parts), None
         if self._wanted != "all":
-            kept = list(chain.from_iterable(rows.kept for rows in (*held, *learned)))
-            places, messages = list(compress(places, kept)), list(compress(messages, kept))
-        if len(held) + len(learned) > 1 and not isinstance(places, range):
-            order = sorted(range(len(places)), key=places.__getitem__)
-            places, messages = [places[at] for at in order], [messages[at] for at in order]
-        offsets = batch.offsets
-        outputs.put("assignments", offsets if len(places) == len(offsets) else [offsets[at] for at in places], messages)
+            order = np.flatnonzero(list(chain.from_iterable(rows.kept for rows in parts)))
+            places = [places[at] for at in order.tolist()]
+        if len(parts) > 1 and not isinstance(places, range):
+            found = np.array(places, np.int64)
+            ascending = found.argsort()
+            places, order = found[ascending].tolist(), ascending if order is None else order[ascending]
+        if not places:
+            return
+        # Ascending, so that it is all of them where it is as many.
+        own = batch if len(places) == len(batch) else batch.take(places)
+        outputs.put("assignments", own.offsets, self._encoder.assignments(held, learned, own, order))
 
     def wanted(self, model: StreamModel, result: LearnResult) -> list[bool]:
         """Return for each learned row whether the settings want its assignment."""

@@ -56,7 +56,7 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
         said = task.process([mutated(record, rng) if rng.random() < 0.3 else record for record in routes])
         assert [task.models.snapshot(stream) for stream in task.models.names]
         assert task.partition_state()
-        assert all((m.partition or 0) in range(MAX_PARTITIONS) for m in said.assignments + said.dead_letters)
+        assert all((m.partition or 0) in range(MAX_PARTITIONS) for m in (*said.assignments, *said.dead_letters))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_no_message_that_a_worker_could_not_have_written_ends_a_worker(keyed):
     for _ in range(25):
         task = make_task(given, log[0].topic, log[0].partition, TaskContext(routes=KEYED_ROUTES, inputs=MAX_PARTITIONS))
         said = task.process([altered(record, rng) if rng.random() < 0.2 else record for record in log])
-        for message in said.assignments + said.cluster_events + said.clusters:
+        for message in (*said.assignments, *said.cluster_events, *said.clusters):
             assert message.partition in range(MAX_PARTITIONS)
             assert message.value is None or orjson.loads(message.value)
         assert all(task.models.snapshot(stream).body for stream in task.models.names)

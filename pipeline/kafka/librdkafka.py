@@ -1,0 +1,78 @@
+"""The librdkafka that confluent-kafka's wheel brings, to call its C functions where a public call makes an object each.
+
+Their header is stable, the place of the client in confluent-kafka's objects is not: nothing here is used without
+`outtake.checked`, and only with the version of confluent-kafka that it was written for.
+"""
+
+import ctypes
+from pathlib import Path
+from typing import Any, Final
+
+import confluent_kafka
+import numpy as np
+from confluent_kafka import Producer
+
+PINNED: Final = "2.16.1"
+"""The version of confluent-kafka whose clients have librdkafka's one as their first member."""
+
+COPY: Final = 2
+"""RD_KAFKA_MSG_F_COPY."""
+
+MESSAGE: Final = np.dtype(
+    [
+        ("error", np.int32),
+        ("topic", np.intp),
+        ("partition", np.int32),
+        ("value", np.intp),
+        ("value_length", np.uintp),
+        ("key", np.intp),
+        ("key_length", np.uintp),
+        ("offset", np.int64),
+        ("private", np.intp),
+    ],
+    align=True,
+)
+"""rd_kafka_message_t."""
+
+_POINTER, _TEXT, _NUMBER = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+_FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
+    "rd_kafka_version_str": (_TEXT, []),
+    "rd_kafka_name": (_TEXT, [_POINTER]),
+    "rd_kafka_topic_new": (_POINTER, [_POINTER, _TEXT, _POINTER]),
+    "rd_kafka_topic_destroy": (None, [_POINTER]),
+    "rd_kafka_produce_batch": (_NUMBER, [_POINTER, ctypes.c_int32, _NUMBER, _POINTER, _NUMBER]),
+}
+
+
+class LibraryError(Exception):
+    """The bundled library cannot be used, and why."""
+
+
+def load() -> Any:
+    """Return the library of the wheel; raise `LibraryError` where it is not the one that this was written for."""
+    if confluent_kafka.__version__ != PINNED:
+        raise LibraryError(f"confluent-kafka {confluent_kafka.__version__} is installed, {PINNED} was expected")
+    folder = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
+    found = list(folder.glob("librdkafka-*.so*"))
+    if len(found) != 1:
+        raise LibraryError(f"{folder} has {len(found)} files of librdkafka: a system's own one is used")
+    try:
+        library = ctypes.CDLL(str(found[0]))
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as error:
+        raise LibraryError(f"{found[0]}: {error}") from error
+    if (own := library.rd_kafka_version_str().decode()) != confluent_kafka.libversion()[0]:
+        raise LibraryError(f"{found[0]} is librdkafka {own}, confluent-kafka uses {confluent_kafka.libversion()[0]}")
+    return library
+
+
+def handle_of(client: Any) -> int | None:
+    """Return the address of librdkafka's client in one of confluent-kafka; None where that is closed, or is no client.
+
+    It is valid as long as the object is.
+    """
+    if not isinstance(client, Producer):
+        return None
+    return ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value
