@@ -248,6 +248,9 @@ class Chaos:
         self._end(victim, signal.SIGTERM)
         self._start(victim, {VARIABLE: f"{point}:{count}"})
         worker = self._worker(victim)
+        if point == "between-snapshot-chunks" and self.settings().is_rekeyed:
+            # Before what it learns come two chunks of records, which it sends on.
+            self._set_pace(0.25, 1_000)
         for _ in range(4):
             if point != "in-revoke" and self._ends_within(worker, 15):
                 break
