@@ -215,7 +215,7 @@ def _memory(value: Any) -> Any:
     with suppress(ValueError, TypeError):
         if (found := int(_no_boolean(value))) >= LEAST and found == float(value):
             return found
-    raise ValueError(f"must be auto, or at least {LEAST:,} bytes, of which the program takes most; raise it")
+    raise ValueError(f"must be auto, or a number of bytes, at least {LEAST}, of which the program takes most")
 
 
 def _integer(value: Any) -> int:
