@@ -177,8 +177,9 @@ class Messages(Sequence[Message]):
     @overload
     def __getitem__(self, at: slice) -> "Messages": ...
     def __getitem__(self, at: int | slice) -> "Message | Messages":
-        found = list(self)[at]
-        return found if isinstance(found, Message) else Messages.of(found)
+        if isinstance(at, slice):
+            return Messages.of(list(self)[at])
+        return next(map(Message._make, self.rows(range(len(self))[at])))
 
     def __repr__(self) -> str:
         return f"Messages.of({list(self)!r})"

@@ -55,7 +55,7 @@ def load() -> Any:
     folder = Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs"
     found = list(folder.glob("librdkafka-*.so*"))
     if len(found) != 1:
-        raise LibraryError(f"{folder} has {len(found)} files of librdkafka: a system's own one is used")
+        raise LibraryError(f"{folder} has {len(found)} files of librdkafka, one was expected")
     try:
         library = ctypes.CDLL(str(found[0]))
         for name, (result, arguments) in _FUNCTIONS.items():

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Offset
+from resonance.pipeline.errors import ResourceError
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.librdkafka import COPY, MESSAGE, LibraryError, handle_of, load
 from resonance.pipeline.kafka.threads import CLIENT_THREADS, require_threads
@@ -68,7 +69,7 @@ def checked() -> Any:
     try:
         library = load()
         _check(library)
-    except (LibraryError, KafkaException) as error:
+    except (LibraryError, KafkaException, ResourceError) as error:
         _log.warning("outputs are sent by a call each, which takes more processor time: %s", error)
         return None
     return library

@@ -208,7 +208,7 @@ class Outlet:
             library = self._library
             # What it does not take, the calls below take later, or report as refused.
             taken = outtake.send(library, self.producer, topic, partition, messages) if library is not None else 0
-            rows = messages.rows(taken)
+            rows = messages.rows(taken) if taken < len(messages) else ()
         for row in rows:
             key, value, headers, own = row
             to = partition if own is None else own

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+from resonance.engine.base import Step
 from resonance.engine.errors import StateError
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
@@ -13,6 +15,7 @@ from resonance.pipeline.repartition.keyed.operation_batch import OperationBatch,
 from resonance.pipeline.repartition.keyed.operation_records import Reader, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel, SubtreeResult
 from resonance.pipeline.repartition.keyed.subtrees import Subtrees
+from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.learning import Learner
 from resonance.pipeline.task.model.learn_result import LearnResult
@@ -20,6 +23,9 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.partition_task import PIECE_OF_STREAMS
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
+
+_Answers = tuple[Sequence[int], StreamTexts, Step]
+"""Rows of a stream, its texts, and the answers to these rows."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,21 +110,30 @@ class SubtreeTask(StreamTask):
 
     def _carry_out(self, messages: Sequence[SubtreeOperation], outputs: Outputs | None) -> None:
         batch = OperationBatch.of(messages, self._depth)
+        answers: list[_Answers] = []
         for stream in batch.streams:
             for run in stream:
                 self._follow(batch, run, outputs)
             if outputs is not None and (emitted := batch.emitted_of(stream)):
-                self._answer(batch, emitted, outputs)
+                answers.append(self._answers(batch, emitted))
+        if outputs is not None:
+            self._write(batch, answers, outputs)
 
-    def _answer(self, batch: OperationBatch, rows: Sequence[int], outputs: Outputs) -> None:
-        """Write the assignments of some rows of a stream."""
+    def _answers(self, batch: OperationBatch, rows: Sequence[int]) -> _Answers:
+        """Return rows of a stream with what is to be written of them."""
         part = batch.messages[rows[0]].part
-        texts = self._learner.texts.of(part.stream, part.version, self._depth)
-        # They are sorted by subtree.
-        rows = sorted(rows, key=batch.records.offsets.__getitem__)
-        records = batch.records.take(rows)
-        answers = self._encoder.assignments([], [(texts, batch.step_of(rows))], records)
-        outputs.put("assignments", records.offsets, answers)
+        return rows, self._learner.texts.of(part.stream, part.version, self._depth), batch.step_of(rows)
+
+    def _write(self, batch: OperationBatch, answers: Sequence[_Answers], outputs: Outputs) -> None:
+        """Write the assignments of all streams at once."""
+        rows = [row for own, _, _ in answers for row in own]
+        if not rows:
+            return
+        # They are sorted by stream and subtree.
+        order = np.argsort([batch.records.offsets[row] for row in rows])
+        records = batch.records.take([rows[at] for at in order.tolist()])
+        learned = [(texts, step) for _, texts, step in answers]
+        outputs.put("assignments", records.offsets, self._encoder.assignments([], learned, records, order))
 
     def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
         """Answer records with the first level alone, where their subtrees no longer exist.
@@ -129,8 +144,8 @@ class SubtreeTask(StreamTask):
         self._check_places(emitted)
         batch = OperationBatch.of(emitted, self._depth)
         outputs = Outputs()
-        for stream in batch.streams:
-            self._answer(batch, range(stream[0].start, stream[-1].stop), outputs)
+        streams = [range(stream[0].start, stream[-1].stop) for stream in batch.streams]
+        self._write(batch, [self._answers(batch, rows) for rows in streams], outputs)
         return outputs.sort()
 
     def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.errors import DeliveryError, ResourceError
 from resonance.pipeline.kafka import librdkafka, outtake
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
@@ -181,6 +181,13 @@ def _that_takes(how):
     return broken
 
 
+def _without_threads(monkeypatch):
+    def refuse(count):
+        raise ResourceError("no thread is left")
+
+    monkeypatch.setattr(outtake, "require_threads", refuse)
+
+
 BROKEN = [
     (_of_another_version, r"confluent-kafka 2\.17\.0 is installed, 2\.16\.1 was expected"),
     (_without_a_file, r"/usr/lib/python3/dist-packages/confluent_kafka\.libs has 0 files of librdkafka"),
@@ -188,6 +195,7 @@ BROKEN = [
     (_with_other_clients, r"librdkafka calls its client b'rdkafka#consumer-1'"),
     (_that_takes("partly"), r"librdkafka took 0 of 3 messages and stored all but 0$"),
     (_that_takes("elsewhere"), r"librdkafka stored \[\(None, b''\), \(b'', b'.x00'\)\] instead of"),
+    (_without_threads, "no thread is left"),
     (_that_takes("nowhere"), r"librdkafka stored \[\] instead of"),
 ]
 
