@@ -181,6 +181,9 @@ class Messages(Sequence[Message]):
             return Messages.of(list(self)[at])
         return next(map(Message._make, self.rows(range(len(self))[at])))
 
+    def __add__(self, other: Iterable[Message]) -> "Messages":
+        return Messages.joined((self, other))
+
     def __repr__(self) -> str:
         return f"Messages.of({list(self)!r})"
 
