@@ -12,7 +12,7 @@ import pytest
 from resonance.schemas import ClusterTable
 
 from tests.brokers import produce
-from tests.integration.workers import ROOT, Deployment, records
+from tests.integration.workers import ROOT, Deployment, records, wait_until
 from tests.pipeline.commands import run
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
@@ -47,7 +47,11 @@ class Pair:
         own = {name: value for name, value in self.live.settings.items() if name != "engine.memory"}
         self.shadow.settings = {**own, **self.changed, "name": self.shadow.name, "shadow_of": self.live.name}
         self.send(0, 300)
-        self.live.work(300)
+        with self.live.worker() as worker:
+            worker.wait_for(lambda health: health["records"] == 300)
+            # However quick it is: one of them comes with each commit.
+            wait_until(lambda: all(f"[{number}]@150: archived" in worker.log() for number in range(2)))
+            assert worker.terminate() == 0
         self.send(300, 600)
         self.live.work(300)
         self.shadow.work(600)
