@@ -59,7 +59,7 @@ class Reader:
     Attributes
     ----------
     found : list of list of (str, float)
-        By partition, of each record the id and a time: by `time_of`, and if that is None when it was read.
+        By partition, of each record the id, and the time at which it was read or appended (`read`).
     """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -120,12 +120,12 @@ def waits(
     Raises `ValueError` unless each partition has one answer to every record, in order.
     """
     found = []
-    for partition, (asked, answered) in enumerate(zip(records, answers, strict=True)):
-        if [name for name, _ in asked] != [name for name, _ in answered]:
+    for partition, (appended, answered) in enumerate(zip(records, answers, strict=True)):
+        if [name for name, _ in appended] != [name for name, _ in answered]:
             raise ValueError(
-                f"partition {partition}: {len(answered):,} answers are not one to each of {len(asked):,} records"
+                f"partition {partition}: {len(answered):,} answers are not one to each of {len(appended):,} records"
             )
-        pairs = zip(asked, answered, strict=True)
+        pairs = zip(appended, answered, strict=True)
         found += [1000 * (read - at) for (_, at), (_, read) in pairs if began <= at < ended]
     return sorted(found)
 

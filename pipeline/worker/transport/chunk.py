@@ -59,8 +59,16 @@ class Fetched:
                 waiting = max(self.ends[tp] - next_offset, len(records) - start - len(part))
                 # All chunks of the records together weigh what these do.
                 share = self.sizes.get(tp, 0) * len(part) // max(len(records), 1)
-                which = {"seek": self.seek, "generation": self.generation, "waiting": waiting, "size": share}
-                yield Chunk(tp, part, next_offset, position=positions[tp], **which)
+                yield Chunk(
+                    tp,
+                    part,
+                    next_offset,
+                    position=positions[tp],
+                    seek=self.seek,
+                    generation=self.generation,
+                    waiting=waiting,
+                    size=share,
+                )
                 positions[tp] = next_offset
             start += size
             left = [tp for tp in left if start < len(self.records.get(tp, []))]

@@ -183,12 +183,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             records = await super()._fetch_records(consumer, active, timeout, max_records)
         except aiokafka_errors.KafkaError as error:
             # Left from the moment between assignment and seek, when aiokafka looks for a committed offset itself.
-            now = Fetched(self.seek_number, self.app.consumer_generation_id)
-            if self.positions and now == fetched and not isinstance(error, aiokafka_errors.NoOffsetForPartitionError):
+            is_left = isinstance(error, aiokafka_errors.NoOffsetForPartitionError)
+            if self.positions and self._is_current(fetched) and not is_left:
                 raise
             return fetched
-        if fetched.seek != self.seek_number or fetched.generation != self.app.consumer_generation_id:
-            return Fetched(fetched.seek, fetched.generation)
+        if not self._is_current(fetched):
+            return fetched
         for tp, state in self._states(consumer):
             before = self.positions[tp]
             fetched.more = fetched.more or (tp in active and state.position < self._end(state))
@@ -200,6 +200,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             fetched.next_offsets[tp] = self.positions[tp] = state.position
             fetched.ends[tp] = self._end(state)
         return fetched
+
+    def _is_current(self, fetched: Fetched) -> bool:
+        """Return whether no rebalance and no seek has voided a fetch."""
+        return (fetched.seek, fetched.generation) == (self.seek_number, self.app.consumer_generation_id)
 
     def _states(self, consumer: Any) -> list[tuple[TP, Any]]:
         """Return aiokafka's states of the partitions that were sought, without those that it is still to position."""
