@@ -11,7 +11,7 @@ PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
     ("crash_points", "errors", "exact_json", "json_paths", "logs", "machine", "records", "timestamps"),
-    ("disk_map", "kernels", "memory_budget"),
+    ("disk_map", "kernels", "memory_budget", "record_columns"),
     ("config", "mismatches"),
     ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
