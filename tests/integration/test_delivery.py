@@ -6,13 +6,13 @@ import time
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from faust.types import TP
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeliveryError, FencedError
+from resonance.pipeline.errors import BrokerError, DeliveryError, FencedError
 from resonance.pipeline.kafka.producer import Batch, producer_settings
 from resonance.pipeline.records import Message, Messages
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
-from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.transport.chunk import Membership
+from resonance.pipeline.worker.transport.group_metadata import group_metadata, membership_of
 
 from tests.brokers import create_topic, read_topic, topic_name
 
@@ -37,8 +37,7 @@ class Member:
         while not self.consumer.assignment():
             self.consumer.poll(0.1)
             assert time.monotonic() < end
-        assert self.consumer.consumer_group_metadata() == group_metadata(self.group, 1, self.consumer.memberid())
-        self.membership = Membership(1, self.consumer.memberid(), frozenset())
+        self.membership = membership_of(self.consumer.consumer_group_metadata(), ())
 
     def committed(self, topic):
         wanted = [TopicPartition(topic, partition) for partition in range(2)]
@@ -115,7 +114,8 @@ def test_what_kafka_would_not_fence_is_refused(broker, membership):
 @pytest.mark.parametrize(("generation", "name"), [(0, "ILLEGAL_GENERATION"), (1, "UNKNOWN_MEMBER_ID")])
 def test_a_worker_that_lost_its_partitions_commits_nothing(broker, topic, member, generation, name):
     delivery = exactly_once(broker, member.group)
-    delivery.bind(Membership(generation, member.membership.member_id if not generation else "other", frozenset()))
+    identity = member.membership.member_id if not generation else "other"
+    delivery.bind(membership_of(group_metadata(member.group, generation, identity), ()))
     delivery.send(Batch(topic, 0, columns(b"a")))
     with pytest.raises(DeliveryError, match=r"the offsets of the transaction: .*; nothing of it counts") as error:
         delivery.commit({TP(topic, 0): 5}, {})
@@ -169,12 +169,6 @@ def test_an_output_larger_than_its_topic_takes_names_the_remedy(broker, topic, m
     with pytest.raises(DeliveryError, match=rf"an output of {size} bytes .*max.message.bytes"):
         delivery.send(Batch(topic, 0, made(bytes(2_000_000))))
     delivery.abort()
-
-
-def test_the_metadata_are_those_of_the_installed_library():
-    check_group_metadata()
-    with pytest.raises(ConfigurationError, match="in a way that this version does not know"):
-        check_group_metadata(lambda group: b"CGMDv3:" + group.encode())
 
 
 class Offsets:

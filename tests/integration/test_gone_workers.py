@@ -9,7 +9,6 @@ from resonance.pipeline.checkpoint.offset_note import OffsetNote
 from resonance.pipeline.kafka.producer import Batch, producer_settings
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.delivery.gone_workers import end_left_open
-from resonance.pipeline.worker.transport.chunk import Membership
 
 from tests.brokers import create_topic, read_topic, topic_name
 from tests.integration.test_delivery import Member, messages
@@ -49,7 +48,7 @@ class Group:
             producer_settings(self.client), group=self.member.group, transactional_id=topic_name("worker")
         )
         delivery.start()
-        delivery.bind(Membership(1, self.member.consumer.memberid(), frozenset()))
+        delivery.bind(self.member.membership)
         delivery.send(Batch(self.topic, 1, messages(b"next")))
         delivery.commit({TP(self.topic, 1): 1}, {})
         return b"next" in [message.value() for message in read_topic(self.broker, self.topic)]

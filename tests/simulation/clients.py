@@ -1,11 +1,11 @@
 """librdkafka's clients as the product uses them, over the simulated network."""
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from resonance.pipeline.worker.transport.group_metadata import membership_of
 
 from tests.simulation.broker import OFFSETS, At, Broker
 from tests.simulation.logs import Entry, RefusedError
@@ -215,7 +215,7 @@ class Producer:
         end = self._sim.now + seconds
         name, pid, epoch = self._name, self._pid, self._epoch
         offsets = {(place.topic, place.partition): (place.offset, place.metadata) for place in places}
-        who = _membership(member)
+        who = membership_of(member, ())[:2]
         try:
             self._repeat("add offsets", lambda: self.broker.add(name, pid, epoch, [OFFSETS]), seconds)
             self._added.add(OFFSETS)
@@ -264,13 +264,6 @@ class _Failed:
 
     def __init__(self, at: At) -> None:
         self.topic, self.partition = (lambda: at[0]), (lambda: at[1])
-
-
-def _membership(metadata: bytes) -> tuple[int, str]:
-    """Return the generation and the member id in what `group_metadata` wrote."""
-    assert metadata.startswith(b"CGMDv2:")
-    (generation,) = struct.unpack("<i", metadata[7:11])
-    return generation, metadata[11:].split(b"\0")[1].decode()
 
 
 class Message:

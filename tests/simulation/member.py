@@ -11,6 +11,7 @@ from faust.types import TP
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
+from resonance.pipeline.worker.transport.group_metadata import group_metadata, membership_of
 from resonance.pipeline.worker.transport.predecessors import SILENT_SECONDS
 
 from tests.simulation.broker import Broker
@@ -153,11 +154,11 @@ class Consumer:
             if restoring is not None:
                 await asyncio.wait((restoring,))
             self._forget()
-            generation, member, partitions = await self._joined()
+            membership = await self._joined()
             # Heartbeats of before have shown the rebalance that ends here.
             self._rejoin.clear()
-            self._member = generation, member
-            self.membership = Membership(generation, member, frozenset(TP(*at) for at in partitions))
+            self._member = membership[:2]
+            self.membership = membership
             restoring = asyncio.ensure_future(self._restore(self.membership))
 
     async def _remove_predecessors(self, client: str) -> None:
@@ -181,7 +182,8 @@ class Consumer:
                 # Before its first answer a member has no generation.
                 while (found := await self._ask(self.broker.group.joined, member)) is None:
                     await asyncio.sleep(0.1)
-                return Membership(found[0], member, found[1])
+                metadata = group_metadata(self._worker._settings.group, found[0], member)
+                return membership_of(metadata, (TP(*at) for at in found[1]))
             except BrokenError:
                 await asyncio.sleep(0.1)
             except RefusedError as refused:

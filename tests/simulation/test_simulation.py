@@ -14,10 +14,10 @@ from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.producer import Outlet
 from resonance.pipeline.worker import kept_models, worker
 from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.delivery import exactly_once
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.transport.group_metadata import group_metadata
 
 from tests.simulation.network import Weather
 from tests.simulation.world import FAULT_SECONDS, Plan, World, simulate
@@ -86,9 +86,8 @@ def keep_doubtful_producers(patch):
 
 def commit_unfenced(patch):
     """Send offsets that name no generation of the group."""
-    patch.setattr(
-        exactly_once, "group_metadata", lambda group, *_: b"CGMDv2:\xff\xff\xff\xff%s\0\0\0\1" % group.encode()
-    )
+    unfenced = property(lambda _: group_metadata("group", -1, ""), lambda *_: None)
+    patch.setattr(ExactlyOnce, "_metadata", unfenced, raising=False)
 
 
 def write_snapshots_beside_the_transaction(patch):

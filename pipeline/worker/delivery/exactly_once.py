@@ -1,8 +1,8 @@
 """Exactly once: outputs, snapshots and offsets in one transaction, fenced by the consumer group's generation.
 
 Faust's consumer holds the group's membership, confluent-kafka's producer the transactions. They meet in the group
-metadata (`group_metadata`): with it the broker refuses the offsets of a worker that no longer owns its partitions, and
-with them the whole transaction.
+metadata (`Membership.metadata`): with it the broker refuses the offsets of a worker that no longer owns its
+partitions, and with them the whole transaction.
 
 A request that was repeated because its answer did not come may reach the broker a second time, after the transaction
 that it belongs to: a late EndTxn would end the next one in its middle. A producer with such a request in its past is
@@ -24,10 +24,10 @@ from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import BrokerError, DeliveryError, ResonanceError
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.producer import ABORT_SECONDS, LOOK_SECONDS, Batch, Outlet
-from resonance.pipeline.worker.delivery.group_metadata import check_group_metadata, group_metadata
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 from resonance.pipeline.worker.delivery.transaction_errors import TransactionErrors
 from resonance.pipeline.worker.transport.chunk import Membership
+from resonance.pipeline.worker.transport.group_metadata import check_group_metadata, of_no_member
 from resonance.pipeline.worker.watchdog import Deadline, Watchdog
 
 RETRY_SECONDS = 0.1
@@ -182,7 +182,7 @@ class ExactlyOnce:
             # The group had dropped this worker: another one may have begun a producer with its id (`gone_workers`).
             self._outlet.doubtful = True
         self._member_id = membership.member_id
-        self._metadata = group_metadata(self._group, membership.generation, membership.member_id)
+        self._metadata = membership.metadata
 
     def send(self, batch: Batch) -> None:
         """Add outputs to the transaction, beginning one where none is open.
@@ -351,7 +351,7 @@ class ExactlyOnce:
                 self._outlet.look()
             if left.offsets:
                 # They will not count, so that they need no membership to be fenced by.
-                anyone = group_metadata(self._group, -1, "")
+                anyone = of_no_member(self._group)
                 # A partition without an offset: any one will do.
                 places = [
                     TopicPartition(place.topic, place.partition, max(place.offset, 0), place.metadata or "")

@@ -16,6 +16,8 @@ class Membership(NamedTuple):
     generation: int
     member_id: str
     partitions: frozenset[TP]
+    metadata: bytes = b""
+    """What librdkafka's transactions take for it, see `group_metadata`."""
 
     @property
     def fenced(self) -> bool:

@@ -25,6 +25,7 @@ from resonance.pipeline.worker.transport import group_member, log_ends
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
 from resonance.pipeline.worker.transport.connections import WATCH, watch_connections
 from resonance.pipeline.worker.transport.fetch_errors import LASTING_ERRORS, explained
+from resonance.pipeline.worker.transport.group_metadata import group_metadata, membership_of
 from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
 from resonance.pipeline.worker.transport.predecessors import NamingAssignor, remove_predecessors
 from resonance.pipeline.worker.transport.unpack import Taken, WholeBatches, keep_bytes
@@ -92,7 +93,8 @@ class RebalanceListener(driver.ConsumerRebalanceListener):  # type: ignore[misc]
         thread = self._thread
         coordinator = thread._ensure_consumer()._coordinator
         partitions = frozenset(TP(tp.topic, tp.partition) for tp in assigned)
-        thread.consumer.membership = Membership(coordinator.generation, coordinator.member_id, partitions)
+        metadata = group_metadata(coordinator.group_id, coordinator.generation, coordinator.member_id)
+        thread.consumer.membership = membership_of(metadata, partitions)
         thread.positions.clear()
         await super().on_partitions_assigned(assigned)
 
