@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
@@ -23,6 +24,7 @@ from resonance.pipeline.kafka.errors import (
     translated,
 )
 from resonance.pipeline.kafka.listeners import wrong_listener
+from resonance.pipeline.records import TopicPartition
 
 CONFIGS: Final = (
     "cleanup.policy",
@@ -253,6 +255,26 @@ class ClusterAdmin:
 
     def _tool(self, name: str) -> str:
         return f"{name}.sh --bootstrap-server {self.servers}"
+
+
+def latest_offsets(
+    admin: AdminClient, places: Iterable[TopicPartition], level: IsolationLevel, seconds: float, *, some: bool = False
+) -> dict[TopicPartition, int]:
+    """Return the ends of some logs as their leaders report them, all at once.
+
+    Raises `KafkaException`, or `TimeoutError`, where one does not within `seconds`; `some` leaves its partitions out.
+    """
+    wanted = {Place(*place): OffsetSpec.latest() for place in places}
+    found: dict[TopicPartition, int] = {}
+    if not wanted:
+        return found
+    for place, answer in admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds).items():
+        try:
+            found[place.topic, place.partition] = answer.result(2 * seconds).offset
+        except (KafkaException, TimeoutError):
+            if not some:
+                raise
+    return found
 
 
 def _camel(name: str) -> str:

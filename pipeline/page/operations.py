@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import aiohttp
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
+from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import OffsetReader
@@ -154,12 +155,13 @@ class Operations:
 
     def _lags(self) -> list[dict[str, Any]]:
         known = self._admin.list_topics(timeout=ANSWER_SECONDS).topics
-        read = [TopicPartition(topic, at) for topic in self._topics if topic in known for at in known[topic].partitions]
-        if not read:
+        places = [(topic, at) for topic in self._topics if topic in known for at in known[topic].partitions]
+        if not places:
             return []
-        found = self._offsets.committed(read, ANSWER_SECONDS)
+        found = self._offsets.committed([TopicPartition(*place) for place in places], ANSWER_SECONDS)
         stable, high = (
-            self._ends(read, level) for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            latest_offsets(self._admin, places, level, ANSWER_SECONDS)
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
         lags = []
         for at, offset in sorted(((each.topic, each.partition), each.offset) for each in found):
@@ -174,11 +176,6 @@ class Operations:
                 }
             )
         return lags
-
-    def _ends(self, places: Sequence[TopicPartition], level: IsolationLevel) -> dict[tuple[str, int], int]:
-        latest = {place: OffsetSpec.latest() for place in places}
-        futures = self._admin.list_offsets(latest, isolation_level=level, request_timeout=ANSWER_SECONDS)
-        return {(at.topic, at.partition): future.result(2 * ANSWER_SECONDS).offset for at, future in futures.items()}
 
     async def _of_worker(self, address: str) -> dict[str, Any]:
         """Return what a worker's pages say, or that none answers."""

@@ -1,10 +1,9 @@
-"""Partitions whose records wait for an open transaction, and whose it is.
+"""Partitions whose records wait for an open transaction, and what it begins with.
 
 A program that hangs, or has died with a long time-out, leaves one open on the input. Nothing behind its first record
 can be read before it ends, however much comes.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import Final
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, named
-from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
+from resonance.pipeline.worker.transport.log_ends import LogEnd
 
 HELD_SECONDS: Final = 10.0
 """Age from which an open transaction is worth a word."""
@@ -34,8 +33,6 @@ class _Held:
 
     offset: int
     since: float
-    transaction: OpenTransaction | None = None
-    described: bool = False
     warned: bool = False
 
 
@@ -81,10 +78,6 @@ class HeldBack:
                 seconds = now - held.since
                 _log.info("%s@%d: the transaction has ended that was open for %.0f s", named(tp), held.offset, seconds)
         long = {tp: held for tp, held in self._held.items() if now - held.since >= self._seconds}
-        new = [(tp, held) for tp, held in long.items() if not held.described]
-        found = await asyncio.gather(*(consumer.open_transaction(tp, held.offset) for tp, held in new))
-        for (_, held), transaction in zip(new, found, strict=True):
-            held.transaction, held.described = transaction, True
         said = {tp: self._sentence(tp, held, ends[tp]) for tp, held in long.items()}
         self._status.held_back = {tp: HeldRecords(held.since, said[tp]) for tp, held in long.items()}
         due = [
@@ -93,21 +86,20 @@ class HeldBack:
             if not held.warned and now - self._warned.get(tp, -AGAIN_SECONDS) >= AGAIN_SECONDS
         ]
         if due:
+            # What senders have written is for the log alone.
+            begins = await consumer.open_transaction(due[0], long[due[0]].offset)
             more = f" (and {len(due) - 1} more, see /readyz)" if due[1:] else ""
-            _log.warning("%s%s", said[due[0]], more)
+            _log.warning("%s; %s%s", said[due[0]], begins or "its first record cannot be read now", more)
         for tp in due:
             self._held[tp].warned, self._warned[tp] = True, now
 
     def _sentence(self, tp: TP, held: _Held, end: LogEnd) -> str:
-        who = "its producer is not known"
-        if held.transaction is not None:
-            who = f"producer id {held.transaction.producer_id}"
-            if held.transaction.transactional_id:
-                who += f", transactional.id {held.transaction.transactional_id}"
+        tool = f"kafka-transactions.sh --bootstrap-server {self._servers}"
+        place = f"--topic {tp.topic} --partition {tp.partition}"
         return (
             f"{named(tp)}@{held.offset}: {end.high - end.stable:,} records cannot be read before a transaction ends "
-            f"that has been open for {self._clock() - held.since:.0f} s ({who}); let its program commit or abort it, "
-            "or stop that program: the broker aborts it after its transaction.timeout.ms, or at once with "
-            f"kafka-transactions.sh --bootstrap-server {self._servers} abort --topic {tp.topic} --partition "
-            f"{tp.partition} --start-offset {held.offset}"
+            f"that has been open for {self._clock() - held.since:.0f} s; {tool} describe-producers {place} shows its "
+            f"producer id and {tool} list the transactional.id; let its program commit or abort it, or stop that "
+            "program: the broker aborts it after its transaction.timeout.ms, or at once with "
+            f"{tool} abort {place} --start-offset {held.offset}"
         )

@@ -1,10 +1,10 @@
 """What a broker says of the ends of logs, and of the transaction that holds records back."""
 
-import asyncio
+import time
 
 import pytest
-from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from faust.types import TP
 from resonance.pipeline.worker.transport import log_ends
 from resonance.pipeline.worker.transport.log_ends import LogEnd, OpenTransaction
@@ -14,14 +14,15 @@ from tests.brokers import create_topic, topic_name
 pytestmark = pytest.mark.broker
 
 
-def test_both_ends_and_the_producer_of_an_open_transaction_are_known(broker):
-    topic, identity = create_topic(broker, "held", partitions=3), topic_name("upstream")
-    upstream = Producer({"bootstrap.servers": broker, "transactional.id": identity})
-    plain = Producer({"bootstrap.servers": broker})
+def test_both_ends_and_the_first_record_of_an_open_transaction_are_known(broker):
+    topic, client = create_topic(broker, "held", partitions=3), {"bootstrap.servers": broker}
+    upstream = Producer({**client, "transactional.id": topic_name("upstream")})
+    plain, admin = Producer(client), AdminClient(client)
+    places = [TP(topic, number) for number in range(4)]
 
-    def write(producer, partition, count):
+    def write(producer, partition, count, **parts):
         for _ in range(count):
-            producer.produce(topic, b"{}", partition=partition)
+            producer.produce(topic, b"{}", partition=partition, **parts)
         producer.flush(10)
 
     upstream.init_transactions(20)
@@ -31,22 +32,26 @@ def test_both_ends_and_the_producer_of_an_open_transaction_are_known(broker):
     upstream.abort_transaction(20)
     write(plain, 0, 5)
     upstream.begin_transaction()
-    write(upstream, 0, 1)
+    write(upstream, 0, 1, key=b"cart-7", headers=[("source", b"shop-1"), ("empty", None)], timestamp=1_767_225_600_000)
     write(plain, 0, 30)
 
-    async def look():
-        consumer = AIOKafkaConsumer(topic, bootstrap_servers=broker)
-        await consumer.start()
-        try:
-            client = consumer._client
-            ends = await log_ends.query(client, [TP(topic, number) for number in range(4)])
-            return ends, [await log_ends.open_transaction(client, TP(topic, 0), offset) for offset in (5, 4)]
-        finally:
-            await consumer.stop()
-
-    ends, (found, none) = asyncio.run(look())
+    ends = log_ends.query(admin, places)
     assert ends == {TP(topic, 0): LogEnd(5, 36), TP(topic, 1): LogEnd(3, 3), TP(topic, 2): LogEnd(0, 0)}
-    assert isinstance(found, OpenTransaction)
-    assert (found.transactional_id, none) == (identity, None)
+    begun = OpenTransaction(1_767_225_600_000, b"cart-7", (("source", b"shop-1"), ("empty", None)))
+    assert log_ends.open_transaction(client, TP(topic, 0), 5) == begun
     upstream.abort_transaction(20)
-    assert asyncio.run(look()) == (ends | {TP(topic, 0): LogEnd(37, 37)}, [None, None])
+    # The markers follow the answer.
+    end = time.monotonic() + 10
+    while log_ends.query(admin, places) != ends | {TP(topic, 0): LogEnd(37, 37)}:
+        assert time.monotonic() < end
+    # Neither a marker nor the end is a record.
+    for place, offset in ((TP(topic, 1), 2), (TP(topic, 0), 37), (TP(topic, 0), 99)):
+        assert log_ends.open_transaction(client, place, offset) is None
+
+
+def test_an_absent_broker_is_no_error_and_no_long_wait():
+    client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0}
+    began = time.monotonic()
+    assert log_ends.query(AdminClient(client), [TP("in", 0)]) == {}
+    assert log_ends.open_transaction(client, TP("in", 0), 5) is None
+    assert time.monotonic() - began < 3 * log_ends.ANSWER_SECONDS + 1

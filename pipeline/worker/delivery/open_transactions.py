@@ -14,8 +14,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.group_offsets import group_offsets
 
@@ -51,28 +52,20 @@ def left_open(
     while True:
         try:
             known = admin.list_topics(timeout=ANSWER_SECONDS).topics
-            outputs, inputs = (
-                [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
-                for topics in (written, read)
-            )
+            outputs = [(topic, number) for topic in written for number in known[topic].partitions]
+            inputs = [TopicPartition(topic, number) for topic in read for number in known[topic].partitions]
             ends, counting = (
-                _ends(admin, outputs, level)
+                latest_offsets(admin, outputs, level, ANSWER_SECONDS)
                 for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
             )
             return LeftOpen(
-                [place for place in outputs if counting[place] < ends[place]],
+                [TopicPartition(*place) for place in outputs if counting[place] < ends[place]],
                 group_offsets(client, group, inputs, ANSWER_SECONDS),
             )
-        except (KafkaException, KeyError) as error:
+        except (KafkaException, TimeoutError, KeyError) as error:
             if time.monotonic() > end:
-                reason = reason_of(error) if isinstance(error, KafkaException) else f"topic {error} is not described"
+                reason = f"topic {error} is not described" if isinstance(error, KeyError) else reason_of(error)
                 raise BrokerError(
                     f"it is not known what transactions have left open: {reason}; look at the brokers"
                 ) from error
             time.sleep(RETRY_SECONDS)
-
-
-def _ends(admin: AdminClient, places: list[TopicPartition], level: IsolationLevel) -> dict[TopicPartition, int]:
-    latest = dict.fromkeys(places, OffsetSpec.latest())
-    answers = admin.list_offsets(latest, isolation_level=level, request_timeout=ANSWER_SECONDS)
-    return {place: answer.result().offset for place, answer in answers.items()}

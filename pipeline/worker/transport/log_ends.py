@@ -1,21 +1,24 @@
 """Where the logs of the assigned partitions end: as far as they can be read, and behind their last records.
 
 Fetches bring both ends. Of a partition that is not fetched at present, because it is paused or much of it waits
-already, its leader is queried; and so it is for the producer of an open transaction.
+already, its leader is queried; and the first record of an open transaction is read for what it shows of its sender.
 """
 
-import asyncio
-from collections import defaultdict
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from aiokafka.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED
-from aiokafka.errors import KafkaError
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
-from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 from faust.types import TP
+from resonance.engine.text.times import LAST
+from resonance.pipeline.errors import ResourceError
+from resonance.pipeline.kafka.admin import latest_offsets
+from resonance.pipeline.kafka.log_reader import POLL_SECONDS, headers_of
+from resonance.pipeline.kafka.threads import require_threads
+from resonance.pipeline.logs import printable
+from resonance.pipeline.timestamps import canonical
 
 QUERY_SECONDS: Final = 3.0
 """Age of a partition's ends from which its leader is queried, and about the time between two queries."""
@@ -26,8 +29,11 @@ KNOWN_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 2.0
 """How long a broker may take to answer a query."""
 
-# An old broker lacks some requests, and a connection can be closed meanwhile.
-_UNANSWERED: Final = (KafkaError, OSError, NotImplementedError, TimeoutError)
+SHOWN: Final = 100
+"""Bytes that are shown of a key, or of the name or the value of a header."""
+
+HEADERS: Final = 10
+"""Headers of a record that are shown."""
 
 
 class LogEnd(NamedTuple):
@@ -40,163 +46,70 @@ class LogEnd(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """Who has a transaction open."""
+    """What the first record of an open transaction shows of its sender."""
 
-    producer_id: int
-    transactional_id: str = ""
-    """Empty where the brokers do not show it to this user."""
+    timestamp: int
+    """Milliseconds since 1970; negative where it has none."""
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def __str__(self) -> str:
+        time_text = canonical(self.timestamp) if 0 <= self.timestamp <= LAST else "an unknown time"
+        parts = [f"its first record: {time_text}"]
+        parts.append("no key" if self.key is None else f"key {_text(self.key)}")
+        parts += [f"header {printable(name[:SHOWN])}: {_text(value or b'')}" for name, value in self.headers[:HEADERS]]
+        return ", ".join(parts)
 
 
-async def query(client: Any, places: Iterable[TP]) -> dict[TP, LogEnd]:
-    """Return the ends of some logs as their leaders report them, without those that no leader reports.
+def _text(value: bytes) -> str:
+    return printable(value[:SHOWN].decode(errors="backslashreplace"))
 
-    Runs in the thread of the consumer to whose aiokafka client this is.
+
+def query(admin: AdminClient, places: Iterable[TP]) -> dict[TP, LogEnd]:
+    """Return the ends of some logs as their leaders report them, without those that no leader reports in time."""
+    stable = latest_offsets(admin, places, IsolationLevel.READ_COMMITTED, ANSWER_SECONDS, some=True)
+    # After it, so that it is never the lower one.
+    high = latest_offsets(admin, stable, IsolationLevel.READ_UNCOMMITTED, ANSWER_SECONDS, some=True)
+    return {TP(*place): LogEnd(stable[place], end) for place, end in high.items()}
+
+
+def open_transaction(client: Mapping[str, Any], place: TP, offset: int) -> OpenTransaction | None:
+    """Return what begins at an offset where a transaction is open; None where no broker shows it in time.
+
+    librdkafka does not tell whose a record is: the brokers show its producer to Kafka's own tool.
     """
-    by_leader = defaultdict(list)
-    for place in places:
-        by_leader[client.cluster.leader_for_partition(place)].append(place)
-    queries = (_ends(client, leader, own) for leader, own in by_leader.items() if leader is not None and leader >= 0)
-    return {place: end for found in await asyncio.gather(*queries) for place, end in found.items()}
-
-
-async def _ends(client: Any, leader: int, places: Iterable[TP]) -> dict[TP, LogEnd]:
-    topics = defaultdict(list)
-    for topic, partition in places:
-        topics[topic].append((partition, OffsetResetStrategy.LATEST))
-    with suppress(*_UNANSWERED):
-        async with asyncio.timeout(ANSWER_SECONDS):
-            # In this order, so that the second is never the lower one.
-            stable, high = [
-                _offsets(await client.send(leader, OffsetRequest(-1, level, list(topics.items()))))
-                for level in (READ_COMMITTED, READ_UNCOMMITTED)
-            ]
-            return {place: LogEnd(offset, high[place]) for place, offset in stable.items() if place in high}
-    return {}
-
-
-def _offsets(response: Any) -> Mapping[TP, int]:
-    return {
-        TP(topic, partition): offset
-        for topic, rows in response.topics
-        for partition, problem, _, offset, *_ in rows
-        if not problem
+    own = {
+        "group.id": client.get("client.id", "resonance"),
+        "isolation.level": "read_uncommitted",
+        "enable.auto.commit": False,
+        # What is not there is an event, and no wait.
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        # One batch is enough, and comes whatever its size.
+        "fetch.message.max.bytes": 1,
     }
-
-
-async def open_transaction(client: Any, place: TP, offset: int) -> OpenTransaction | None:
-    """Return whose transaction begins at an offset; None where that is not known. Runs where `query` does."""
-    with suppress(*_UNANSWERED):
-        async with asyncio.timeout(ANSWER_SECONDS):
-            leader = client.cluster.leader_for_partition(place)
-            described = await client.send(leader, _DescribeProducers(place))
-            producers = (each for _, rows, _ in described.topics for row in rows for each in row[3])
-            producer = next((each[0] for each in producers if each[5] == offset), None)
-            if producer is None:
-                return None
-            with suppress(*_UNANSWERED):
-                for broker in client.cluster.brokers():
-                    listed = await client.send(broker.nodeId, _ListTransactions(producer))
-                    for transactional_id, *_ in listed.transactions:
-                        return OpenTransaction(producer, transactional_id)
-            return OpenTransaction(producer)
+    with suppress(KafkaException, ResourceError):
+        require_threads()
+        consumer = Consumer({"log_level": 0, **client, **own})
+        try:
+            consumer.assign([TopicPartition(*place, offset)])
+            record = _first(consumer)
+        finally:
+            consumer.close()
+        if record is not None and record.offset() == offset:
+            return OpenTransaction(record.timestamp()[1], record.key(), headers_of(record))
     return None
 
 
-# What aiokafka has no classes for, two requests of Kafka 3.0; its modules are untyped for mypy.
-
-_TAGS = ("tags", TaggedFields)
-
-
-class _Producers(Response):  # type: ignore[misc]
-    API_KEY = 61
-    API_VERSION = 0
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("topic", CompactString("utf-8")),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("partition", Int32),
-                        ("error_code", Int16),
-                        ("error_message", CompactString("utf-8")),
-                        (
-                            "producers",
-                            CompactArray(
-                                ("producer_id", Int64),
-                                ("producer_epoch", Int32),
-                                ("last_sequence", Int32),
-                                ("last_timestamp", Int64),
-                                ("coordinator_epoch", Int32),
-                                ("transaction_start_offset", Int64),
-                                _TAGS,
-                            ),
-                        ),
-                        _TAGS,
-                    ),
-                ),
-                _TAGS,
-            ),
-        ),
-        _TAGS,
-    )
-
-
-class _DescribeProducers_v0(RequestStruct):  # type: ignore[misc] # noqa: N801 - as aiokafka names them
-    FLEXIBLE_VERSION = True
-    API_KEY = 61
-    API_VERSION = 0
-    RESPONSE_TYPE = _Producers
-    SCHEMA = Schema(
-        ("topics", CompactArray(("topic", CompactString("utf-8")), ("partitions", CompactArray(Int32)), _TAGS)), _TAGS
-    )
-
-
-class _DescribeProducers(Request[_DescribeProducers_v0]):  # type: ignore[misc]
-    API_KEY = 61
-
-    def __init__(self, place: TP) -> None:
-        self._place = place
-
-    def build(self, request_struct_class: type[_DescribeProducers_v0]) -> _DescribeProducers_v0:
-        return request_struct_class([(self._place.topic, [self._place.partition], {})], {})
-
-
-class _Transactions(Response):  # type: ignore[misc]
-    API_KEY = 66
-    API_VERSION = 0
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        ("error_code", Int16),
-        ("unknown_states", CompactArray(CompactString("utf-8"))),
-        (
-            "transactions",
-            CompactArray(
-                ("transactional_id", CompactString("utf-8")),
-                ("producer_id", Int64),
-                ("state", CompactString("utf-8")),
-                _TAGS,
-            ),
-        ),
-        _TAGS,
-    )
-
-
-class _ListTransactions_v0(RequestStruct):  # type: ignore[misc] # noqa: N801
-    FLEXIBLE_VERSION = True
-    API_KEY = 66
-    API_VERSION = 0
-    RESPONSE_TYPE = _Transactions
-    SCHEMA = Schema(("states", CompactArray(CompactString("utf-8"))), ("producer_ids", CompactArray(Int64)), _TAGS)
-
-
-class _ListTransactions(Request[_ListTransactions_v0]):  # type: ignore[misc]
-    API_KEY = 66
-
-    def __init__(self, producer_id: int) -> None:
-        self._producer_id = producer_id
-
-    def build(self, request_struct_class: type[_ListTransactions_v0]) -> _ListTransactions_v0:
-        return request_struct_class([], [self._producer_id], {})
+def _first(consumer: Consumer) -> Message | None:
+    end = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < end:
+        message = consumer.poll(POLL_SECONDS)
+        if message is None:
+            continue
+        problem = message.error()
+        if problem is None:
+            return message
+        if problem.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._PARTITION_EOF):
+            return None
+    return None

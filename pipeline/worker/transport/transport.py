@@ -14,9 +14,11 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from aiokafka import errors as aiokafka_errors
+from confluent_kafka.admin import AdminClient
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
@@ -242,12 +244,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         at = {tp: max(seen[tp][0] if tp in seen else 0.0, self.sought) for tp in list(self.positions)}
         return sorted(tp for tp, last in at.items() if last < oldest)
 
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient({"log_level": 0, **self.consumer.options.client})
+
     async def query_ends(self) -> None:
         """Query the ends of those partitions' logs that no fetch has brought of late."""
         seen, oldest = self._reported(), time.time() - log_ends.QUERY_SECONDS
         old = [tp for tp in self.positions if tp not in seen or seen[tp][0] < oldest]
         if old:
-            number, found = self.seek_number, await log_ends.query(self._ensure_consumer()._client, old)
+            number, found = self.seek_number, await asyncio.to_thread(log_ends.query, self._admin, old)
             if number == self.seek_number:
                 self.reported |= {tp: (time.time(), end) for tp, end in found.items()}
 
@@ -338,7 +344,7 @@ class ChunkConsumer(driver.Consumer):  # type: ignore[misc]
 
     async def open_transaction(self, tp: TP, offset: int) -> OpenTransaction | None:
         """See `log_ends.open_transaction`."""
-        return await self._in_thread(log_ends.open_transaction(self._client._client, tp, offset))
+        return await asyncio.to_thread(log_ends.open_transaction, self.options.client, tp, offset)
 
     async def _in_thread(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Await in the consumer's thread what may take long: Faust's own queue of calls has few places."""

@@ -1,4 +1,4 @@
-"""A transaction that stays open on the input is a warning, with its place, its producer and what to do."""
+"""A transaction that stays open on the input is a warning, with its place, its first record and what to do."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ class Input:
     def __init__(self, caplog):
         caplog.set_level(logging.INFO)
         self.log, self.now, self.ends = caplog, 0.0, {}
-        self.requested, self.transaction = [], OpenTransaction(7, "shop-1")
+        self.requested, self.transaction = [], OpenTransaction(1_767_225_600_000, b"cart-7", (("source", b"shop-1"),))
         self.status = WorkerStatus("running")
         consumer = SimpleNamespace(ends=lambda: self.ends, open_transaction=self.open_transaction)
         self.status.app = SimpleNamespace(_consumer=consumer)
@@ -46,12 +46,16 @@ def test_it_is_said_once_with_place_producer_and_remedy(input_):
     held = LogEnd(1_000, 4_001)
     assert [input_.after(0, held), input_.after(9, held), input_.status.held_back] == [[], [], {}]
     (said,) = input_.after(2, held)
-    assert said == (
-        "in[0]@1000: 3,001 records cannot be read before a transaction ends that has been open for 11 s (producer id "
-        "7, transactional.id shop-1); let its program commit or abort it, or stop that program: the broker aborts it "
-        "after its transaction.timeout.ms, or at once with kafka-transactions.sh --bootstrap-server kafka:9092 abort "
-        "--topic in --partition 0 --start-offset 1000"
+    tool = "kafka-transactions.sh --bootstrap-server kafka:9092"
+    shown = (
+        "in[0]@1000: 3,001 records cannot be read before a transaction ends that has been open for 11 s; "
+        f"{tool} describe-producers --topic in --partition 0 shows its producer id and {tool} list the "
+        "transactional.id; let its program commit or abort it, or stop that program: the broker aborts it after its "
+        f"transaction.timeout.ms, or at once with {tool} abort --topic in --partition 0 --start-offset 1000"
     )
+    assert said == f"{shown}; its first record: 2026-01-01T00:00:00.000Z, key cart-7, header source: shop-1"
+    # Anybody may read this page, and keys are the senders'.
+    assert input_.status.held_back[P0].warning == shown
     assert input_.after(60, held._replace(high=5_001)) == []
     assert "4,001 records" in input_.status.held_back[P0].warning
     assert "open for 71 s" in input_.status.held_back[P0].warning
@@ -59,6 +63,15 @@ def test_it_is_said_once_with_place_producer_and_remedy(input_):
     assert input_.requested == [(P0, 1_000)]
     assert input_.after(1, LogEnd(5_002, 5_002)) == ["in[0]@1000: the transaction has ended that was open for 72 s"]
     assert input_.status.held_back == {}
+
+
+def test_what_a_sender_wrote_is_shown_in_part_and_obeyed_by_no_terminal():
+    said = str(OpenTransaction(-1, b"\x1b[2J\xff" + bytes(500), ((f"h\n{'i' * 200}", None),) * 200))
+    assert said.startswith(r"its first record: an unknown time, key \x1b[2J\xff\x00")
+    assert said.count(r"\x00") == 95
+    assert said.count(rf"header h\n{'i' * 98}: ") == 10
+    assert len(said) < 3_000
+    assert str(OpenTransaction(0, None, ())) == "its first record: 1970-01-01T00:00:00.000Z, no key"
 
 
 def test_transactions_that_end_are_none_of_it(input_):
@@ -79,8 +92,8 @@ def test_many_partitions_are_one_line(input_):
     both = LogEnd(3, 9), LogEnd(4, 9)
     input_.after(0, *both)
     (said,) = input_.after(11, *both)
-    assert "its producer is not known" in said
-    assert said.endswith("--start-offset 3 (and 1 more, see /readyz)")
+    assert said.endswith("--start-offset 3; its first record cannot be read now (and 1 more, see /readyz)")
+    assert input_.requested == [(P0, 3)]
     assert list(input_.status.held_back) == [P0, P1]
 
 

@@ -236,13 +236,13 @@ def test_ends_that_no_broker_has_reported_for_long_are_unknown(thread):
 def test_leaders_are_queried_for_the_ends_that_no_fetch_brings(thread, monkeypatch):
     queried = []
 
-    async def query(client, places):
+    def query(admin, places):
         queried.append(places)
         return dict.fromkeys(places, LogEnd(9, 40))
 
     monkeypatch.setattr(log_ends, "query", query)
     thread._consumer = library_consumer(thread)
-    thread._consumer._client = None
+    thread._admin = None
     thread.states[P1] = State(position=7, timestamp=1000 * (time.time() - log_ends.QUERY_SECONDS - 1))
     asyncio.run(thread.query_ends())
     asyncio.run(thread.query_ends())
