@@ -5,6 +5,8 @@ import re
 import time
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.clients import faust_credentials, librdkafka
@@ -12,6 +14,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.report import acl_values
 from resonance.pipeline.topics.start_check import check_start
+from resonance.pipeline.worker.transport import log_ends
 
 from tests import token_server
 from tests.brokers import create_topic, produce, read_topic, topic_name
@@ -229,6 +232,16 @@ def granted(ready):
     yield ready
     for right in ready.rights():
         ready.secured.forbid(ready.principal, right["resource"], right["name"], required=False)
+
+
+def test_the_ends_of_the_input_and_what_begins_there_need_its_rights_alone(ready):
+    ready.secured.allow(ready.principal, [right for right in ready.rights() if right["name"] == ready.input])
+    produce(ready.servers, ready.input, [(0, None, b"{}")], **ready.secured.client)
+    client, place = librdkafka(ready.loaded()), TP(ready.input, 0)
+    (end,) = log_ends.query(AdminClient(client), [place]).values()
+    assert end.high == end.stable > 0
+    assert log_ends.open_transaction(client, place, 0).key is None
+    ready.secured.forbid(ready.principal, "topic", ready.input)
 
 
 def test_connections_that_are_refused_name_the_settings(ready, secured):
