@@ -270,7 +270,12 @@ def latest_offsets(
         return found
     for place, answer in admin.list_offsets(wanted, isolation_level=level, request_timeout=seconds).items():
         try:
-            found[place.topic, place.partition] = answer.result(2 * seconds).offset
+            offset = answer.result(2 * seconds).offset
+            if offset < 0:
+                # So librdkafka reports a broker that is away while others answer.
+                reason = f"{place.topic}[{place.partition}]: its leader gave no end within {seconds:g} s"
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))
+            found[place.topic, place.partition] = offset
         except (KafkaException, TimeoutError):
             if not some:
                 raise
