@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from faust.types import TP
 from resonance.pipeline.worker.transport.group_metadata import membership_of
 
@@ -90,19 +91,34 @@ def group(broker):
         member.consumer.close()
 
 
+class Transactions:
+    """A producer whose transactions hold an offset of the group and nothing else."""
+
+    def __init__(self, group):
+        self.place = partial(TopicPartition, group.topic, 0)
+        self.producer = Producer({"bootstrap.servers": group.broker, "transactional.id": topic_name("worker")})
+        self.producer.init_transactions(20)
+
+    def commit(self, offset, membership):
+        self.producer.begin_transaction()
+        self.producer.send_offsets_to_transaction([self.place(offset)], membership.metadata, 20)
+        self.producer.commit_transaction(20)
+
+    def refused(self, membership):
+        """Return the name of the error with which an offset is refused."""
+        with pytest.raises(KafkaException) as error:
+            self.commit(99, membership)
+        self.producer.abort_transaction(20)
+        return error.value.args[0].name()
+
+
 @KINDS
 def test_a_transaction_closes_inside_on_revoke_and_not_behind_it(group, static):
-    producer = Producer({"bootstrap.servers": group.broker, "transactional.id": topic_name("worker")})
-    producer.init_transactions(20)
+    transactions = Transactions(group)
     one = group.join("one", static=static)
     group.until(lambda: one.owned == 4)
     (first,) = one.memberships
     assert (first.generation, first.fenced) == (1, True)
-
-    def commit(offset, membership):
-        producer.begin_transaction()
-        producer.send_offsets_to_transaction([TopicPartition(group.topic, 0, offset)], membership.metadata, 20)
-        producer.commit_transaction(20)
 
     seen = []
 
@@ -110,20 +126,17 @@ def test_a_transaction_closes_inside_on_revoke_and_not_behind_it(group, static):
         seen.append(one.now)
         # Longer than some heartbeats, which all tell the member to join.
         time.sleep(1)
-        commit(7, first)
+        transactions.commit(7, first)
 
     one.revoked = revoked
     two = group.join("two", static=static)
     group.until(lambda: (one.owned, two.owned) == (2, 2))
     assert [(each.generation, each.metadata) for each in seen] == [(1, first.metadata)]
     assert group.committed()[0] == 7
-    with pytest.raises(KafkaException) as refused:
-        commit(9, first)
-    assert refused.value.args[0].name() == "ILLEGAL_GENERATION"
-    producer.abort_transaction(20)
+    assert transactions.refused(first) == "ILLEGAL_GENERATION"
     one.revoked = lambda: None
     assert one.memberships[-1].generation == 2
-    commit(8, one.memberships[-1])
+    transactions.commit(8, one.memberships[-1])
     assert group.committed()[0] == 8
 
 
@@ -136,6 +149,25 @@ def test_a_static_member_leaves_where_its_partitions_are_revoked_before_it_is_cl
     group.members.remove(one)
     one.consumer.close()
     assert group.until(lambda: two.owned == 4) < AT_ONCE
+
+
+def test_a_static_member_that_another_process_replaces_is_fenced(group):
+    transactions, one = Transactions(group), group.join("one", static=True)
+    group.until(lambda: one.owned == 4)
+    again = group.join("one", static=True)
+    assert group.until(lambda: again.owned == 4) < AT_ONCE
+    (before,), (after,) = one.memberships, again.memberships
+    # Nothing but the member id tells them apart.
+    assert (before.generation, before.partitions) == (after.generation, after.partitions)
+    assert transactions.refused(before) == "FENCED_INSTANCE_ID"
+    transactions.commit(5, after)
+    # The first learns it by an error alone: neither are its partitions revoked nor does it lose them.
+    problems = []
+    one.revoked = lambda: problems.append("revoked")
+    while not problems:
+        message = one.consumer.poll(1)
+        problems += [message.error().code()] if message is not None and message.error() is not None else []
+    assert problems == [KafkaError._FATAL]
 
 
 MEMBER = """
