@@ -377,23 +377,6 @@ def read_records(text, ends, wanted, columns):
     return True
 
 
-@jit
-def copy_lines(text, places, lines):
-    """Copy parts of a text, each into a line; null where a part has no length."""
-    end = 0
-    for t in range(len(places)):
-        start, stop = places[t]
-        if start == stop:
-            for at in range(4):
-                lines[end] = _WORDS[at]
-                end += 1
-        for at in range(start, stop):
-            lines[end] = text[at]
-            end += 1
-        lines[end] = 10
-        end += 1
-
-
 def compile() -> None:
     """Compile the kernels, or load them from the cache."""
     text: Bytes = np.frombuffer(b"{}\0", np.uint8).reshape(1, -1)
@@ -401,4 +384,3 @@ def compile() -> None:
     places: IntArray = np.zeros((1, 2), np.int64)
     wanted = Wanted(text, none, none, 0, nulls=False)
     read_records(text, np.array([2]), wanted, Columns(np.zeros((1, 1)), places, np.zeros((1, 1), np.int64)))
-    copy_lines(text[0], places, np.zeros(8, np.uint8))

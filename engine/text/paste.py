@@ -114,6 +114,34 @@ def paste(count: int, columns: Sequence[bytes]) -> tuple[Bytes, IntArray]:
     return pasted[: ends[-1] if count else 0], ends
 
 
+@jit
+def _copy_pieces(text, begins, ends, pieces):
+    """Copy parts of a text, each with a zero byte behind it."""
+    end = 0
+    for t in range(len(ends)):
+        for at in range(begins[t], ends[t]):
+            pieces[end] = text[at]
+            end += 1
+        pieces[end] = 0
+        end += 1
+
+
+def pieces_of(text: Bytes, begins: IntArray, ends: IntArray) -> bytes:
+    """Return parts of a text as a column to `paste`: with a zero byte behind each."""
+    pieces = np.empty(int((ends - begins).sum()) + len(ends), np.uint8)
+    _copy_pieces(read_only(text), begins, ends, pieces)
+    return pieces.tobytes()
+
+
+def read_only(text: Bytes) -> Bytes:
+    """Return the same text without the right to write: kernels are compiled for one of the two."""
+    if text.flags.writeable:
+        text = text.view()
+        text.flags.writeable = False
+    return text
+
+
 def compile() -> None:
-    """Compile the kernel, or load it from the cache."""
+    """Compile the kernels, or load them from the cache."""
     paste(1, [b"a", b"b\0"])
+    pieces_of(np.frombuffer(b"a", np.uint8), np.array([0]), np.array([1]))

@@ -10,7 +10,7 @@ from resonance.engine.base import Engine, FloatArray, IntArray
 from resonance.engine.drift import STRIDE, ChangedChannel, DriftChange, DriftWatch
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.state import pack, unpack
-from resonance.engine.text import times as time_texts
+from resonance.pipeline.columns import Times
 
 KIND: Final = "stream_drift"
 REVISION: Final = 1
@@ -30,9 +30,9 @@ class Marks(NamedTuple):
     times: IntArray
 
     @classmethod
-    def of(cls, offsets: Sequence[int], times: Sequence[str]) -> Self:
+    def of(cls, offsets: Sequence[int], times: Times) -> Self:
         """Return the marks of records with these offsets and own times."""
-        return cls(np.array(offsets, dtype=np.int64), time_texts.times_of(times))
+        return cls(np.array(offsets, dtype=np.int64), times.milliseconds)
 
     @classmethod
     def numbered(cls, rows: int) -> Self:

@@ -3,11 +3,11 @@
 import json
 import random
 
-import numpy as np
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode import json_records
 from resonance.pipeline.task.decode.dense import Layout
@@ -81,7 +81,7 @@ def decoded(given, texts, fewest, stamp=STAMP):
         json_records.FEWEST = before
     faults = [(fault.index, fault.stage, fault.kind, fault.message) for fault in batch.faults]
     shape = batch.rows.shape if len(batch) else None
-    return shape, batch.rows.tobytes(), batch.times, batch.ids, batch.sizes, batch.index, faults, batch.offsets
+    return shape, batch.rows.tobytes(), batch.times, batch.ids, batch.sizes, list(batch.index), faults, batch.offsets
 
 
 @settings(max_examples=200, deadline=None)
@@ -119,7 +119,7 @@ def test_plain_records_are_read_by_kernels(layout, paths):
         members = {**members, "v": {"a": 1, "b": 2.5, "c": -3e-7}, "a": 1, "b": 2.5, "c": -3e-7}
     made = mapping._plain_json(mapping.layout)
     value = orjson.dumps(members)
-    found = made.read([value] * 2, [len(value)] * 2, np.array([STAMP, STAMP]))
+    found = made.read(RecordColumns.of([Record(TOPIC, 0, at, STAMP, None, value) for at in range(2)]))
     assert found is not None
     assert found.rows.tolist() == [[1, 2.5, -3e-7]] * 2
     assert found.ids == ([b'"\xc3\xa9"'] * 2 if "input.id_path" in paths else None)
