@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Final, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,3 +154,6 @@ def behind(ends: IntArray, gap: int = 0) -> IntArray:
     begins[:1] = 0
     np.add(ends[:-1], gap, out=begins[1:])
     return begins
+
+
+NO_TEXTS: Final = Texts[Any].of(())

@@ -81,14 +81,19 @@ class RecordColumns(Sequence[SourceRecord]):
 
     def values(self) -> Texts[bytes | None]:
         """Return the values as a column of their own."""
-        return Texts(self.text, behind(self.ends, 1), self.ends, self._is_null(NULL_VALUE))
+        return Texts(self.text, behind(self.ends, 1), self.ends, self._null(NULL_VALUE))
 
     def named_keys(self) -> Texts[bytes | None]:
         """Return the keys as a column of their own."""
-        return Texts(self.keys, behind(self.key_ends), self.key_ends, self._is_null(NULL_KEY))
+        return Texts(self.keys, behind(self.key_ends), self.key_ends, self._null(NULL_KEY))
 
-    def _is_null(self, what: int) -> NDArray[np.bool_] | None:
-        return (self.nulls & what) != 0 if self.nulls.any() else None
+    def has_null(self, what: int) -> bool:
+        """Return whether any value, or any key, is null."""
+        # Mostly there is none, which numpy takes longer to find out.
+        return self.nulls.tobytes().count(0) < len(self) and bool((self.nulls & what).any())
+
+    def _null(self, what: int) -> NDArray[np.bool_] | None:
+        return (self.nulls & what) != 0 if self.has_null(what) else None
 
     @property
     def sizes(self) -> NDArray[np.int64]:

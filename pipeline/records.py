@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.pipeline.columns import Texts
+from resonance.pipeline.columns import NO_TEXTS, Texts
 
 TopicPartition = tuple[str, int]
 
@@ -124,7 +124,7 @@ class Messages(Sequence[Message]):
     """All values, one behind the other."""
     ends: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Where each value ends."""
-    keys: Texts[bytes | None] = field(default_factory=lambda: Texts.of(()))
+    keys: Texts[bytes | None] = field(default_factory=lambda: NO_TEXTS)
     headers: Sequence[list[tuple[str, bytes | None]]] | None = None
     """None where no message has any."""
     partitions: Sequence[int | None] | None = None

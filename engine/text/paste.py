@@ -101,15 +101,17 @@ def paste(count: int, columns: Sequence[bytes]) -> tuple[Bytes, IntArray]:
     A column has a piece for each row, with a zero byte behind it; a column without any zero byte is a piece of every
     row. Raises `ValueError` where a column has more or fewer pieces than there are rows.
     """
+    repeats = [not column.endswith(b"\0") for column in columns]
+    places, room, parts = [0], _WORD, []
+    for column, repeated in zip(columns, repeats, strict=True):
+        # A zero byte ends the pieces of every row, too.
+        parts.append(column + b"\0" if repeated else column)
+        places.append(places[-1] + len(parts[-1]))
+        room += len(column) * count if repeated else len(column)
+    text = np.frombuffer(b"".join((*parts, bytes(_WORD))), np.uint8)
     ends: IntArray = np.empty(count, np.int64)
-    repeats = np.array([not column.endswith(b"\0") for column in columns])
-    # A zero byte ends the pieces of every row, too.
-    lengths = np.array(list(map(len, columns))) + repeats
-    places = np.concatenate(([0], lengths.cumsum()))
-    pieces = [column + b"\0" if fixed else column for column, fixed in zip(columns, repeats, strict=True)]
-    text = np.frombuffer(b"".join((*pieces, bytes(_WORD))), np.uint8)
-    pasted = np.empty(int(lengths @ np.where(repeats, count, 1)) + _WORD, np.uint8)
-    if not _paste(text[np.newaxis], places, repeats, pasted[np.newaxis], ends):
+    pasted = np.empty(room, np.uint8)
+    if not _paste(text[np.newaxis], np.array(places), np.array(repeats), pasted[np.newaxis], ends):
         raise ValueError(f"{count} rows have columns of {[column.count(0) for column in columns]} pieces")
     return pasted[: ends[-1] if count else 0], ends
 

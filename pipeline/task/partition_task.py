@@ -206,9 +206,8 @@ class PartitionTask(StreamTask):
             while behind:
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
-                own = batch.take(positions)
                 where = None if marks is None else marks.take(slice_of(positions))
-                result = self._learner.learn(model, own, where, outputs, suppressed=suppressed)
+                result = self._learner.learn(model, batch, positions, where, outputs, suppressed=suppressed)
                 for at, error in result.faults:
                     batch.blame(error, [positions[at]])
                 for at, error, record in result.dead_letters:
@@ -216,7 +215,9 @@ class PartitionTask(StreamTask):
                 if outputs is not None:
                     self._answers.put(model, self._learner.texts_of(model), positions, result)
                 if self._sender is not None:
-                    self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
+                    self._sender.send(
+                        model, batch.take(positions), result, self._answers.wanted(model, result), outputs
+                    )
                 self._answers.remember(model, result)
                 if self._alerts is not None:
                     texts = self._learner.texts_of(model)

@@ -39,7 +39,7 @@ class FloatMapping(InputMapping):
         """Decode a batch without any fault; a fault raises one of several exceptions."""
         size, count = WIDTH * len(layout.features), len(records)
         sizes = records.sizes
-        if (records.nulls & NULL_VALUE).any() or (sizes != size).any() or size > self._limit:
+        if records.has_null(NULL_VALUE) or (sizes != size).any() or size > self._limit:
             raise ValueError("not arrays of the right length")
         # Without the zero byte behind each.
         rows = self._numbers(records.text.reshape(count, size + 1)[:, :size].tobytes(), len(layout.features))

@@ -122,15 +122,15 @@ class InputMapping:
 
     def _whole(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
         """Decode a batch without any fault; a fault raises one of several exceptions."""
-        if (records.nulls & NULL_VALUE).any():
+        if records.has_null(NULL_VALUE):
             raise TypeError("no value")
-        sizes = records.sizes
-        if sizes.max(initial=0) > self._limit:
+        sizes = records.sizes.tolist()
+        if max(sizes, default=0) > self._limit:
             raise ValueError("too large")
         count = len(records)
         plain = self._plain_json(layout) if count >= FEWEST else None
         if plain is not None and (found := plain.read(records)) is not None:
-            return RecordBatch(found.rows, found.times, sizes.tolist(), ids=found.ids, index=range(count))
+            return RecordBatch(found.rows, found.times, sizes, ids=found.ids, index=range(count))
         values: list[Any] = records.values().items
         objects = self._objects(values)
         if objects and set(map(type, objects)) != {dict}:
@@ -144,8 +144,7 @@ class InputMapping:
             long = self._may_lose(values)
             included = [self._included(parsed, value, long=long) for parsed, value in zip(objects, values, strict=True)]
         row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
-        own = sizes.tolist()
-        return RecordBatch(rows, times, own, ids=ids, included=included, labels=row_labels, index=range(count))
+        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=range(count))
 
     def _plain_json(self, layout: AnyLayout) -> PlainJson | None:
         """Return what reads plain records, where these need nothing of their objects but features, ids and times."""

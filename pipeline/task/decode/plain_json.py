@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.text import json_members, times
+from resonance.engine.text import json_members
 from resonance.engine.text.json_members import Columns, Wanted
 from resonance.engine.text.paste import read_only
 from resonance.pipeline.columns import Texts, Times
@@ -16,11 +16,10 @@ from resonance.pipeline.json_paths import Path
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.dense import Layout
 
-FEWEST: Final = 8
+FEWEST: Final = 1
 """Records of a batch from which on one call of a kernel costs less than what it saves."""
 
 
-_LAST_OF_ASCII: Final = 127
 _NULL: Final = np.frombuffer(b"null", np.uint8)
 
 
@@ -68,24 +67,21 @@ class PlainJson:
 
     def read(self, records: RecordColumns) -> PlainRecords | None:
         """Read records that have values, and the time of Kafka where no other; None if one is not to be read here."""
-        count, text = len(records), read_only(records.text)
-        if text.max() > _LAST_OF_ASCII:
+        text, found = read_only(records.text), np.empty((3, len(records)), np.int64)
+        columns = Columns(np.empty((len(records), self._columns)), found)
+        flags = json_members.read_records(text[np.newaxis], records.ends, records.times, self._wanted, columns)
+        if flags == json_members.UNREAD:
+            return None
+        if flags & json_members.BEYOND_ASCII:
             try:
                 str(text.data, "utf-8")
             except UnicodeDecodeError:
                 return None
-        # Kafka's -1 means no timestamp and becomes 1970.
-        stamps = np.where(records.times == -1, 0, records.times)
-        places: IntArray = np.zeros((count, 2), np.int64)
-        columns = Columns(np.full((count, self._columns), np.nan), places, stamps[:, np.newaxis])
-        if not json_members.read_records(text[np.newaxis], records.ends, self._wanted, columns):
-            return None
-        if stamps.min() < times.FIRST or stamps.max() > times.LAST:
-            return None
+        begins, ends, times = found
         if not self._has_ids:
-            return PlainRecords(columns.numbers, Times(stamps), None)
-        begins, ends = np.ascontiguousarray(places.T)
-        if len(absent := np.flatnonzero(begins == ends)):
+            return PlainRecords(columns.numbers, Times(times), None)
+        if flags & json_members.WITHOUT_ID:
+            absent = begins == ends
             begins[absent], ends[absent] = len(text), len(text) + len(_NULL)
             text = np.concatenate((text, _NULL))
-        return PlainRecords(columns.numbers, Times(stamps), Texts(text, begins, ends))
+        return PlainRecords(columns.numbers, Times(times), Texts(text, begins, ends))

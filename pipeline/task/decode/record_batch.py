@@ -3,10 +3,11 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from resonance.pipeline.columns import Items, Texts, Times
+from resonance.pipeline.columns import NO_TEXTS, Items, Texts, Times
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.faults import Fault, FaultError
@@ -47,7 +48,7 @@ class RecordBatch:
     """Bytes of the records' values."""
     offsets: list[int] = field(default_factory=list)
     """Offsets in the log that is learned; `place` sets them, and the columns below."""
-    keys: Texts[bytes | None] = field(default_factory=lambda: Texts.of(()))
+    keys: Texts[bytes | None] = field(default_factory=lambda: NO_TEXTS)
     traces: list[bytes | None] | None = None
     """Values of the ``traceparent`` headers, unless too long; None where no record has any header."""
     sources: Sources | None = None
@@ -109,21 +110,20 @@ class RecordBatch:
         index = [place - start for place in self.index[first:end]]
         return replace(self.take(range(first, end)), index=index, faults=faults, skipped=skipped)
 
+    def given(self, positions: Sequence[int]) -> tuple[Any, list[RowLabels]]:
+        """Return rows and labels of some of the records, by position, as models take them."""
+        part, dense = slice_of(positions), isinstance(self.rows, np.ndarray)
+        rows = _some(self.rows, part) if isinstance(self.rows, list) else self.rows[part if dense else positions]
+        return rows, _some(self.labels, part)
+
     def take(self, positions: Sequence[int]) -> "RecordBatch":
         """Return some of the records, by position."""
         if isinstance(positions, range) and len(positions) == len(self):
             return self
-        part, dense = slice_of(positions), isinstance(self.rows, np.ndarray)
-
-        def some(column: Any) -> Any:
-            if not column:
-                return column
-            if isinstance(column, Items):
-                return column.take(part)
-            return column[part] if isinstance(part, slice) else [column[i] for i in part]
-
+        rows, labels = self.given(positions)
+        some = partial(_some, part=slice_of(positions))
         return RecordBatch(
-            some(self.rows) if isinstance(self.rows, list) else self.rows[part if dense else positions],
+            rows,
             some(self.times),
             some(self.sizes),
             some(self.offsets),
@@ -132,7 +132,16 @@ class RecordBatch:
             None if self.sources is None else Sources(*map(some, self.sources)),
             some(self.ids),
             some(self.included),
-            some(self.labels),
+            labels,
             some(self.clocks),
             some(self.own_times),
         )
+
+
+def _some(column: Any, part: Any) -> Any:
+    """Return some entries of a column, which may be missing; `part` as of `slice_of`."""
+    if not column:
+        return column
+    if isinstance(column, Items):
+        return column.take(part)
+    return column[part] if isinstance(part, slice) else [column[i] for i in part]
