@@ -24,7 +24,7 @@ from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
-from resonance.pipeline.task.decode.plain_json import FEWEST, PlainJson
+from resonance.pipeline.task.decode.plain_json import PlainJson
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
 from resonance.pipeline.timestamps import TimeTexts
@@ -128,7 +128,7 @@ class InputMapping:
         if max(sizes, default=0) > self._limit:
             raise ValueError("too large")
         count = len(records)
-        plain = self._plain_json(layout) if count >= FEWEST else None
+        plain = self._plain_json(layout)
         if plain is not None and (found := plain.read(records)) is not None:
             return RecordBatch(found.rows, found.times, sizes, ids=found.ids, index=range(count))
         values: list[Any] = records.values().items

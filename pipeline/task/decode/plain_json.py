@@ -16,10 +16,6 @@ from resonance.pipeline.json_paths import Path
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.dense import Layout
 
-FEWEST: Final = 1
-"""Records of a batch from which on one call of a kernel costs less than what it saves."""
-
-
 _NULL: Final = np.frombuffer(b"null", np.uint8)
 
 
