@@ -16,7 +16,7 @@ Text = TypeVar("Text", bytes, bytes | None)
 
 
 class Items(Sequence[Item]):
-    """A sequence whose items are made at the first reading, all of them at once; it equals a list of them."""
+    """A sequence whose items are made when they are read, all of them at once; it equals a list of them."""
 
     __slots__ = ("_items",)
     __hash__ = None  # type: ignore[assignment] # it equals lists
@@ -41,12 +41,16 @@ class Items(Sequence[Item]):
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
 
+    def _one(self, at: int) -> Item:
+        """Return one item."""
+        return self.items[at]
+
     @overload
     def __getitem__(self, at: int) -> Item: ...
     @overload
     def __getitem__(self, at: slice) -> Self: ...
     def __getitem__(self, at: int | slice) -> "Item | Self":
-        return self.take(at) if isinstance(at, slice) else self.items[at]
+        return self.take(at) if isinstance(at, slice) else self._one(at)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Items | list) and self.items == list(other)
@@ -109,6 +113,12 @@ class Texts(Items[Text]):
                 items[at] = None
         return items
 
+    def _one(self, at: int) -> Text:
+        if self._items is not None:
+            return self._items[at]
+        is_null = self.nulls is not None and self.nulls[at]
+        return None if is_null else self.text[self.begins[at] : self.ends[at]].tobytes()  # type: ignore[return-value]
+
     def take(self, positions: Any) -> Self:
         """Return some of the items."""
         nulls = None if self.nulls is None else self.nulls[positions]
@@ -146,6 +156,11 @@ class Times(Items[str]):
     def take(self, positions: Any) -> Self:
         """Return some of the times."""
         return type(self)(self.milliseconds[positions])
+
+
+def some_of(column: NDArray[Any], positions: Sequence[int]) -> NDArray[Any]:
+    """Return the entries at ascending positions, which mostly are all of them."""
+    return column if len(positions) == len(column) else column[positions]
 
 
 def behind(ends: IntArray, gap: int = 0) -> IntArray:

@@ -13,7 +13,7 @@ import numpy as np
 from resonance.engine.alerts import clock
 from resonance.engine.base import IntArray
 from resonance.engine.text import times as time_texts
-from resonance.pipeline.columns import Times
+from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 
@@ -169,5 +169,5 @@ def _from_numbers(numbers: Sequence[Any]) -> tuple[int, IntArray]:
 def _times(records: RecordColumns, batch: RecordBatch) -> IntArray:
     """Return the times of the usable records of a batch in milliseconds since 1970, none beyond Kafka's timestamp."""
     times = Times.of(batch.times).milliseconds
-    stamps = records.times if len(batch.index) == len(records) else records.times[batch.index]
+    stamps = some_of(records.times, batch.index)
     return np.where(stamps > 0, np.minimum(times, stamps), times)

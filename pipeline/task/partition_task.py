@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from resonance.pipeline.columns import Times
+from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
@@ -182,7 +182,11 @@ class PartitionTask(StreamTask):
             self._alerts.begin(records, batch, outputs, suppressed=suppressed)
         long = message_sizes.too_long(batch, keyed=self._by_key)
         expiry = self.models.expiry
-        marks = Marks.of(batch.offsets, Times.of(batch.times)) if self._watches_drift else None
+        marks = (
+            Marks(some_of(records.offsets, batch.index), Times.of(batch.times).milliseconds)
+            if self._watches_drift
+            else None
+        )
         for key, places in self._groups(batch, long):
             model, group = self.models.get(key), places
             if model is None:

@@ -131,7 +131,7 @@ class Streams(ModelStore):
         """Note that a model learned the records at some places of a batch."""
         model.next = batch.offsets[places[-1]] + 1
         self.touched(model, batch.offsets[places[0]])
-        self._schedule.learned(len(places), sum(map(batch.sizes.__getitem__, places)))
+        self._schedule.learned(len(places), sum(batch.sizes_at(places)))
 
     def touched(self, model: StreamModel, offset: int) -> None:
         """Note that a model's state changed with a record that need not be its own."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from resonance.pipeline.columns import NO_TEXTS, Items, Texts, Times
+from resonance.pipeline.columns import NO_TEXTS, Items, Texts, Times, some_of
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.faults import Fault, FaultError
@@ -75,10 +75,10 @@ class RecordBatch:
 
     def place(self, records: RecordColumns) -> Self:
         """Take over what the records of the batch have beside their values."""
-        offsets, keys = records.offsets, records.named_keys()
-        if len(self.index) < len(records):
-            offsets, keys = offsets[self.index], keys.take(self.index)
-        self.offsets, self.keys, self.times = offsets.tolist(), keys, Times.of(self.times)
+        keys = records.named_keys()
+        self.offsets = some_of(records.offsets, self.index).tolist()
+        self.keys = keys if len(self.index) == len(records) else keys.take(self.index)
+        self.times = Times.of(self.times)
         self.ids = None if self.ids is None else Texts.of(self.ids)
         if records.headers and not records.headers.keys().isdisjoint(self.index):
             own = [records.headers.get(at, ()) for at in self.index]
@@ -109,6 +109,11 @@ class RecordBatch:
         skipped = stop - start - (end - first) - len(faults)
         index = [place - start for place in self.index[first:end]]
         return replace(self.take(range(first, end)), index=index, faults=faults, skipped=skipped)
+
+    def sizes_at(self, positions: Sequence[int]) -> list[int]:
+        """Return the sizes of some of the records, by position."""
+        sizes: list[int] = _some(self.sizes, slice_of(positions))
+        return sizes
 
     def given(self, positions: Sequence[int]) -> tuple[Any, list[RowLabels]]:
         """Return rows and labels of some of the records, by position, as models take them."""
