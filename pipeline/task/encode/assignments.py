@@ -154,9 +154,9 @@ class Encoder:
         if held:
             depth = steps[0].path.shape[1] if steps else 1
             steps.insert(0, _held_back(sum(count for _, count in held), depth))
-        score = np.concatenate([step.score for step in steps])
-        novel = np.concatenate([step.novel for step in steps])
-        path = np.concatenate([step.path for step in steps])
+        score, novel, path = steps[0].score, steps[0].novel, steps[0].path
+        if len(steps) > 1:
+            score, novel, path = map(np.concatenate, zip(*((s.score, s.novel, s.path) for s in steps), strict=True))
         labels: list[bytes] = []
         if any(step.labels is not None for step in steps):
             labels = list(
