@@ -1,13 +1,14 @@
 """Records of one partition as columns: as they are fetched, and as kernels read them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.pipeline.records import Record, SourceRecord
+from resonance.pipeline.columns import Texts, behind
+from resonance.pipeline.records import Record, RoutedRecord, SourceRecord
 
 NULL_VALUE: Final = 1
 NULL_KEY: Final = 2
@@ -16,7 +17,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True, eq=False)
-class RecordColumns(Sequence[Record]):
+class RecordColumns(Sequence[SourceRecord]):
     """Records of one partition, in the order of its log; each becomes a `Record` when it is read."""
 
     topic: str
@@ -36,69 +37,104 @@ class RecordColumns(Sequence[Record]):
     headers: Mapping[int, Headers] = field(default_factory=dict)
     """Headers by row, of the records that have any."""
 
+    routed: Sequence[RoutedRecord] | None = None
+    """The records themselves where they came over the routes, and then have more than these columns."""
+
     @classmethod
     def of(cls, records: Sequence[SourceRecord]) -> "RecordColumns":
-        """Return records of one partition, of which there is at least one, as columns."""
+        """Return records of one partition, or such as came over the routes to it, as columns."""
         if isinstance(records, RecordColumns):
             return records
         values = [record.value for record in records]
         keys = [record.key for record in records]
-        nulls = (
-            (NULL_VALUE if value is None else 0) | (NULL_KEY if key is None else 0)
-            for value, key in zip(values, keys, strict=True)
-        )
-        sizes = np.fromiter((len(value or b"") + 1 for value in values), np.int64, len(values))
+        nulls = np.zeros(len(records), np.uint8)
+        if None in values:
+            nulls[[value is None for value in values]] |= NULL_VALUE
+        if None in keys:
+            nulls[[key is None for key in keys]] |= NULL_KEY
+        first = records[0] if records else None
+        routed = [record for record in records if isinstance(record, RoutedRecord)]
         return cls(
-            records[0].topic,
-            records[0].partition,
-            np.frombuffer(b"".join(part for value in values for part in (value or b"", b"\0")), np.uint8),
-            sizes.cumsum() - 1,
-            np.frombuffer(b"".join(key or b"" for key in keys), np.uint8),
+            first.topic if first else "",
+            first.partition if first else 0,
+            np.frombuffer(b"\0".join([*(value or b"" for value in values), b""]), np.uint8),
+            np.cumsum([len(value or b"") + 1 for value in values], dtype=np.int64) - 1,
+            np.frombuffer(b"".join([key or b"" for key in keys]), np.uint8),
             np.cumsum([len(key or b"") for key in keys], dtype=np.int64),
-            np.fromiter((record.offset for record in records), np.int64, len(values)),
-            np.fromiter((record.timestamp for record in records), np.int64, len(values)),
-            np.fromiter(nulls, np.uint8, len(values)),
+            np.array([record.offset for record in records], np.int64),
+            np.array([record.timestamp for record in records], np.int64),
+            nulls,
             {row: record.headers for row, record in enumerate(records) if record.headers},
+            routed or None,
         )
 
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def __iter__(self) -> Iterator[Record]:
-        values = self._parts(self.text, self.ends, 1, NULL_VALUE)
-        keys = self._parts(self.keys, self.key_ends, 0, NULL_KEY)
+    def __iter__(self) -> Iterator[SourceRecord]:
+        if self.routed is not None:
+            return iter(self.routed)
         headers = map(self.headers.get, range(len(self)), repeat(())) if self.headers else repeat(())
         offsets, times = self.offsets.tolist(), self.times.tolist()
-        rows = zip(repeat(self.topic), repeat(self.partition), offsets, times, keys, values, headers, strict=False)
-        return map(Record._make, rows)
+        places = repeat(self.topic), repeat(self.partition)
+        return map(Record._make, zip(*places, offsets, times, self.named_keys(), self.values(), headers, strict=False))
 
-    def _parts(self, text: NDArray[np.uint8], ends: NDArray[np.int64], gap: int, null: int) -> Iterable[bytes | None]:
-        stops, data = ends.tolist(), text.tobytes()
-        begins = [0, *(stop + gap for stop in stops)]
-        parts: list[bytes | None] = [data[begin:stop] for begin, stop in zip(begins, stops, strict=False)]
-        for row in np.flatnonzero(self.nulls & null).tolist():
-            parts[row] = None
-        return parts
+    def values(self) -> Texts[bytes | None]:
+        """Return the values as a column of their own."""
+        return Texts(self.text, behind(self.ends, 1), self.ends, self._null(NULL_VALUE))
+
+    def named_keys(self) -> Texts[bytes | None]:
+        """Return the keys as a column of their own."""
+        return Texts(self.keys, behind(self.key_ends), self.key_ends, self._null(NULL_KEY))
+
+    def has_null(self, what: int) -> bool:
+        """Return whether any value, or any key, is null."""
+        # Mostly there is none, which numpy takes longer to find out.
+        return self.nulls.tobytes().count(0) < len(self) and bool((self.nulls & what).any())
+
+    def _null(self, what: int) -> NDArray[np.bool_] | None:
+        return (self.nulls & what) != 0 if self.has_null(what) else None
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes of each value."""
+        sizes = self.ends.copy()
+        sizes[1:] -= self.ends[:-1] + 1
+        return sizes
 
     @overload
-    def __getitem__(self, at: int) -> Record: ...
+    def __getitem__(self, at: int) -> SourceRecord: ...
     @overload
     def __getitem__(self, at: slice) -> "RecordColumns": ...
-    def __getitem__(self, at: int | slice) -> "Record | RecordColumns":
+    def __getitem__(self, at: int | slice) -> "SourceRecord | RecordColumns":
         if not isinstance(at, slice):
             row = range(len(self))[at]
-            return next(iter(self[row : row + 1]))
+            if self.routed is not None:
+                return self.routed[row]
+            null = int(self.nulls[row])
+            begin = int(self.ends[row - 1]) + 1 if row else 0
+            key_begin = int(self.key_ends[row - 1]) if row else 0
+            return Record(
+                self.topic,
+                self.partition,
+                int(self.offsets[row]),
+                int(self.times[row]),
+                None if null & NULL_KEY else self.keys[key_begin : self.key_ends[row]].tobytes(),
+                None if null & NULL_VALUE else self.text[begin : self.ends[row]].tobytes(),
+                self.headers.get(row, ()),
+            )
         first, last, step = at.indices(len(self))
         if step != 1:
             raise ValueError("records are cut into pieces, not picked")
         last = max(first, last)
+        if last - first == len(self):
+            return self
         begin = int(self.ends[first - 1]) + 1 if first else 0
         key_begin = int(self.key_ends[first - 1]) if first else 0
-        behind = int(self.ends[last - 1]) + 1 if last else 0
         return RecordColumns(
             self.topic,
             self.partition,
-            self.text[begin : max(begin, behind)],
+            self.text[begin : int(self.ends[last - 1]) + 1 if last > first else begin],
             self.ends[first:last] - begin,
             self.keys[key_begin : int(self.key_ends[last - 1]) if last > first else key_begin],
             self.key_ends[first:last] - key_begin,
@@ -106,4 +142,5 @@ class RecordColumns(Sequence[Record]):
             self.times[first:last],
             self.nulls[first:last],
             {row - first: own for row, own in self.headers.items() if first <= row < last},
+            None if self.routed is None else self.routed[first:last],
         )

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.pipeline.columns import NO_TEXTS, Texts
 
 TopicPartition = tuple[str, int]
 
@@ -123,7 +124,7 @@ class Messages(Sequence[Message]):
     """All values, one behind the other."""
     ends: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Where each value ends."""
-    keys: Sequence[bytes | None] = ()
+    keys: Texts[bytes | None] = field(default_factory=lambda: NO_TEXTS)
     headers: Sequence[list[tuple[str, bytes | None]]] | None = None
     """None where no message has any."""
     partitions: Sequence[int | None] | None = None
@@ -137,7 +138,8 @@ class Messages(Sequence[Message]):
         keys, values, headers, partitions = [*zip(*messages, strict=True)] or [()] * 4
         ends = np.cumsum(list(map(len, values)), dtype=np.int64)
         to = None if set(partitions) == {None} else partitions
-        return cls(np.frombuffer(b"".join(values), np.uint8), ends, keys, headers if any(headers) else None, to)
+        text = np.frombuffer(b"".join(values), np.uint8)
+        return cls(text, ends, Texts.of(keys), headers if any(headers) else None, to)
 
     @classmethod
     def joined(cls, parts: Iterable[Iterable[MessageRow]]) -> "Messages":
@@ -151,13 +153,13 @@ class Messages(Sequence[Message]):
         return cls(
             np.concatenate([part.text for part in found]),
             np.concatenate([begin + part.ends for begin, part in zip(begins, found, strict=True)]),
-            [*chain.from_iterable(part.keys for part in found)],
+            Texts.joined([part.keys for part in found]),
             [*chain.from_iterable(headers)] if any(part.headers for part in found) else None,
             [*chain.from_iterable(partitions)] if any(part.partitions for part in found) else None,
         )
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.ends)
 
     def __iter__(self) -> Iterator[Message]:
         return map(Message._make, self.rows())

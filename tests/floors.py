@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
-    ("crash_points", "errors", "exact_json", "json_paths", "logs", "machine", "records", "timestamps"),
-    ("disk_map", "kernels", "memory_budget", "record_columns"),
-    ("config", "mismatches"),
+    ("columns", "crash_points", "errors", "exact_json", "json_paths", "logs", "machine", "timestamps"),
+    ("disk_map", "kernels", "memory_budget", "records"),
+    ("config", "mismatches", "record_columns"),
     ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
     *(

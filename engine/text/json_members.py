@@ -22,6 +22,11 @@ MEMBERS = -2  # an object, whose members are those of the second level
 ID = -3  # text, or a whole number
 TIME = -4  # RFC 3339 text, or milliseconds since 1970
 
+# What a reading says.
+UNREAD = -1
+WITHOUT_ID = 1  # a record, or more
+BEYOND_ASCII = 2  # bytes that may be no UTF-8
+
 _DEEPEST = 16
 """Objects and arrays inside one another in a member that is not wanted."""
 
@@ -51,14 +56,13 @@ class Wanted(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What a reading fills, one row for each record; what a record does not have is left as it is."""
+    """What a reading fills."""
 
     numbers: FloatArray
-    """NaN for a null."""
-    ids: IntArray
-    """Where the text of each id begins and ends."""
-    times: IntArray
-    """Times in milliseconds since 1970, of shape (records, 1)."""
+    """One row for each record; NaN for what is null or missing."""
+    found: IntArray
+    """Of shape (3, records): where each id begins and ends, both 0 where there is none, and the time in milliseconds
+    since 1970."""
 
 
 class _Members(NamedTuple):
@@ -350,13 +354,14 @@ def _has_all(wanted):
 
 
 @jit
-def read_records(text, ends, wanted, columns):
-    """Read records into columns; say whether all of them could be read.
+def read_records(text, ends, stamps, wanted, columns):
+    """Read records into columns; return `UNREAD` unless all of them could be read, else flags of what is in them.
 
-    `text` has one row; `ends` has the position behind each record, where the text has a zero byte.
+    `text` has one row; `ends` has the position behind each record, where the text has a zero byte. A record without a
+    time of its own has that of Kafka, from `stamps`; -1 there means no time and becomes 1970.
     """
     source, p, count = row(text, 0), np.int64(0), wanted.roles.shape[1]
-    seen = np.empty((1, count), dtype=np.int64)
+    seen, own, flags, high = np.empty((1, count), dtype=np.int64), np.empty((2, 2), dtype=np.int64), 0, np.uint8(0)
     members = _Members(
         row(wanted.names, 0),
         row(wanted.ends, 0),
@@ -369,36 +374,27 @@ def read_records(text, ends, wanted, columns):
     for t in range(len(ends)):
         for member in range(count):
             seen[0, member] = 0
-        cells = _Cells(row(columns.numbers, t), columns.numbers.shape[1], row(columns.ids, t), row(columns.times, t))
+        cells = _Cells(row(columns.numbers, t), columns.numbers.shape[1], row(own, 0), row(own, 1))
+        for column in range(cells.columns):
+            cells.numbers[column] = np.nan
+        own[0, 0] = own[0, 1] = 0
+        own[1, 0] = 0 if stamps[t] == -1 else stamps[t]
         p = _read_record(source, p, members, cells)
-        if p != ends[t] or not _has_all(members):
-            return False
+        if p != ends[t] or not _has_all(members) or not FIRST <= own[1, 0] <= LAST:
+            return UNREAD
+        columns.found[0, t], columns.found[1, t], columns.found[2, t] = own[0, 0], own[0, 1], own[1, 0]
+        if own[0, 0] == own[0, 1]:
+            flags |= WITHOUT_ID
         p += 1
-    return True
-
-
-@jit
-def copy_lines(text, places, lines):
-    """Copy parts of a text, each into a line; null where a part has no length."""
-    end = 0
-    for t in range(len(places)):
-        start, stop = places[t]
-        if start == stop:
-            for at in range(4):
-                lines[end] = _WORDS[at]
-                end += 1
-        for at in range(start, stop):
-            lines[end] = text[at]
-            end += 1
-        lines[end] = 10
-        end += 1
+    for at in range(p):
+        high |= source[at]
+    return np.int64(flags | BEYOND_ASCII if high > 127 else flags)
 
 
 def compile() -> None:
     """Compile the kernels, or load them from the cache."""
     text: Bytes = np.frombuffer(b"{}\0", np.uint8).reshape(1, -1)
     none: IntArray = np.zeros((1, 0), np.int64)
-    places: IntArray = np.zeros((1, 2), np.int64)
     wanted = Wanted(text, none, none, 0, nulls=False)
-    read_records(text, np.array([2]), wanted, Columns(np.zeros((1, 1)), places, np.zeros((1, 1), np.int64)))
-    copy_lines(text[0], places, np.zeros(8, np.uint8))
+    columns = Columns(np.zeros((1, 1)), np.zeros((3, 1), np.int64))
+    read_records(text, np.array([2]), np.array([0]), wanted, columns)

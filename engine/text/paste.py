@@ -101,19 +101,49 @@ def paste(count: int, columns: Sequence[bytes]) -> tuple[Bytes, IntArray]:
     A column has a piece for each row, with a zero byte behind it; a column without any zero byte is a piece of every
     row. Raises `ValueError` where a column has more or fewer pieces than there are rows.
     """
+    repeats = [not column.endswith(b"\0") for column in columns]
+    places, room, parts = [0], _WORD, []
+    for column, repeated in zip(columns, repeats, strict=True):
+        # A zero byte ends the pieces of every row, too.
+        parts.append(column + b"\0" if repeated else column)
+        places.append(places[-1] + len(parts[-1]))
+        room += len(column) * count if repeated else len(column)
+    text = np.frombuffer(b"".join((*parts, bytes(_WORD))), np.uint8)
     ends: IntArray = np.empty(count, np.int64)
-    repeats = np.array([not column.endswith(b"\0") for column in columns])
-    # A zero byte ends the pieces of every row, too.
-    lengths = np.array(list(map(len, columns))) + repeats
-    places = np.concatenate(([0], lengths.cumsum()))
-    pieces = [column + b"\0" if fixed else column for column, fixed in zip(columns, repeats, strict=True)]
-    text = np.frombuffer(b"".join((*pieces, bytes(_WORD))), np.uint8)
-    pasted = np.empty(int(lengths @ np.where(repeats, count, 1)) + _WORD, np.uint8)
-    if not _paste(text[np.newaxis], places, repeats, pasted[np.newaxis], ends):
+    pasted = np.empty(room, np.uint8)
+    if not _paste(text[np.newaxis], np.array(places), np.array(repeats), pasted[np.newaxis], ends):
         raise ValueError(f"{count} rows have columns of {[column.count(0) for column in columns]} pieces")
     return pasted[: ends[-1] if count else 0], ends
 
 
+@jit
+def _copy_pieces(text, begins, ends, pieces):
+    """Copy parts of a text, each with a zero byte behind it."""
+    end = 0
+    for t in range(len(ends)):
+        for at in range(begins[t], ends[t]):
+            pieces[end] = text[at]
+            end += 1
+        pieces[end] = 0
+        end += 1
+
+
+def pieces_of(text: Bytes, begins: IntArray, ends: IntArray) -> bytes:
+    """Return parts of a text as a column to `paste`: with a zero byte behind each."""
+    pieces = np.empty(int((ends - begins).sum()) + len(ends), np.uint8)
+    _copy_pieces(read_only(text), begins, ends, pieces)
+    return pieces.tobytes()
+
+
+def read_only(text: Bytes) -> Bytes:
+    """Return the same text without the right to write: kernels are compiled for one of the two."""
+    if text.flags.writeable:
+        text = text.view()
+        text.flags.writeable = False
+    return text
+
+
 def compile() -> None:
-    """Compile the kernel, or load it from the cache."""
+    """Compile the kernels, or load them from the cache."""
     paste(1, [b"a", b"b\0"])
+    pieces_of(np.frombuffer(b"a", np.uint8), np.array([0]), np.array([1]))

@@ -16,7 +16,7 @@ LAST: Final = 253_402_300_799_999
 """The end of the year 9999."""
 
 _LINE: Final = LENGTH + 1
-_EMPTY = np.frombuffer(b"0000-00-00T00:00:00.000Z\n", np.uint8)
+_EMPTY = np.frombuffer(b"0000-00-00T00:00:00.000Z\0", np.uint8)
 
 
 @inline
@@ -142,7 +142,7 @@ def _write_second(text, p, second):
 
 @jit
 def write(times, text):
-    """Write milliseconds since 1970, between the years 1 and 9999, as times, each in a line."""
+    """Write milliseconds since 1970, between the years 1 and 9999, as times, each with a zero byte behind it."""
     for i in range(len(times)):
         p, second = _LINE * i, times[i] // 1000
         if i > 0 and second == times[i - 1] // 1000:
@@ -166,12 +166,17 @@ def times_of(texts: Sequence[str]) -> IntArray:
     return times
 
 
-def texts_of(times: IntArray) -> list[str]:
-    """Return milliseconds since 1970, between the years 1 and 9999, as canonical times."""
+def pieces_of(times: IntArray) -> bytes:
+    """Return milliseconds since 1970, between the years 1 and 9999, as canonical times, a zero byte behind each."""
     written = np.empty(_LINE * len(times), np.uint8)
     write(times, written)
+    return written.tobytes()
+
+
+def texts_of(times: IntArray) -> list[str]:
+    """Return milliseconds since 1970, between the years 1 and 9999, as canonical times."""
     # Faster than slices.
-    return written.tobytes().decode().split("\n")[:-1]
+    return pieces_of(times).decode().split("\0")[:-1]
 
 
 def compile() -> None:

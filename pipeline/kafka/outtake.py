@@ -3,7 +3,6 @@
 Only without delivery reports: these come to an object that confluent-kafka has of each message.
 """
 
-import ctypes
 import functools
 import logging
 from contextlib import closing
@@ -37,7 +36,7 @@ def send(library: Any, producer: Producer, topic: str, partition: int, messages:
     client = handle_of(producer)
     if client is None or messages.headers or messages.partitions:
         return 0
-    table, _keys = _table(messages)
+    table = _table(messages)
     handle = library.rd_kafka_topic_new(client, topic.encode(), None)
     if not handle:
         return 0
@@ -48,19 +47,16 @@ def send(library: Any, producer: Producer, topic: str, partition: int, messages:
     return taken if taken == len(table) else int((table["error"] != 0).argmax())
 
 
-def _table(messages: Messages) -> tuple[np.ndarray[Any, Any], bytes]:
-    """Return messages as librdkafka takes them, and the text of their keys, to which these point."""
-    table = np.zeros(len(messages), MESSAGE)
-    ends, keys, nulls = messages.ends, messages.keys, None in messages.keys
-    table["value_length"] = np.diff(ends, prepend=0)
-    table["value"] = messages.text.ctypes.data + ends - table["value_length"].astype(np.int64)
-    named = [key or b"" for key in keys] if nulls else keys
-    text = b"".join(named)  # type: ignore[arg-type] # none is None
-    table["key_length"] = lengths = np.fromiter(map(len, named), np.int64, len(named))  # type: ignore[arg-type]
-    table["key"] = (ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0) + lengths.cumsum() - lengths
-    if nulls:
-        table["key"][[key is None for key in keys]] = 0
-    return table, text
+def _table(messages: Messages) -> np.ndarray[Any, Any]:
+    """Return messages as librdkafka takes them."""
+    table, keys = np.zeros(len(messages), MESSAGE), messages.keys
+    table["value_length"] = np.diff(messages.ends, prepend=0)
+    table["value"] = messages.text.ctypes.data + messages.ends - table["value_length"].astype(np.int64)
+    table["key_length"] = keys.ends - keys.begins
+    table["key"] = keys.text.ctypes.data + keys.begins
+    if keys.nulls is not None:
+        table["key"][keys.nulls] = 0
+    return table
 
 
 @functools.cache

@@ -169,4 +169,4 @@ def _take(
         # A stream without a snapshot is not listed either.
         known[key] = numbers.get(names.name_of(key), -1)
     kept, features = _numbers(mapping)
-    recent.add(at, batch.rows[:, kept], features, [known[key] for key in keys], batch.times)
+    recent.add(at, batch.rows[:, kept], features, [known[key] for key in keys], list(batch.times))

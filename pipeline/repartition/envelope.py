@@ -96,6 +96,8 @@ def read_route(record: SourceRecord) -> Route | None:
         return None
     if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < MAX_PARTITIONS and FIRST <= before < offset < _MAX):
         return None
+    if not -_MAX <= timestamp < _MAX:
+        return None
     routed = RoutedRecord(
         topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset
     )

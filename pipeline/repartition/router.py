@@ -8,6 +8,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.kafka.partitioner import partition_of
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
 from resonance.pipeline.task.decode.dense import kind_of
@@ -49,7 +50,8 @@ class RouterTask(StreamTask):
         """Process routed records again, without any output."""
         self._run(records, None)
 
-    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+    def _run(self, found: Sequence[SourceRecord], outputs: Outputs | None) -> None:
+        records = RecordColumns.of(found)
         self._records += len(records)
         faults: list[Fault] = []
         for index, record in enumerate(records):

@@ -1,12 +1,13 @@
 """Dead letters of a partition: their counts, their messages, and the checks of stream keys."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import DeadLetterExample, Outputs, SourceRecord
+from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.records import DeadLetterExample, Outputs
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.encode.assignments import Encoder
 
@@ -37,9 +38,7 @@ class DeadLetters:
         """The first dead letter of each stage and class; safe to read from another thread."""
         return self._examples.copy()
 
-    def record(
-        self, records: Sequence[SourceRecord], faults: list[Fault], outputs: Outputs | None, version: int
-    ) -> None:
+    def record(self, records: RecordColumns, faults: list[Fault], outputs: Outputs | None, version: int) -> None:
         """Count the faults of a batch, given in any order, and add their dead letters to the outputs.
 
         Without outputs the faults are only counted. Each dead letter shows the `version` of new streams' models.
@@ -59,7 +58,7 @@ class DeadLetters:
             count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
             kind, before = fault.kind, fault.index
         self.run = (kind, count) if before == len(records) - 1 else ("", 0)
-        if outputs is not None:
+        if outputs is not None and faults:
             messages = [
                 self._encoder.dead_letter(
                     fault.record or records[fault.index],
@@ -70,7 +69,7 @@ class DeadLetters:
                 )
                 for fault in faults
             ]
-            outputs.put("dead_letters", [records[fault.index].offset for fault in faults], messages)
+            outputs.put("dead_letters", records.offsets[[fault.index for fault in faults]].tolist(), messages)
 
     def key_fault(self, key: bytes | None) -> FaultError | None:
         """Return what is wrong with a key that names a stream, or None."""

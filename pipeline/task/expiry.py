@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from resonance.engine.alerts.clock import NEVER
 from resonance.engine.base import IntArray
-from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_clock import ClockAt, PartitionClock
@@ -101,14 +101,14 @@ class Expiry:
 
     # A batch
 
-    def read(self, records: Sequence[SourceRecord], batch: RecordBatch) -> None:
+    def read(self, records: RecordColumns, batch: RecordBatch) -> None:
         """Take the clock of the records of a batch, at least one of them usable."""
         if self._again is not None:
-            self._go_on(records[0].offset, self._again)
+            self._go_on(int(records.offsets[0]), self._again)
         self._before, self._offsets, self._streams, self._places = self.now, batch.offsets, batch.streams, {}
         self._taken = -1
         self._clocks = np.array(batch.clocks, np.int64)
-        self.now = self.now._replace(offset=records[-1].offset + 1, clock=batch.clocks[-1])
+        self.now = self.now._replace(offset=int(records.offsets[-1]) + 1, clock=batch.clocks[-1])
         if self._since is None:
             self._since = batch.clocks[0]
         for key in self._unseen:

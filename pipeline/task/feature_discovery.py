@@ -1,7 +1,6 @@
 """Takes the features of a partition's records from its first usable one, where the settings do not name them."""
 
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from resonance.engine.errors import ParameterError
 from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord, stream_key
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.dense import Layout, Shape, shape_as_json, shape_from
@@ -53,16 +53,17 @@ class FeatureDiscovery:
             raise RuntimeError("a stream begins before its features are known")
         return self._mapping.layout
 
-    def decode(self, records: Sequence[SourceRecord]) -> RecordBatch:
+    def decode(self, records: RecordColumns) -> RecordBatch:
         """Decode a batch in offset order; the records before the deciding one are faults, or have no value."""
         before = RecordBatch(np.empty((0, 0)), [], [])
         start = 0
-        while start < len(records) and self._is_open(records[start].offset):
-            if records[start].value is None:
+        while start < len(records) and self._is_open(records.offsets[start]):
+            record = records[start]
+            if record.value is None:
                 before.skipped += 1
             else:
                 try:
-                    self._discover(records[start])
+                    self._discover(record)
                     break
                 except FaultError as error:
                     before.faults.append(error.at(start))

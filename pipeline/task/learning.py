@@ -80,12 +80,13 @@ class Learner:
         self,
         model: StreamModel,
         batch: RecordBatch,
+        places: Sequence[int],
         marks: Marks | None,
         outputs: Outputs | None,
         *,
         suppressed: bool = False,
     ) -> LearnResult:
-        """Give records, in offset order, to their stream's model and return what became of them.
+        """Give the records at some places of a batch to their stream's model and return what became of them.
 
         `marks` has their places and times where changes are watched.
         `outputs` takes the messages about the model's clusters. Without it only the state is updated: the records were
@@ -93,15 +94,13 @@ class Learner:
         then announces the present clusters.
         """
         if model.ended is not None or model.listing is not None:
-            self._open(model, EventCause(batch, 0), outputs, suppressed=suppressed)
-        result = model.process(batch.rows, batch.labels, marks)
+            self._open(model, EventCause(batch, places[0]), outputs, suppressed=suppressed)
+        result = model.process(*batch.given(places), marks)
         self._health.learned(model, result, emitted=outputs is not None)
         looked = 0
         for at, event in result.events:
-            cause = EventCause(batch, at)
-            self._take_examples(model, result, batch, looked, at + 1)
-            if model.lifetimes:
-                self._remove(model, batch, looked, at + 1, outputs)
+            cause = EventCause(batch, places[at])
+            self._look(model, result, batch, places, looked, at + 1, outputs)
             looked = at + 1
             texts = self.texts_of(model)
             name = texts.cluster_id(event.path, event.cluster)
@@ -119,19 +118,30 @@ class Learner:
             if not began:
                 self._end(model, [name], cause, outputs)
             model.seq += 1
-        self._take_examples(model, result, batch, looked, len(batch))
-        if model.lifetimes:
-            self._remove(model, batch, looked, len(batch), outputs)
+        self._look(model, result, batch, places, looked, len(places), outputs)
         for at, change in result.drift:
-            self._drift(model, change, EventCause(batch, at), outputs)
-        self._streams.learned(model, batch)
+            self._drift(model, change, EventCause(batch, places[at]), outputs)
+        self._streams.learned(model, batch, places)
         return result
 
-    @staticmethod
-    def _take_examples(model: StreamModel, result: LearnResult, batch: RecordBatch, start: int, stop: int) -> None:
-        """Let the examples of the clusters see what was answered from one position to another."""
+    def _look(
+        self,
+        model: StreamModel,
+        result: LearnResult,
+        batch: RecordBatch,
+        places: Sequence[int],
+        start: int,
+        stop: int,
+        outputs: Outputs | None,
+    ) -> None:
+        """Take what was answered from one row to another as examples, and write the tombstones that are due there."""
         if model.examples is not None and result.step is not None:
-            model.examples.take(result.step, result.learned, batch, start, stop)
+            model.examples.take(result.step, result.learned, batch, places, start, stop)
+        if model.lifetimes:
+            before = batch.offsets[places[start - 1]] if start else model.next - 1
+            for at, cluster in model.lifetimes.due(batch.times, batch.offsets, places[start:stop], before):
+                if outputs is not None:
+                    self.encoder.tombstone(outputs, cluster, EventCause(batch, at))
 
     def _drift(
         self,
@@ -197,13 +207,6 @@ class Learner:
         for cluster in model.lifetimes.overdue():
             if outputs is not None:
                 self.encoder.tombstone(outputs, cluster, cause)
-
-    def _remove(self, model: StreamModel, batch: RecordBatch, start: int, stop: int, outputs: Outputs | None) -> None:
-        """Write the tombstones that are due with the records from one position to another."""
-        before = batch.offsets[start - 1] if start else model.next - 1
-        for at, cluster in model.lifetimes.due(batch.times, batch.offsets, start, stop, before):
-            if outputs is not None:
-                self.encoder.tombstone(outputs, cluster, EventCause(batch, at))
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the message texts of a stream's present version."""

@@ -6,7 +6,6 @@ offsets. That of the lower one is kept with the streams whose snapshots lack it,
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any, Final
 from zlib import crc32
 
@@ -14,10 +13,9 @@ import numpy as np
 from resonance.engine.alerts import clock
 from resonance.engine.base import IntArray
 from resonance.engine.text import times as time_texts
-from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.columns import Times, some_of
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-
-_timestamp: Final = attrgetter("timestamp")
 
 UNBOUNDED: Final = 2**61
 """How late a routed record may be: another partition of the input may be far ahead of its own."""
@@ -100,10 +98,10 @@ class PartitionClock:
             time_texts.compile()
             clock.compile()
 
-    def read(self, records: Sequence[SourceRecord], batch: RecordBatch) -> None:
+    def read(self, records: RecordColumns, batch: RecordBatch) -> None:
         """Let the clock pass the records of a batch, and note it beside each of the usable ones, with its own time."""
         if self._again is not None:
-            self._go_on(records[0].offset, *self._again)
+            self._go_on(int(records.offsets[0]), *self._again)
         times, late = _times(records, batch), clock.LATE_MS if batch.sources is None else UNBOUNDED
         keys: Any = batch.streams
         numbers = {key: crc32(key or b"") for key in set(keys)}
@@ -112,7 +110,7 @@ class PartitionClock:
         self._piece, self._offsets = _Piece(self._state.copy(), times, streams, late), batch.offsets
         clocks, own = run(times, streams, self._state, late)
         batch.clocks, batch.own_times = clocks.tolist(), own.tolist()
-        self._offset = records[-1].offset + 1
+        self._offset = int(records.offsets[-1]) + 1
 
     def _go_on(self, offset: int, again: int, state: IntArray) -> None:
         """Begin at an offset, which need not be that of the state."""
@@ -168,9 +166,8 @@ def _from_numbers(numbers: Sequence[Any]) -> tuple[int, IntArray]:
     return offset, state
 
 
-def _times(records: Sequence[SourceRecord], batch: RecordBatch) -> IntArray:
+def _times(records: RecordColumns, batch: RecordBatch) -> IntArray:
     """Return the times of the usable records of a batch in milliseconds since 1970, none beyond Kafka's timestamp."""
-    times = time_texts.times_of(batch.times)
-    usable = records if len(batch.index) == len(records) else [records[i] for i in batch.index]
-    stamps = np.fromiter(map(_timestamp, usable), np.int64, len(usable))
+    times = Times.of(batch.times).milliseconds
+    stamps = some_of(records.times, batch.index)
     return np.where(stamps > 0, np.minimum(times, stamps), times)

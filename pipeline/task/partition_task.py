@@ -7,10 +7,11 @@ code. The outputs are a function of the input log alone, however the log is cut 
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
+from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
@@ -70,18 +71,19 @@ class PartitionTask(StreamTask):
         value becomes an assignment or a dead letter, unless the settings leave assignments out, it was learned before,
         or it comes before `Settings.emit_from`.
         """
-        outputs = Outputs()
-        if records:
-            self._emission.go_on_at(records[0].offset)
-        self._run(records, outputs)
+        outputs, columns = Outputs(), RecordColumns.of(records)
+        if len(columns):
+            self._emission.go_on_at(int(columns.offsets[0]))
+        self._run(columns, outputs)
         return outputs.sort()
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn records again without outputs; each stream skips the records below its own `next`."""
         # No stream begins below it, so where there is little room, the order in which others begin is that behind it.
-        cut = bisect_left(records, self.models.expiry.known_from, key=attrgetter("offset"))
-        self._run(records[:cut], None)
-        self._run(records[cut:], None)
+        columns = RecordColumns.of(records)
+        cut = bisect_left(columns.offsets, self.models.expiry.known_from)
+        self._run(columns[:cut], None)
+        self._run(columns[cut:], None)
 
     def emit_from_setting(self, offset: int) -> None:
         """Apply the present `Settings.emit_from` from an offset on, where nothing was emitted yet under another one.
@@ -98,9 +100,10 @@ class PartitionTask(StreamTask):
         `Settings.emit_from` says; the first emitted record of each stream brings a list of the clusters that exist
         then. Until then the list is owed, as part of the state.
         """
-        self._run(records, None, silent=True)
-        if records:
-            self._emission.begin_at(records[-1].offset + 1)
+        columns = RecordColumns.of(records)
+        self._run(columns, None, silent=True)
+        if len(columns):
+            self._emission.begin_at(int(columns.offsets[-1]) + 1)
 
     def go_on_at(self, offset: int) -> None:
         """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
@@ -111,7 +114,7 @@ class PartitionTask(StreamTask):
         self._features.move(offset)
         self._emission.begin_at(offset)
 
-    def _run(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool = False) -> None:
+    def _run(self, records: RecordColumns, outputs: Outputs | None, *, silent: bool = False) -> None:
         self._records += len(records)
         size = PIECE_OF_STREAMS if self._by_key else PIECE
         for start in range(0, len(records), size):
@@ -119,15 +122,15 @@ class PartitionTask(StreamTask):
 
     # A batch
 
-    def _piece(self, records: Sequence[SourceRecord], outputs: Outputs | None, *, silent: bool) -> None:
+    def _piece(self, records: RecordColumns, outputs: Outputs | None, *, silent: bool) -> None:
         """Learn records, cut where emission begins among them."""
         batch = self._decode(records)
-        if silent or self._emission.emits(records[0].offset):
+        if silent or self._emission.emits(records.offsets[0]):
             self._batch(records, batch, outputs, suppressed=silent)
             return
         self._emission.look(*own_times(batch))
         place = self._emission.emit_from_offset
-        cut = len(records) if place is None else bisect_left(records, place, key=attrgetter("offset"))
+        cut = len(records) if place is None else bisect_left(records.offsets, place)
         if cut == len(records):
             self._batch(records, batch, None, suppressed=True)
             return
@@ -135,9 +138,7 @@ class PartitionTask(StreamTask):
             self._batch(records[:cut], self._decode(records[:cut]), None, suppressed=True)
         self._batch(records[cut:], self._decode(records[cut:]), outputs, suppressed=False)
 
-    def _batch(
-        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
-    ) -> None:
+    def _batch(self, records: RecordColumns, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
         """Learn records, cut where streams end among them."""
         clock, expiry = self.models.clock, self.models.expiry
         if clock.active and len(batch):
@@ -175,15 +176,17 @@ class PartitionTask(StreamTask):
                 models.end(key, cause.offset)
             models.evict()
 
-    def _part(
-        self, records: Sequence[SourceRecord], batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool
-    ) -> None:
+    def _part(self, records: RecordColumns, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
         self._skipped += batch.skipped
         if self._alerts is not None:
             self._alerts.begin(records, batch, outputs, suppressed=suppressed)
         long = message_sizes.too_long(batch, keyed=self._by_key)
         expiry = self.models.expiry
-        marks = Marks.of(batch.offsets, batch.times) if self._watches_drift else None
+        marks = (
+            Marks(some_of(records.offsets, batch.index), Times.of(batch.times).milliseconds)
+            if self._watches_drift
+            else None
+        )
         for key, places in self._groups(batch, long):
             model, group = self.models.get(key), places
             if model is None:
@@ -207,9 +210,8 @@ class PartitionTask(StreamTask):
             while behind:
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
-                own = batch.take(positions)
                 where = None if marks is None else marks.take(slice_of(positions))
-                result = self._learner.learn(model, own, where, outputs, suppressed=suppressed)
+                result = self._learner.learn(model, batch, positions, where, outputs, suppressed=suppressed)
                 for at, error in result.faults:
                     batch.blame(error, [positions[at]])
                 for at, error, record in result.dead_letters:
@@ -217,7 +219,9 @@ class PartitionTask(StreamTask):
                 if outputs is not None:
                     self._answers.put(model, self._learner.texts_of(model), positions, result)
                 if self._sender is not None:
-                    self._sender.send(model, own, result, self._answers.wanted(model, result), outputs)
+                    self._sender.send(
+                        model, batch.take(positions), result, self._answers.wanted(model, result), outputs
+                    )
                 self._answers.remember(model, result)
                 if self._alerts is not None:
                     texts = self._learner.texts_of(model)

@@ -127,11 +127,11 @@ class Streams(ModelStore):
         records = f"the records of {self._where} have the features {first_of(names, 20)}"
         return configuration_error(prepared_setting(error), error.value, f"must be {error.allowed}", remedy=records)
 
-    def learned(self, model: StreamModel, batch: RecordBatch) -> None:
-        """Note that a model learned records."""
-        model.next = batch.offsets[-1] + 1
-        self.touched(model, batch.offsets[0])
-        self._schedule.learned(len(batch), sum(batch.sizes))
+    def learned(self, model: StreamModel, batch: RecordBatch, places: Sequence[int]) -> None:
+        """Note that a model learned the records at some places of a batch."""
+        model.next = batch.offsets[places[-1]] + 1
+        self.touched(model, batch.offsets[places[0]])
+        self._schedule.learned(len(places), sum(batch.sizes_at(places)))
 
     def touched(self, model: StreamModel, offset: int) -> None:
         """Note that a model's state changed with a record that need not be its own."""

@@ -20,6 +20,7 @@ from resonance.pipeline.checkpoint.offset_note import OffsetNote
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.producer import Batch
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import OUTPUT_KINDS, Outputs
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Histograms
 from resonance.pipeline.worker.command_queue import Inbox, Item
@@ -272,8 +273,9 @@ class Processor:
             self._learn_or_hold(chunk, start)
 
     def _learn(self, chunk: Chunk, partition: AssignedPartition, start: int) -> None:
-        records = chunk.value[start:] if start else chunk.value
-        begins = chunk.value[start - 1].offset + 1 if start else chunk.position
+        whole = RecordColumns.of(chunk.value)
+        records = whole[start:]
+        begins = int(whole.offsets[start - 1]) + 1 if start else chunk.position
         if begins != partition.position:
             what = "was read again" if begins < partition.position else "was read, and not what comes"
             raise DeliveryError(
@@ -283,7 +285,7 @@ class Processor:
         at, size, paused = 0, len(records), False
         while at < size and not self._closing and not paused:
             part = records[at : at + self._slice(partition)]
-            self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part[0].offset} has been learned")
+            self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part.offsets[0]} has been learned")
             began = time.monotonic()
             outputs = partition.task.process(part)
             spent = time.monotonic() - began
@@ -296,7 +298,7 @@ class Processor:
             at += len(part)
             self._unsent.append((chunk.tp, outputs))
             self._ahead += spent
-            self._ahead_bytes += chunk.size * len(part) // len(chunk.value)
+            self._ahead_bytes += chunk.size * len(part) // len(whole)
             self._ahead_records += len(part)
             far = (
                 self._ahead >= AHEAD_SECONDS
@@ -305,8 +307,8 @@ class Processor:
             )
             if self._running is None or self._running[0].done() or far:
                 self._finish_commit()
-            partition.position = part[-1].offset + 1 if at < size else chunk.next_offset
-            partition.timestamp = part[-1].timestamp
+            partition.position = int(part.offsets[-1]) + 1 if at < size else chunk.next_offset
+            partition.timestamp = int(part.times[-1])
             dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
             paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
             if self._full or (self._since is not None and time.monotonic() - self._since >= self._commit_seconds()):

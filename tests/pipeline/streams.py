@@ -1,9 +1,12 @@
 """Records with clusters that come, move and go, and what tests ask of a partition task."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record, StreamSnapshot
+from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT
 
@@ -27,6 +30,16 @@ def settings(**changes):
     own = FORGETFUL if changes.get("engine__name", "modal") == "modal" else BRISK
     given = {**LIVELY, **own, **{name.replace("__", "."): value for name, value in changes.items()}}
     return Settings.of({name: value for name, value in given.items() if value is not None})
+
+
+@contextmanager
+def without_kernels():
+    """Let the JSON library read all records meanwhile."""
+    before, InputMapping._plain_json = InputMapping._plain_json, lambda *_: None
+    try:
+        yield
+    finally:
+        InputMapping._plain_json = before
 
 
 def points(count, seed=0, dimension=3):

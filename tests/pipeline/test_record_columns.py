@@ -1,7 +1,7 @@
 """Records as columns are the records that they were made of."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
@@ -16,6 +16,7 @@ def made(rows):
     return [Record("t", 3, at, *row[1:]) for at, row in zip(offsets, rows, strict=True)]
 
 
+@settings(deadline=None)
 @given(RECORDS, st.integers(0, 9), st.integers(0, 9))
 def test_columns_are_read_as_records(rows, first, last):
     records = made(rows)

@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 from resonance.engine.base import Step
+from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Part, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeResult
 from resonance.pipeline.task.decode.record_batch import RecordBatch, Sources
@@ -107,13 +108,13 @@ def _records(messages: list[SubtreeOperation]) -> RecordBatch:
     ids, included, traces = [a.id for a in messages], [a.included for a in messages], [a.trace for a in messages]
     return RecordBatch(
         messages,
-        [a.time for a in messages],
+        Times.of([a.time for a in messages]),
         [a.size for a in messages],
         [a.offset for a in messages],
-        [a.key for a in messages],
+        Texts.of([a.key for a in messages]),
         traces if any(traces) else None,
         Sources([(a.topic, a.partition) for a in messages], [a.source_offset for a in messages], [b""] * len(messages)),
-        [own or b"null" for own in ids] if any(ids) else None,
+        Texts.of([own or b"null" for own in ids]) if any(ids) else None,
         [(own or b"{}").decode() for own in included] if any(included) else None,
     )
 

@@ -173,8 +173,7 @@ class SubtreeTask(StreamTask):
             self._leave_aside(len(places) - len(fitting))
             if not fitting:
                 continue
-            own = batch.records.take(fitting)
-            result = self._learner.learn(model, own, None, outputs)
+            result = self._learner.learn(model, batch.records, fitting, None, outputs)
             if isinstance(result, SubtreeResult):
                 batch.fill(fitting, result)
                 self.repeats += result.dropped
@@ -182,7 +181,7 @@ class SubtreeTask(StreamTask):
                 # The tombstones are emitted now, because no later message brings a time at which they could be due.
                 for name in model.lifetimes.all_ended():
                     if outputs is not None:
-                        self._learner.encoder.tombstone(outputs, name, EventCause(own, len(fitting) - 1))
+                        self._learner.encoder.tombstone(outputs, name, EventCause(batch.records, fitting[-1]))
                 self.models.remove(model)
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from resonance.pipeline.records import SourceRecord
+from resonance.engine.base import IntArray
 
 
 class DeadLetterShare:
@@ -18,18 +18,16 @@ class DeadLetterShare:
         self._dead = np.zeros(window, np.bool_)
         self._any = self._open = False
 
-    def take(self, records: Sequence[SourceRecord], dead: Sequence[int]) -> list[tuple[int, bool, int]]:
-        """Count records in offset order; `dead` are the positions of dead letters, in any order.
+    def take(self, offsets: IntArray, dead: Sequence[int]) -> list[tuple[int, bool, int]]:
+        """Count records at ascending offsets; `dead` are the positions of dead letters, in any order.
 
         Return where the share passed its bounds: the position, whether upwards, and the dead letters by then.
         """
-        start = 0
-        while start < len(records) and records[start].offset < self.until:
-            start += 1
-        if start == len(records):
+        start = int(np.searchsorted(offsets, self.until))
+        if start == len(offsets):
             return []
-        self.until = records[-1].offset + 1
-        fresh = np.zeros(len(records), np.bool_)
+        self.until = int(offsets[-1]) + 1
+        fresh = np.zeros(len(offsets), np.bool_)
         fresh[list(dead)] = True
         fresh = fresh[start:]
         if not self._any and not self._open and not fresh.any():

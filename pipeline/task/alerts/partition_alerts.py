@@ -9,6 +9,7 @@ from resonance.engine.arithmetic import log
 from resonance.engine.drift import DriftChange
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord
 from resonance.pipeline.task.alerts.answer_rules import AnswerRules
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
@@ -88,7 +89,7 @@ class PartitionAlerts:
 
     def begin(
         self,
-        records: Sequence[SourceRecord],
+        records: RecordColumns,
         batch: RecordBatch | None,
         outputs: Outputs | None,
         *,
@@ -162,7 +163,7 @@ class PartitionAlerts:
 
     def end(
         self,
-        records: Sequence[SourceRecord],
+        records: RecordColumns,
         batch: RecordBatch,
         outputs: Outputs | None,
         *,
@@ -190,12 +191,12 @@ class PartitionAlerts:
         self.count(records, [fault for fault in batch.faults if fault.record is None], outputs, suppressed=suppressed)
 
     def count(
-        self, records: Sequence[SourceRecord], faults: Iterable[Fault], outputs: Outputs | None, *, suppressed: bool
+        self, records: RecordColumns, faults: Iterable[Fault], outputs: Outputs | None, *, suppressed: bool
     ) -> None:
         """Apply the rule on dead letters to records of the partition; `faults` are those of these records."""
         if self._dead_letters is None:
             return
-        for position, opened, count in self._dead_letters.take(records, [fault.index for fault in faults]):
+        for position, opened, count in self._dead_letters.take(records.offsets, [fault.index for fault in faults]):
             evidence = {"dead_letters": float(count), "records": float(self._rules.dead_letters_window)}
             cause = _bare_cause(records[position])
             self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs, suppressed=suppressed)
@@ -353,4 +354,4 @@ def _bare_cause(record: SourceRecord) -> EventCause:
         time = canonical(record.timestamp)
     except ValueError:
         time = canonical(0)
-    return EventCause(RecordBatch(None, [time], [0], index=[0]).place([record]), 0)
+    return EventCause(RecordBatch(None, [time], [0], index=[0]).place(RecordColumns.of([record])), 0)

@@ -3,13 +3,13 @@
 All else of such a record is Kafka's: its time is the timestamp, and its id the key, unless keys name streams.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import orjson
 from resonance.engine.base import FloatArray
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.record_columns import NULL_VALUE, RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Shape
 from resonance.pipeline.task.decode.faults import FaultError
@@ -35,22 +35,22 @@ class FloatMapping(InputMapping):
             raise FaultError("validate", "wrong_dimension", text + _hint(value))
         return Shape(len(value) // WIDTH, ())
 
-    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
+    def _whole(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
         """Decode a batch without any fault; a fault raises one of several exceptions."""
-        values: list[Any] = [record.value for record in records]
-        sizes = list(map(len, values))
-        size = WIDTH * len(layout.features)
-        if set(sizes) - {size} or size > self._limit:
+        size, count = WIDTH * len(layout.features), len(records)
+        sizes = records.sizes
+        if records.has_null(NULL_VALUE) or (sizes != size).any() or size > self._limit:
             raise ValueError("not arrays of the right length")
-        rows = self._numbers(b"".join(values), len(layout.features))
+        # Without the zero byte behind each.
+        rows = self._numbers(records.text.reshape(count, size + 1)[:, :size].tobytes(), len(layout.features))
         with np.errstate(invalid="ignore"):
             # Finite where all numbers are: a sum of float32 is far from the greatest float64.
             is_finite = np.isfinite(rows.sum())
         if not is_finite and not (self._accepts_missing and not np.isinf(rows).any()):
             raise ValueError("not numbers")
-        times = self._times([], records)
-        ids = list(map(self._id_of, records)) if self._has_ids else None
-        return RecordBatch(rows, times, sizes, ids=ids, index=list(range(len(values))))
+        times = self._times([], records.times)
+        ids = list(map(self._id_of, records.named_keys())) if self._has_ids else None
+        return RecordBatch(rows, times, sizes.tolist(), ids=ids, index=range(count))
 
     def _numbers(self, values: bytes, dimension: int) -> FloatArray:
         with np.errstate(invalid="ignore"):
@@ -71,13 +71,14 @@ class FloatMapping(InputMapping):
             place = layout.features[int(np.isnan(row).argmax())]
             text = f"{place} is NaN; send a number, or set prepare.missing to mean or a number"
             raise FaultError("validate", "missing_feature", text)
-        return Decoded(row, self._id_of(record) if self._has_ids else None, self.stamp(record))
+        return Decoded(row, self._id_of(record.key) if self._has_ids else None, self.stamp(record))
 
-    def _id_of(self, record: SourceRecord) -> bytes:
-        if record.key is None:
+    @staticmethod
+    def _id_of(key: bytes | None) -> bytes:
+        if key is None:
             return b"null"
         try:
-            return orjson.dumps(record.key.decode())
+            return orjson.dumps(key.decode())
         except UnicodeDecodeError:
             return b"null"
 

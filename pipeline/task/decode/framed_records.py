@@ -17,6 +17,7 @@ from resonance.engine.prepare.sparse_rows import SparseRows
 from resonance.pipeline.config.sections import SchemaRegistrySection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError, missing_extra
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.registry.client import EXTRA, SchemaRegistry, UnknownSchemaError, registry_of
 from resonance.pipeline.task.decode.dense import kind_of
@@ -203,7 +204,7 @@ class FramedMapping(InputMapping):
     def _check_depth(self, values: list[bytes], objects: list[Any], openings: int) -> None:
         """Do nothing: the readers have a bound."""
 
-    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
+    def _whole(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
         batch = super()._whole(records, layout)
         numbers = batch.rows.data if isinstance(batch.rows, SparseRows) else batch.rows
         with np.errstate(over="ignore", invalid="ignore"):

@@ -6,23 +6,25 @@ small parts. Only a part that holds a fault is decoded record by record, which s
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import repeat
-from operator import attrgetter, itemgetter
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
+from resonance.engine.base import IntArray
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
+from resonance.pipeline.record_columns import NULL_VALUE, RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.foreign_values import no_object, not_json
 from resonance.pipeline.task.decode.joined_json import parse_all
 from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
-from resonance.pipeline.task.decode.plain_json import FEWEST, PlainJson
+from resonance.pipeline.task.decode.plain_json import PlainJson
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
 from resonance.pipeline.timestamps import TimeTexts
@@ -43,8 +45,6 @@ _BRACKET_TO_BRACE = ord("{") ^ ord("[")
 _NUMBER: Final = re.compile(rb"\s*:\s*(-?[0-9][-+.0-9eE]*)")
 
 _loads = orjson.loads
-_value, _timestamp = map(attrgetter, ("value", "timestamp"))
-
 
 AnyLayout = Layout | SparseLayout
 
@@ -91,6 +91,7 @@ class InputMapping:
         """Decode a batch in offset order."""
         if self.layout is None:
             raise RuntimeError("the layout of the features is not decided")
+        records = RecordColumns.of(records)
         try:
             return self._whole(records, self.layout).place(records)
         except (KeyError, TypeError, ValueError, IndexError):
@@ -101,7 +102,7 @@ class InputMapping:
             part = records[start : start + _PART]
             try:
                 decoded = self._whole(part, self.layout)
-                decoded.index = list(range(start, start + len(part)))
+                decoded.index = range(start, start + len(part))
             except (KeyError, TypeError, ValueError, IndexError):
                 decoded = self._one_by_one(part, self.layout, start)
             parts.append(decoded)
@@ -113,35 +114,37 @@ class InputMapping:
 
     def decode_one(self, record: SourceRecord, layout: Layout) -> RecordBatch:
         """Decode a record that has a value; a `FaultError` says why it is not usable."""
-        decoded = self._one_by_one([record], layout, 0)
+        alone = RecordColumns.of([record])
+        decoded = self._one_by_one(alone, layout, 0)
         for fault in decoded.faults:
             raise FaultError(fault.stage, fault.kind, fault.message)
-        return decoded.place([record])
+        return decoded.place(alone)
 
-    def _whole(self, records: Sequence[SourceRecord], layout: AnyLayout) -> RecordBatch:
+    def _whole(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
         """Decode a batch without any fault; a fault raises one of several exceptions."""
-        values: list[Any] = list(map(_value, records))
-        sizes = list(map(len, values))
-        if sizes and max(sizes) > self._limit:
+        if records.has_null(NULL_VALUE):
+            raise TypeError("no value")
+        sizes = records.sizes.tolist()
+        if max(sizes, default=0) > self._limit:
             raise ValueError("too large")
-        if len(values) >= FEWEST and (plain := self._plain_json(layout)) is not None:
-            stamps = np.fromiter(map(_timestamp, records), np.int64, len(records))
-            if (found := plain.read(values, sizes, stamps)) is not None:
-                return RecordBatch(found.rows, found.times, sizes, ids=found.ids, index=list(range(len(values))))
+        count = len(records)
+        plain = self._plain_json(layout)
+        if plain is not None and (found := plain.read(records)) is not None:
+            return RecordBatch(found.rows, found.times, sizes, ids=found.ids, index=range(count))
+        values: list[Any] = records.values().items
         objects = self._objects(values)
         if objects and set(map(type, objects)) != {dict}:
             raise TypeError("not objects")
         rows = layout.rows(objects) if objects else layout.joined([])
         self._check_depth(values, objects, layout.openings)
-        times = self._times(objects, records)
+        times = self._times(objects, records.times)
         ids = self._ids(objects, values) if self._id_path else None
         included = None
         if self._include:
             long = self._may_lose(values)
             included = [self._included(parsed, value, long=long) for parsed, value in zip(objects, values, strict=True)]
         row_labels = self._row_labels(objects, values, ids) if self._takes_labels else []
-        index = list(range(len(values)))
-        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=index)
+        return RecordBatch(rows, times, sizes, ids=ids, included=included, labels=row_labels, index=range(count))
 
     def _plain_json(self, layout: AnyLayout) -> PlainJson | None:
         """Return what reads plain records, where these need nothing of their objects but features, ids and times."""
@@ -176,8 +179,8 @@ class InputMapping:
             if value.count(b"{") + value.count(b"[") > DEEPEST and depth_of(parsed) > DEEPEST:
                 raise ValueError("too deep")
 
-    def _times(self, objects: list[dict[str, Any]], records: Sequence[SourceRecord]) -> list[str]:
-        stamps: list[Any] = list(map(_timestamp, records))
+    def _times(self, objects: list[dict[str, Any]], kafka: IntArray) -> list[str]:
+        stamps: list[Any] = kafka.tolist()
         if self._time_path:
             given = _members(objects, self._time_path)
             if not set(map(type, given)) <= {str, int, float, type(None), type(ABSENT)}:
@@ -240,29 +243,28 @@ class InputMapping:
                 present[name] = found
         return exact_json.dumps(present).decode()
 
-    def _one_by_one(self, records: Sequence[SourceRecord], layout: AnyLayout, start: int) -> RecordBatch:
-        decoded = RecordBatch(None, [], [], ids=[] if self._has_ids else None, included=[] if self._include else None)
-        rows: list[Any] = []
-        for index, record in enumerate(records, start):
+    def _one_by_one(self, records: RecordColumns, layout: AnyLayout, start: int) -> RecordBatch:
+        rows, times, ids, index = list[Any](), list[str](), list[bytes](), list[int]()
+        decoded = RecordBatch(None, times, [], index=index, included=[] if self._include else None)
+        for at, record in enumerate(records, start):
             if record.value is None:
                 decoded.skipped += 1
                 continue
             try:
                 found = self._one(record, record.value, layout)
             except FaultError as error:
-                decoded.faults.append(error.at(index))
+                decoded.faults.append(error.at(at))
                 continue
-            decoded.index.append(index)
+            index.append(at)
             decoded.sizes.append(len(record.value))
             rows.append(found.row)
-            decoded.times.append(found.time)
+            times.append(found.time)
             if self._takes_labels:
                 decoded.labels.append(RowLabels(found.id, found.labels))
-            if decoded.ids is not None:
-                decoded.ids.append(found.id or b"null")
+            ids.append(found.id or b"null")
             if decoded.included is not None:
                 decoded.included.append(found.included)
-        decoded.rows = layout.stacked(rows)
+        decoded.rows, decoded.ids = layout.stacked(rows), ids if self._has_ids else None
         return decoded
 
     def _one(self, record: SourceRecord, value: bytes, layout: AnyLayout) -> Decoded:
@@ -276,19 +278,21 @@ class InputMapping:
 
     def _joined(self, parts: list[RecordBatch], layout: AnyLayout) -> RecordBatch:
         rows: list[Any] = [part.rows for part in parts]
-        whole = RecordBatch(layout.joined(rows), [], [])
-        if self._has_ids:
-            whole.ids = [text for part in parts for text in part.ids or ()]
-        if self._include:
-            whole.included = [text for part in parts for text in part.included or ()]
-        for part in parts:
-            whole.index += part.index
-            whole.times += part.times
-            whole.sizes += part.sizes
-            whole.faults += part.faults
-            whole.skipped += part.skipped
-            whole.labels += part.labels
-        return whole
+
+        def all_of(columns: Iterable[Iterable[Any] | None]) -> list[Any]:
+            return [*chain.from_iterable(column or () for column in columns)]
+
+        return RecordBatch(
+            layout.joined(rows),
+            all_of(part.times for part in parts),
+            all_of(part.sizes for part in parts),
+            ids=all_of(part.ids for part in parts) if self._has_ids else None,
+            included=all_of(part.included for part in parts) if self._include else None,
+            labels=all_of(part.labels for part in parts),
+            index=all_of(part.index for part in parts),
+            faults=all_of(part.faults for part in parts),
+            skipped=sum(part.skipped for part in parts),
+        )
 
     def check_size(self, value: bytes) -> None:
         """Raise `FaultError` for a value longer than ``limits.record_bytes``."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 from resonance.engine.prepare.sparse_rows import SparseRows
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import RoutedRecord, SourceRecord
+from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.records import RoutedRecord
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.labels import LabelMessages, RowLabels
@@ -21,17 +22,14 @@ class LabelDecoding:
         self._mapping = mapping
         self._messages = LabelMessages(settings)
 
-    def decode(self, records: Sequence[SourceRecord]) -> RecordBatch:
+    def decode(self, records: RecordColumns) -> RecordBatch:
         """Decode a batch in offset order; messages of labels get rows of zeros."""
-        late = {
-            index: record
-            for index, record in enumerate(records)
-            if isinstance(record, RoutedRecord) and record.topic == self._topic
-        }
+        routed = records.routed or ()
+        late = {index: record for index, record in enumerate(routed) if record.topic == self._topic}
         if not late:
             return self._mapping.decode(records)
         others = [index for index in range(len(records)) if index not in late]
-        given = self._mapping.decode([records[index] for index in others])
+        given = self._mapping.decode([routed[index] for index in others])
         faults = [replace(fault, index=others[fault.index]) for fault in given.faults]
         entries: list[tuple[int, int, RowLabels, str]] = [
             (others[place], row, given.labels[row], given.times[row]) for row, place in enumerate(given.index)
@@ -50,7 +48,7 @@ class LabelDecoding:
         return RecordBatch(
             rows,
             [time for *_, time in entries],
-            [len(records[index].value or b"") for index, *_ in entries],
+            [len(routed[index].value or b"") for index, *_ in entries],
             ids=[own.id or b"null" for _, _, own, _ in entries],
             included=None if included is None else ["{}" if row < 0 else included[row] for _, row, *_ in entries],
             labels=[own for _, _, own, _ in entries],
@@ -64,7 +62,7 @@ class LabelDecoding:
         return RowLabels(message.id, message.labels, record)
 
 
-def own_times(batch: RecordBatch) -> tuple[list[int], list[str]]:
+def own_times(batch: RecordBatch) -> tuple[Sequence[int], Sequence[str]]:
     """Return the offsets and own times of a batch's records, without messages of labels."""
     if not batch.labels:
         return batch.offsets, batch.times

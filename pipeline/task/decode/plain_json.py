@@ -4,26 +4,27 @@ It knows the frequent layouts, numbers in one array or one object, or each a mem
 `engine.text.json_members` reads. Whatever else comes is left to `json_records`, which finds the same in what both read.
 """
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.text import json_members, times
-from resonance.engine.text.json_members import Bytes, Columns, Wanted
+from resonance.engine.text import json_members
+from resonance.engine.text.json_members import Columns, Wanted
+from resonance.engine.text.paste import read_only
+from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.json_paths import Path
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.dense import Layout
 
-FEWEST: Final = 8
-"""Records of a batch from which on one call of a kernel costs less than what it saves."""
+_NULL: Final = np.frombuffer(b"null", np.uint8)
 
 
 class PlainRecords(NamedTuple):
     """What was read of a batch."""
 
     rows: FloatArray
-    times: list[str]
-    ids: list[bytes] | None
+    times: Times
+    ids: Texts[bytes] | None
 
 
 class PlainJson:
@@ -60,31 +61,23 @@ class PlainJson:
         roles: IntArray = np.array([[role for _, role in members]])
         return cls(Wanted(text, ends[np.newaxis], roles, len(own), nulls=nulls), layout.dimension)
 
-    def read(self, values: Sequence[bytes], sizes: Sequence[int], stamps: IntArray) -> PlainRecords | None:
-        """Read records, whose time is a stamp where they have no other; None if one is not to be read here."""
-        count = len(values)
-        joined = b"\0".join((*values, b""))
-        if not joined.isascii():
+    def read(self, records: RecordColumns) -> PlainRecords | None:
+        """Read records that have values, and the time of Kafka where no other; None if one is not to be read here."""
+        text, found = read_only(records.text), np.empty((3, len(records)), np.int64)
+        columns = Columns(np.empty((len(records), self._columns)), found)
+        flags = json_members.read_records(text[np.newaxis], records.ends, records.times, self._wanted, columns)
+        if flags == json_members.UNREAD:
+            return None
+        if flags & json_members.BEYOND_ASCII:
             try:
-                joined.decode()
+                str(text.data, "utf-8")
             except UnicodeDecodeError:
                 return None
-        text, ends = np.frombuffer(joined, np.uint8), np.cumsum(np.array(sizes) + 1) - 1
-        # Kafka's -1 means no timestamp and becomes 1970.
-        stamps[stamps == -1] = 0
-        places: IntArray = np.zeros((count, 2), np.int64)
-        columns = Columns(np.full((count, self._columns), np.nan), places, stamps[:, np.newaxis])
-        if not json_members.read_records(text[np.newaxis], ends, self._wanted, columns):
-            return None
-        if stamps.min() < times.FIRST or stamps.max() > times.LAST:
-            return None
-        ids = _lines(text, places) if self._has_ids else None
-        return PlainRecords(columns.numbers, times.texts_of(stamps), ids)
-
-
-def _lines(text: Bytes, places: IntArray) -> list[bytes]:
-    """Return parts of a text; null where a part has no length."""
-    lengths = places[:, 1] - places[:, 0]
-    lines = np.empty(int(np.where(lengths > 0, lengths, 4).sum()) + len(places), np.uint8)
-    json_members.copy_lines(text, places, lines)
-    return lines.tobytes().split(b"\n")[:-1]
+        begins, ends, times = found
+        if not self._has_ids:
+            return PlainRecords(columns.numbers, Times(times), None)
+        if flags & json_members.WITHOUT_ID:
+            absent = begins == ends
+            begins[absent], ends[absent] = len(text), len(text) + len(_NULL)
+            text = np.concatenate((text, _NULL))
+        return PlainRecords(columns.numbers, Times(times), Texts(text, begins, ends))

@@ -3,15 +3,15 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from resonance.pipeline.records import RoutedRecord, SourceRecord, TopicPartition
+from resonance.pipeline.columns import NO_TEXTS, Items, Texts, Times, some_of
+from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.labels import RowLabels
-
-_offset, _key, _headers = map(attrgetter, ("offset", "key", "headers"))
 
 TRACE_BYTES = 1_000
 """Bytes of the longest ``traceparent`` that is passed through; the standard's have 55."""
@@ -42,18 +42,18 @@ class RecordBatch:
 
     rows: Any
     """As `Layout.rows` or `SparseLayout.rows` returns them; what the stream's model learns."""
-    times: list[str]
+    times: Sequence[str]
     """The records' own times."""
     sizes: list[int]
     """Bytes of the records' values."""
     offsets: list[int] = field(default_factory=list)
     """Offsets in the log that is learned; `place` sets them, and the columns below."""
-    keys: list[bytes | None] = field(default_factory=list)
+    keys: Texts[bytes | None] = field(default_factory=lambda: NO_TEXTS)
     traces: list[bytes | None] | None = None
     """Values of the ``traceparent`` headers, unless too long; None where no record has any header."""
     sources: Sources | None = None
     """Where the records were read first, if not in the task's own partition."""
-    ids: list[bytes] | None = None
+    ids: Sequence[bytes] | None = None
     """The records' own ids as JSON, where ``input.id_path`` is set."""
     included: list[str] | None = None
     """Copied members as JSON objects, where ``output.include`` is set."""
@@ -63,7 +63,7 @@ class RecordBatch:
     """The partition's clock as of each record, where anything depends on it (`PartitionClock`); empty otherwise."""
     own_times: list[int] = field(default_factory=list)
     """The records' own times on the scale of that clock, in milliseconds; one ahead of it is not confirmed."""
-    index: list[int] = field(default_factory=list)
+    index: Sequence[int] = field(default_factory=list)
     """Positions of the usable records in the batch."""
     faults: list[Fault] = field(default_factory=list)
     """The records that are not usable."""
@@ -73,25 +73,28 @@ class RecordBatch:
     def __len__(self) -> int:
         return len(self.times)
 
-    def place(self, records: Sequence[SourceRecord]) -> Self:
-        """Copy what the records of the batch have beside their values."""
-        usable: Sequence[Any] = records if len(self.index) == len(records) else [records[i] for i in self.index]
-        # Not as comprehensions, which take twice as long.
-        self.offsets, self.keys = list(map(_offset, usable)), list(map(_key, usable))
-        headers = list(map(_headers, usable))
-        if any(headers):
-            found = [next((value for name, value in own or () if name == "traceparent"), None) for own in headers]
+    def place(self, records: RecordColumns) -> Self:
+        """Take over what the records of the batch have beside their values."""
+        keys = records.named_keys()
+        self.offsets = some_of(records.offsets, self.index).tolist()
+        self.keys = keys if len(self.index) == len(records) else keys.take(self.index)
+        self.times = Times.of(self.times)
+        self.ids = None if self.ids is None else Texts.of(self.ids)
+        if records.headers and not records.headers.keys().isdisjoint(self.index):
+            own = [records.headers.get(at, ()) for at in self.index]
+            found = [next((value for name, value in each if name == "traceparent"), None) for each in own]
             self.traces = [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
-        if usable and isinstance(usable[0], RoutedRecord):
+        if records.routed is not None and self.index:
+            routed = [records.routed[at] for at in self.index]
             self.sources = Sources(
-                [(record.topic, record.partition) for record in usable],
-                [record.source_offset for record in usable],
-                [record.stream for record in usable],
+                [(record.topic, record.partition) for record in routed],
+                [record.source_offset for record in routed],
+                [record.stream for record in routed],
             )
         return self
 
     @property
-    def streams(self) -> "list[bytes | None] | list[bytes]":
+    def streams(self) -> "Sequence[bytes | None] | Sequence[bytes]":
         """Keys of the records' streams, where a partition has several."""
         return self.keys if self.sources is None else self.sources.streams
 
@@ -107,19 +110,25 @@ class RecordBatch:
         index = [place - start for place in self.index[first:end]]
         return replace(self.take(range(first, end)), index=index, faults=faults, skipped=skipped)
 
+    def sizes_at(self, positions: Sequence[int]) -> list[int]:
+        """Return the sizes of some of the records, by position."""
+        sizes: list[int] = _some(self.sizes, slice_of(positions))
+        return sizes
+
+    def given(self, positions: Sequence[int]) -> tuple[Any, list[RowLabels]]:
+        """Return rows and labels of some of the records, by position, as models take them."""
+        part, dense = slice_of(positions), isinstance(self.rows, np.ndarray)
+        rows = _some(self.rows, part) if isinstance(self.rows, list) else self.rows[part if dense else positions]
+        return rows, _some(self.labels, part)
+
     def take(self, positions: Sequence[int]) -> "RecordBatch":
         """Return some of the records, by position."""
         if isinstance(positions, range) and len(positions) == len(self):
             return self
-        part, dense = slice_of(positions), isinstance(self.rows, np.ndarray)
-
-        def some(column: Any) -> Any:
-            if not column:
-                return column
-            return column[part] if isinstance(part, slice) else [column[i] for i in part]
-
+        rows, labels = self.given(positions)
+        some = partial(_some, part=slice_of(positions))
         return RecordBatch(
-            some(self.rows) if isinstance(self.rows, list) else self.rows[part if dense else positions],
+            rows,
             some(self.times),
             some(self.sizes),
             some(self.offsets),
@@ -128,7 +137,16 @@ class RecordBatch:
             None if self.sources is None else Sources(*map(some, self.sources)),
             some(self.ids),
             some(self.included),
-            some(self.labels),
+            labels,
             some(self.clocks),
             some(self.own_times),
         )
+
+
+def _some(column: Any, part: Any) -> Any:
+    """Return some entries of a column, which may be missing; `part` as of `slice_of`."""
+    if not column:
+        return column
+    if isinstance(column, Items):
+        return column.take(part)
+    return column[part] if isinstance(part, slice) else [column[i] for i in part]

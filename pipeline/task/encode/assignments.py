@@ -14,7 +14,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 from resonance.engine.base import Cluster, IntArray, Step
+from resonance.engine.text import times
 from resonance.engine.text.paste import paste
+from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import (
     Message,
@@ -152,9 +154,9 @@ class Encoder:
         if held:
             depth = steps[0].path.shape[1] if steps else 1
             steps.insert(0, _held_back(sum(count for _, count in held), depth))
-        score = np.concatenate([step.score for step in steps])
-        novel = np.concatenate([step.novel for step in steps])
-        path = np.concatenate([step.path for step in steps])
+        score, novel, path = steps[0].score, steps[0].novel, steps[0].path
+        if len(steps) > 1:
+            score, novel, path = map(np.concatenate, zip(*((s.score, s.novel, s.path) for s in steps), strict=True))
         labels: list[bytes] = []
         if any(step.labels is not None for step in steps):
             labels = list(
@@ -176,7 +178,7 @@ class Encoder:
         joined = orjson.dumps(batch.offsets if routed is None else routed.offsets)[1:-1]
         columns = [
             b'{"id":',
-            b"null" if batch.ids is None else _column(batch.ids),
+            b"null" if batch.ids is None else Texts.of(batch.ids).pieces(),
             texts[0].source if routed is None else _column(text.source for text in texts),
             joined.replace(b",", b"\0") + b"\0",
             _column(clusters),
@@ -191,7 +193,7 @@ class Encoder:
             columns.append(_column(labels))
         if batch.included is not None:
             columns += [b'"include":', _column(map(str.encode, batch.included)), b","]
-        columns += [b'"time":"', "\0".join((*batch.times, "")).encode(), b'"}']
+        columns += [b'"time":"', times.pieces_of(Times.of(batch.times).milliseconds), b'"}']
         return Messages(
             *paste(len(batch), columns),
             batch.keys,
@@ -204,20 +206,20 @@ class Encoder:
     ) -> list[list[Header]] | None:
         if self._plain and batch.sources is None and batch.traces is None:
             return None
-        times = map(self._ce_times.__getitem__, batch.times)
+        named = map(self._ce_times.__getitem__, batch.times)
         if self._plain:
             headers: list[list[Header]] = [[] for _ in batch.offsets]
         elif batch.sources is None:
             _, prefix, (version, kind, source, schema) = texts[0]
             names = (prefix + joined.replace(b",", b"," + prefix)).split(b",")
             headers = [
-                [version, ("ce_id", name), kind, source, time, schema] for name, time in zip(names, times, strict=True)
+                [version, ("ce_id", name), kind, source, time, schema] for name, time in zip(names, named, strict=True)
             ]
         else:
             headers = [
                 [version, ("ce_id", prefix + offset), kind, source, time, schema]
                 for (_, prefix, (version, kind, source, schema)), offset, time in zip(
-                    texts, joined.split(b","), times, strict=True
+                    texts, joined.split(b","), named, strict=True
                 )
             ]
         if batch.sources is not None:

@@ -11,6 +11,7 @@ from typing import Final
 import orjson
 from resonance.engine.prepare.feature_names import NAME_BYTES
 from resonance.engine.sparse import SparseEngine
+from resonance.pipeline.columns import Texts
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -42,11 +43,11 @@ def too_long(batch: RecordBatch, *, keyed: bool) -> dict[int, FaultError]:
     """Return the faults of records whose outputs could be too long, by position; if `keyed`, keys name the streams."""
     routed = batch.sources is not None
     weight = NAMED if keyed and not routed else 1
-    keys = max(map(len, filter(None, batch.keys)), default=0)
+    keys = batch.keys.longest()
     if routed:
         # The record's key occurs once; the key of its stream occurs in the names.
         keys += NAMED * max(map(len, filter(None, batch.streams)), default=0)
-    ids = max(map(len, batch.ids or ()), default=0)
+    ids = 0 if batch.ids is None else Texts.of(batch.ids).longest()
     # A character has at most four bytes.
     members = 4 * max(map(len, batch.included or ()), default=0)
     if weight * keys + ids + members <= CAUSE_BYTES:

@@ -79,15 +79,18 @@ class Examples:
         # The clusters that have enough records of a block, ascending, and the least score of each; None: not known.
         self._full: tuple[int, NDArray[np.int64], NDArray[np.float64]] | None = None
 
-    def take(self, step: Step, learned: Sequence[int], batch: RecordBatch, start: int, stop: int) -> None:
-        """Take in the records of a batch at the positions from `start` to `stop`; `step` has answers of `learned`."""
+    def take(
+        self, step: Step, learned: Sequence[int], batch: RecordBatch, places: Sequence[int], start: int, stop: int
+    ) -> None:
+        """Take in the rows from `start` to `stop`, which stand at `places` of a batch; `step` is of `learned`."""
         first, end = bisect_left(learned, start), bisect_left(learned, stop)
         while first < end:
             # Records of one block at a time.
-            block = batch.offsets[learned[first]] // BLOCK_OFFSETS
-            last = bisect_left(learned, (block + 1) * BLOCK_OFFSETS, first, end, key=batch.offsets.__getitem__)
+            block = batch.offsets[places[learned[first]]] // BLOCK_OFFSETS
+            behind = (block + 1) * BLOCK_OFFSETS
+            last = bisect_left(learned, behind, first, end, key=lambda row: batch.offsets[places[row]])
             for at in self._candidates(step, first, last, block):
-                self._add(int(step.cluster[at, 0]), float(step.score[at]), block, batch, learned[at])
+                self._add(int(step.cluster[at, 0]), float(step.score[at]), block, batch, places[learned[at]])
             first = last
 
     def _candidates(self, step: Step, first: int, last: int, block: int) -> Sequence[int]:

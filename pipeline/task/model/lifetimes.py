@@ -64,23 +64,24 @@ class Lifetimes:
         return gone
 
     def due(
-        self, times: Sequence[str], offsets: Sequence[int], start: int, stop: int, before: int
+        self, times: Sequence[str], offsets: Sequence[int], places: Sequence[int], before: int
     ) -> list[tuple[int, str]]:
-        """Remove and return the clusters whose tombstones are due, each with the position of the record.
+        """Remove and return the clusters whose tombstones are due, each with the place of the record.
 
-        `times` and `offsets` are those of the stream's records, of which the positions from `start` to `stop` count;
-        `before` is the offset of the stream's record before these.
+        `times` and `offsets` are those of a batch, in which the stream's records stand at `places`; `before` is the
+        offset of the stream's record before these.
         """
         found: list[tuple[int, str]] = []
-        position = start
-        while self._waiting and position < stop:
-            block = offsets[position] // CLOCK_OFFSETS
-            if block != before // CLOCK_OFFSETS and times[position] >= self._first:
-                now = times[position]
-                found += [(position, cluster) for due, cluster in self._waiting if due <= now]
+        at = 0
+        while self._waiting and at < len(places):
+            place = places[at]
+            block = offsets[place] // CLOCK_OFFSETS
+            if block != before // CLOCK_OFFSETS and times[place] >= self._first:
+                now = times[place]
+                found += [(place, cluster) for due, cluster in self._waiting if due <= now]
                 self._keep([entry for entry in self._waiting if entry[0] > now])
-            before = offsets[position]
-            position = bisect_left(offsets, (block + 1) * CLOCK_OFFSETS, position + 1, stop)
+            before = offsets[place]
+            at = bisect_left(places, (block + 1) * CLOCK_OFFSETS, at + 1, key=offsets.__getitem__)
         return found
 
     def _keep(self, waiting: list[tuple[str, str]]) -> None:

@@ -1,6 +1,6 @@
 """The watch of a stream's records in the pipeline: its state, its cells, and what links its events."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -10,7 +10,6 @@ from resonance.engine.base import Engine, FloatArray, IntArray
 from resonance.engine.drift import STRIDE, ChangedChannel, DriftChange, DriftWatch
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.state import pack, unpack
-from resonance.engine.text import times as time_texts
 
 KIND: Final = "stream_drift"
 REVISION: Final = 1
@@ -28,11 +27,6 @@ class Marks(NamedTuple):
 
     offsets: IntArray
     times: IntArray
-
-    @classmethod
-    def of(cls, offsets: Sequence[int], times: Sequence[str]) -> Self:
-        """Return the marks of records with these offsets and own times."""
-        return cls(np.array(offsets, dtype=np.int64), time_texts.times_of(times))
 
     @classmethod
     def numbered(cls, rows: int) -> Self:

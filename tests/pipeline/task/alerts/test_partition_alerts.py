@@ -9,6 +9,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.engine.alerts import stream_rules
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
@@ -342,7 +343,8 @@ def test_the_alerts_of_a_drift_clear_where_the_watch_begins_anew(changes: dict[s
 
 def test_a_record_that_is_too_long_for_the_outputs_is_no_record_of_its_stream() -> None:
     records = [Record(TOPIC, 0, i, STAMP + i, b"a", b"{}") for i in range(3)]
-    batch = RecordBatch(None, [canonical(one.timestamp) for one in records], [2] * 3, index=[0, 1, 2]).place(records)
+    batch = RecordBatch(None, [canonical(one.timestamp) for one in records], [2] * 3, index=[0, 1, 2])
+    batch.place(RecordColumns.of(records))
     silent, alerts = SilentStreams(20.0, 60.0, (TOPIC, 0)), StreamAlerts()
     silent.begin(b"a", "p0:a", alerts)
     batch.clocks = batch.own_times = [STAMP, STAMP + 1, STAMP + 2]
@@ -431,7 +433,7 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
     worker = task(given(stream="partition"))
     worker.process([record for record in LOG[:400] if record.value != b"{"])
     model: Any = worker.models.named("p0")
-    log = [record._replace(offset=10_000 + i) for i, record in enumerate(LOG[:50])]
+    log = RecordColumns.of([record._replace(offset=10_000 + i) for i, record in enumerate(LOG[:50])])
     drift, outputs = {10: DRIFT, 29: change("settled"), 40: DRIFT, 45: change("recovered")}, Outputs()
     start = 0
     for stop in cuts:
@@ -460,7 +462,7 @@ def test_the_rules_on_drift_are_switched_one_by_one() -> None:
 
 
 def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
-    records = [Record(TOPIC, 0, offset, 0, None, b"") for offset in range(400)]
+    records = np.arange(400)
     dead = [*range(100, 130, 2), *range(300, 306)]
     whole = DeadLetterShare(100, 0.1).take(records, dead)
     assert whole == [(120, True, 11), (218, False, 5)]
@@ -479,7 +481,7 @@ def test_dead_letters_open_beyond_the_share_and_clear_at_half_of_it() -> None:
 
 
 def test_an_open_share_of_dead_letters_clears_in_a_smaller_window_without_any() -> None:
-    records = [Record(TOPIC, 0, offset, 0, None, b"") for offset in range(400)]
+    records = np.arange(400)
     wide, narrow = DeadLetterShare(100, 0.1), DeadLetterShare(20, 0.1)
     assert wide.take(records[:150], range(100, 115)) == [(110, True, 11)]
     narrow.restore(wide.state())

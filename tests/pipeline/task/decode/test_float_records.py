@@ -40,7 +40,7 @@ def test_rows_are_those_of_the_same_numbers_in_json():
     in_json = make_mapping(settings(input__features="x", input__dimension=3))
     decoded = make_mapping(given(input__dimension=3)).decode(sent(ROWS))
     assert np.array_equal(decoded.rows, in_json.decode(records(*({"x": row} for row in rows))).rows)
-    assert (decoded.rows.dtype, decoded.sizes, decoded.index) == (np.float64, [12, 12, 12], [0, 1, 2])
+    assert (decoded.rows.dtype, decoded.sizes, list(decoded.index)) == (np.float64, [12, 12, 12], [0, 1, 2])
     assert decoded.ids == [b'"k0"', b'"k1"', b'"k2"']
     assert set(decoded.times) == {"2023-11-14T22:13:20.123Z"}
 

@@ -2,19 +2,19 @@
 
 import json
 import random
+from contextlib import nullcontext
 
-import numpy as np
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.decode import json_records
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.plain_json import PlainJson
 
-from tests.pipeline.streams import STAMP, TOPIC
+from tests.pipeline.streams import STAMP, TOPIC, without_kernels
 from tests.pipeline.streams import settings as stream_settings
 from tests.pipeline.task.test_fuzz import broken
 
@@ -71,24 +71,21 @@ def _named(kind):
     return some.fixed_dictionaries(dict.fromkeys("abc", kind))
 
 
-def decoded(given, texts, fewest, stamp=STAMP):
-    """Return all of a batch, read by kernels if it has `fewest` records."""
-    json_records.FEWEST, before = fewest, json_records.FEWEST
-    try:
-        log = [Record(TOPIC, 0, i, stamp + i, b"k", text) for i, text in enumerate(texts)]
+def decoded(given, texts, *, kernels, stamp=STAMP):
+    """Return all of a batch, read by kernels or by the JSON library."""
+    log = [Record(TOPIC, 0, i, stamp + i, b"k", text) for i, text in enumerate(texts)]
+    with nullcontext() if kernels else without_kernels():
         batch = InputMapping(stream_settings(**given)).decode(log)
-    finally:
-        json_records.FEWEST = before
     faults = [(fault.index, fault.stage, fault.kind, fault.message) for fault in batch.faults]
     shape = batch.rows.shape if len(batch) else None
-    return shape, batch.rows.tobytes(), batch.times, batch.ids, batch.sizes, batch.index, faults, batch.offsets
+    return shape, batch.rows.tobytes(), batch.times, batch.ids, batch.sizes, list(batch.index), faults, batch.offsets
 
 
 @settings(max_examples=200, deadline=None)
 @given(some.sampled_from(sorted(LAYOUTS)), some.sampled_from(PATHS), some.lists(values(), min_size=1, max_size=4))
 def test_kernels_find_what_the_library_finds(layout, paths, texts):
     given = {**LAYOUTS[layout], **paths}
-    assert decoded(given, texts, 1) == decoded(given, texts, 1_000_000)
+    assert decoded(given, texts, kernels=True) == decoded(given, texts, kernels=False)
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
@@ -101,13 +98,13 @@ def test_kernels_find_what_the_library_finds_in_broken_values(layout):
         if "array" not in layout:
             members["v"] = dict(zip("abc", row, strict=True))
         text = broken(orjson.dumps({**members, **dict(zip("abc", row, strict=True))}), rng)
-        assert decoded(given, [text], 1) == decoded(given, [text], 1_000_000), text
+        assert decoded(given, [text], kernels=True) == decoded(given, [text], kernels=False), text
 
 
 @pytest.mark.parametrize("stamp", [-1, 0, STAMP, 2**62])
 def test_times_come_from_kafka_where_records_have_none(stamp):
     given, text = {**LAYOUTS["array"], "input.time_path": "t"}, [b'{"v":[1,2,3]}', b'{"v":[1,2,3],"t":null}']
-    assert decoded(given, text, 1, stamp) == decoded(given, text, 1_000_000, stamp)
+    assert decoded(given, text, kernels=True, stamp=stamp) == decoded(given, text, kernels=False, stamp=stamp)
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
@@ -119,7 +116,7 @@ def test_plain_records_are_read_by_kernels(layout, paths):
         members = {**members, "v": {"a": 1, "b": 2.5, "c": -3e-7}, "a": 1, "b": 2.5, "c": -3e-7}
     made = mapping._plain_json(mapping.layout)
     value = orjson.dumps(members)
-    found = made.read([value] * 2, [len(value)] * 2, np.array([STAMP, STAMP]))
+    found = made.read(RecordColumns.of([Record(TOPIC, 0, at, STAMP, None, value) for at in range(2)]))
     assert found is not None
     assert found.rows.tolist() == [[1, 2.5, -3e-7]] * 2
     assert found.ids == ([b'"\xc3\xa9"'] * 2 if "input.id_path" in paths else None)
