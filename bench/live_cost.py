@@ -29,7 +29,7 @@ LOOPS = {"exactly_once": "transactions", "at_least_once": "bare"}
 """By the worker's delivery: the loop that delivers as it does."""
 FIRST_RECORDS = 8_000
 """Records before the clock runs, after which a model of the default engine no longer grows."""
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 15.0
 POLL_SECONDS = 0.005
 
 

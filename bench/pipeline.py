@@ -1,6 +1,6 @@
 """How fast the worker moves records on a real Kafka, in and out, and how long a record waits for its answer.
 
-Four partitions of JSON records with 16 features, one worker or two of one machine, the default engine, exactly once;
+Four partitions of JSON records with 16 features, one worker or two of one machine, exactly once;
 beside it a tuned loop of confluent-kafka that knows no models, and Faust as its documentation writes it. The broker
 runs on the same machine. Medians of alternating runs; each is watched from outside, from its first answers to the last.
 """
@@ -57,8 +57,11 @@ def records(count: int) -> Iterator[bytes]:
 class Bench:
     """A broker, its input topic, and the contestants."""
 
-    def __init__(self, bootstrap: str, partitions: int = PARTITIONS, keys: int = PARTITIONS) -> None:
+    def __init__(
+        self, bootstrap: str, partitions: int = PARTITIONS, keys: int = PARTITIONS, engine: str = "modal"
+    ) -> None:
         self.bootstrap = bootstrap
+        self.engine = engine
         self.partitions = partitions
         self.keys = keys
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -105,6 +108,7 @@ class Bench:
         values = {
             "name": name,
             "stream": stream,
+            "engine": {"name": self.engine},
             "broker": {"bootstrap": self.bootstrap},
             "worker": {"web_port": port, "processes": processes},
             "input": {"topics": [source], "id_path": "id"},
@@ -191,6 +195,7 @@ def main() -> None:
     parser = arguments("How fast the worker moves records on a real Kafka, and how long a record waits.")
     parser.add_argument("--records", type=int, default=600_000, help="records of the input topic")
     parser.add_argument("--keys", type=int, default=PARTITIONS, help="models: a multiple of four, in turn")
+    parser.add_argument("--engine", default="modal", help="engine of the models")
     parser.add_argument("--rounds", type=int, default=5, help="alternating runs that each median is taken of")
     parser.add_argument("--profile", action="store_true", help="say where the worker's CPU time goes")
     parser.add_argument("--no-latency", action="store_true", help="leave out the latencies")
@@ -198,7 +203,7 @@ def main() -> None:
     given = parser.parse_args()
     kinds = given.only or [*WORKERS, *REFERENCES]
     with running_broker() as bootstrap:
-        bench = Bench(bootstrap, keys=given.keys)
+        bench = Bench(bootstrap, keys=given.keys, engine=given.engine)
         paces: dict[str, list[Pace]] = {kind: [] for kind in kinds}
         with bench.topic("features") as source:
             bench.load(source, given.records, given.keys)

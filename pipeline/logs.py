@@ -8,7 +8,6 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
 from logging.handlers import QueueHandler
 from typing import Any, Final, Literal, TextIO
 
@@ -18,7 +17,6 @@ LIBRARIES = {
     # Their INFO lines describe internals; the worker logs what a user needs of them.
     "faust": logging.WARNING,
     "mode": logging.WARNING,
-    "aiokafka": logging.ERROR,
     "aiohttp": logging.ERROR,
     "asyncio": logging.ERROR,
     "httpx2": logging.WARNING,
@@ -28,13 +26,6 @@ LIBRARIES = {
     "resonance.librdkafka": logging.CRITICAL + 1,
 }
 """Lowest level that is shown of each library, except at level ``debug``."""
-
-
-QUIET_SECONDS: Final = 30.0
-"""Seconds during which the same line of a library is not repeated."""
-
-MAX_LINES: Final = 1_000
-"""Number of library lines that are remembered for this."""
 
 
 LINES_WAITING: Final = 10_000
@@ -69,13 +60,6 @@ def _as_units(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def lower(record: logging.LogRecord) -> bool:
-    """Turn a library's error into a warning: the library retries, and the worker reports where it cannot."""
-    if record.levelno == logging.ERROR:
-        record.__dict__.update(WARNING)
-    return True
-
-
 LATE: Final = ("Thread keepalive is not responding", "is overlapping (interval=")
 """Parts of the messages of mode, under Faust, when its threads and timers had to wait for the processor."""
 
@@ -83,7 +67,7 @@ LATE: Final = ("Thread keepalive is not responding", "is overlapping (interval="
 def explain_late(record: logging.LogRecord) -> bool:
     """Explain mode's reports of late threads and timers: nothing failed, but the machine is busy."""
     if record.levelno in (logging.WARNING, logging.ERROR) and any(part in str(record.msg) for part in LATE):
-        lower(record)
+        record.__dict__.update(WARNING)
         record.msg = (
             "a thread of the worker had to wait for seconds: this machine has too little processor time for what runs "
             f"on it; answers come late, none is lost ({record.getMessage()})"
@@ -100,40 +84,6 @@ def without_service(record: logging.LogRecord) -> bool:
     """Remove the name of a service from a line of Faust; return False for lines on monitoring that is not used."""
     record.msg = SERVICE.sub("", str(record.msg))
     return not record.msg.startswith("Missing sensor state")
-
-
-def hide(record: logging.LogRecord) -> bool:
-    """Remove the log-in bytes from a library's line: under PLAIN they contain the password as it is."""
-    if "sasl_auth_bytes" in record.getMessage():
-        record.msg, record.args = "a request or an answer of the log-in, which no log shows", None
-    return True
-
-
-class Sparing:
-    """Filter that shows the same line of a logger once every `seconds`, by a monotonic `clock`.
-
-    Without brokers aiokafka repeats its lines all the time.
-    """
-
-    def __init__(self, seconds: float = QUIET_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        # Per logger and message: when it was last shown, and how often it was left out since.
-        self._said: dict[tuple[str, str], tuple[float, int]] = {}
-
-    def __call__(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is shown; it then ends with the number of times that it was left out before."""
-        now, line = self._clock(), (record.name, record.getMessage())
-        last, left_out = self._said.get(line, (now - self._seconds, 0))
-        if now - last < self._seconds:
-            self._said[line] = last, left_out + 1
-            return False
-        if len(self._said) >= MAX_LINES:
-            self._said.clear()
-        self._said[line] = now, 0
-        if left_out:
-            record.msg, record.args = f"{line[1]} (and {left_out:,} times more since the last)", None
-        return True
 
 
 class Format(logging.Formatter):
@@ -263,13 +213,10 @@ def configure(level: str, style: Literal["text", "json"] = "text", label: str = 
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)
-    sparing = Sparing(0.0 if debug else QUIET_SECONDS)
 
     def shown(record: logging.LogRecord) -> bool:
-        # On the handler: a logger's filter sees its own records only, and aiokafka has a logger for each module.
+        # On the handler: a logger's filter sees its own records only.
         explain_late(record)
-        if record.name.partition(".")[0] in ("faust", "mode") and not debug and not without_service(record):
-            return False
-        return not record.name.startswith("aiokafka") or (hide(record) and lower(record) and sparing(record))
+        return debug or record.name.partition(".")[0] not in ("faust", "mode") or without_service(record)
 
     handler.addFilter(shown)

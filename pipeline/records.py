@@ -15,7 +15,7 @@ TopicPartition = tuple[str, int]
 
 
 class SourceRecord(Protocol):
-    """A record of an input topic; aiokafka's ``ConsumerRecord`` is one."""
+    """A record of an input topic."""
 
     @property
     def topic(self) -> str:

@@ -105,7 +105,12 @@ class ChangelogTable:
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
         self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
-        stored = StoredManifest(manifest, timestamp, not self._is_latest(manifest.topic, manifest.epoch))
+        overtaken = not self._is_latest(manifest.topic, manifest.epoch)
+        if before is not None:
+            owners = [(it.topic, it.topic_id, it.epoch) for it in (before.manifest, manifest)]
+            # Owners that found the same records have the same epoch; of one alone the offsets only rise.
+            overtaken |= owners[0] == owners[1] and manifest.current.next < before.manifest.current.next
+        stored = StoredManifest(manifest, timestamp, overtaken)
         if before is not None and stored.overtaken and self._outlives(before, stored, stream):
             stored = before
         self._of(manifest.topic).put(stream, stored)
@@ -132,7 +137,8 @@ class ChangelogTable:
             raise mismatches.unreadable(self._where, f"the record of input topic {topic}") from None
         self._check_origin(f"the record of input topic {topic}", record, topic, record.identity.topic)
         # An owner that was taken for dead knows less than its successor, whose record stands before its own.
-        if self._is_latest(topic, record.epoch) or before is None:
+        is_latest = self._is_latest(topic, record.epoch)
+        if before is None or (is_latest and (record.epoch, record.position) >= (before.epoch, before.position)):
             before = record
         self._records[topic] = before
 

@@ -5,7 +5,8 @@ last. A reader that sees a record therefore sees everything that the record reli
 
 Without transactions nothing keeps a worker that was taken for dead from writing once more. Every owner of a partition
 therefore counts its epoch one up from the one it found. Records that an earlier owner appends behind those of a later
-one are recognised, and the input is read again from there.
+one are recognised, and the input is read again from there. Of owners that found the same epoch, the one that is ahead
+counts.
 """
 
 import hashlib

@@ -127,7 +127,7 @@ def check(settings: StreamDeployment, as_json: Json = False) -> None:
 
     The topics, the settings that must fit them, and the rights of the user. Nothing is changed.
     """
-    clients.faust_credentials(settings)
+    clients.check_certificates(settings)
     found = start_check.check_start(settings, clients.librdkafka(settings), create=False)
     count = len(kinds.Topics.of(settings).all)
     if as_json:

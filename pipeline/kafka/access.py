@@ -19,14 +19,14 @@ REFUSED_SECONDS: Final = 5.0
 """How long connections must be refused repeatedly before it is no passing trouble of a broker that starts."""
 
 PAUSE_SECONDS: Final = 30.0
-"""Distance above which two refusals are unrelated: a refused client retries more often, aiokafka and librdkafka every
-10 s at least."""
+"""Distance above which two refusals are unrelated: a refused client retries more often, librdkafka every 10 s at
+least."""
 
 _TOO_EARLY: Final = KafkaError(KafkaError.ILLEGAL_SASL_STATE).str()
 
 
 class RefusalWindow(Generic[Error]):
-    """Separates lasting refusals from passing ones, by one rule for both client libraries.
+    """Separates lasting refusals from passing ones, by one rule for all clients.
 
     `clock` must only go forward.
     """

@@ -6,11 +6,15 @@ Not by `describe_consumer_groups`, which ends the process where the coordinator 
 
 import struct
 import warnings
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.records import TopicPartition
+
+_VERSION: Final = struct.Struct(">h")
+_LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
 
 
 class GroupMember(NamedTuple):
@@ -24,10 +28,26 @@ class GroupMember(NamedTuple):
     def partitions(self) -> list[TopicPartition]:
         """The partitions that it has been given; none before that, or where another program's message is no list."""
         try:
-            found = ConsumerProtocolMemberAssignment.decode(self.assignment).partitions()
-        except (ValueError, TypeError, struct.error):
+            return list(_listed(self.assignment))
+        except (ValueError, struct.error):
             return []
-        return [(at.topic, at.partition) for at in found]
+
+
+def _listed(assignment: bytes) -> Iterator[TopicPartition]:
+    """Yield the partitions of an assignment as Kafka's protocol for consumers writes it, behind its version."""
+    at = _VERSION.size
+    (topics,) = _COUNT.unpack_from(assignment, at)
+    at += _COUNT.size
+    for _ in range(topics):
+        (length,) = _LENGTH.unpack_from(assignment, at)
+        at += _LENGTH.size
+        topic = assignment[at : at + length].decode()
+        at += length
+        (count,) = _COUNT.unpack_from(assignment, at)
+        at += _COUNT.size
+        for number in struct.unpack_from(f">{count}i", assignment, at):
+            yield topic, number
+        at += _COUNT.size * count
 
 
 class GroupState(NamedTuple):

@@ -1,7 +1,7 @@
 """The librdkafka that confluent-kafka's wheel brings, to call its C functions where a public call makes an object each.
 
 Their header is stable, the place of the client in confluent-kafka's objects is not: nothing here is used without
-`outtake.checked`, and only with the version of confluent-kafka that it was written for.
+`self_check.checked`, and only with the version of confluent-kafka that it was written for.
 """
 
 import ctypes
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import confluent_kafka
 import numpy as np
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 PINNED: Final = "2.16.1"
 """The version of confluent-kafka whose clients have librdkafka's one as their first member."""
@@ -41,6 +41,18 @@ _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "rd_kafka_topic_new": (_POINTER, [_POINTER, _TEXT, _POINTER]),
     "rd_kafka_topic_destroy": (None, [_POINTER]),
     "rd_kafka_produce_batch": (_NUMBER, [_POINTER, ctypes.c_int32, _NUMBER, _POINTER, _NUMBER]),
+    "rd_kafka_topic_name": (_TEXT, [_POINTER]),
+    "rd_kafka_queue_new": (_POINTER, [_POINTER]),
+    "rd_kafka_queue_destroy": (None, [_POINTER]),
+    "rd_kafka_queue_get_partition": (_POINTER, [_POINTER, _TEXT, ctypes.c_int32]),
+    "rd_kafka_queue_forward": (None, [_POINTER, _POINTER]),
+    "rd_kafka_queue_yield": (None, [_POINTER]),
+    "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_POINTER, _NUMBER, _POINTER, ctypes.c_size_t]),
+    "rd_kafka_message_errstr": (_TEXT, [_POINTER]),
+    "rd_kafka_message_destroy": (None, [_POINTER]),
+    "rd_kafka_message_timestamp": (ctypes.c_int64, [_POINTER, _POINTER]),
+    "rd_kafka_message_headers": (_NUMBER, [_POINTER, _POINTER]),
+    "rd_kafka_header_get_all": (_NUMBER, [_POINTER, ctypes.c_size_t, _POINTER, _POINTER, _POINTER]),
 }
 
 
@@ -73,6 +85,6 @@ def handle_of(client: Any) -> int | None:
 
     It is valid as long as the object is.
     """
-    if not isinstance(client, Producer):
+    if not isinstance(client, Producer | Consumer):
         return None
     return ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value

@@ -110,7 +110,7 @@ class LogReader:
         self._refusals = Refusals(self._client)
         callbacks = {"error_cb": self._refusals.note}
         require_threads()
-        own = {"group.id": group, **_SETTINGS, **_sizes(self.memory, foreign=foreign), **callbacks}
+        own = {"group.id": group, **_SETTINGS, **sizes(self.memory, foreign=foreign), **callbacks}
         # Until the size of a record is known.
         self._most = BATCH if self.memory is None else FEW
         self._consumer = Consumer({"log_level": 0, **client, **own})
@@ -252,7 +252,7 @@ class LogReader:
                 own = [message for message in own if message.offset() < end]  # noqa: PLW2901
                 done.append(partition)
             if own:
-                batches[partition] = _records(partition, own)
+                batches[partition] = records_of(partition, own)
         for message in problems:
             partition, problem = (message.topic(), message.partition()), message.error()
             if partition not in ends:
@@ -323,7 +323,7 @@ class LogReader:
             raise RestoreCancelledError
 
 
-def _sizes(memory: MemoryBudget | None, *, foreign: bool) -> dict[str, int]:
+def sizes(memory: MemoryBudget | None, *, foreign: bool) -> dict[str, int]:
     """Return how much librdkafka fetches: it unpacks an answer of a broker as a whole."""
     if memory is None:
         return {"fetch.message.max.bytes": FETCH_BYTES}
@@ -390,7 +390,7 @@ def _by_partition(
     return groups.items()
 
 
-def _records(partition: TopicPartition, messages: list[Message]) -> list[Record]:
+def records_of(partition: TopicPartition, messages: list[Message]) -> list[Record]:
     """Return the records of a partition's messages."""
     headers = map(headers_of, messages)
     columns = (map(_offset, messages), map(_milliseconds, map(_timestamp, messages)), map(_key, messages))

@@ -3,27 +3,12 @@
 Only without delivery reports: these come to an object that confluent-kafka has of each message.
 """
 
-import functools
-import logging
-from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka import TopicPartition as Offset
-from resonance.pipeline.errors import ResourceError
-from resonance.pipeline.kafka.embedded import SILENT
-from resonance.pipeline.kafka.librdkafka import COPY, MESSAGE, LibraryError, handle_of, load
-from resonance.pipeline.kafka.threads import CLIENT_THREADS, require_threads
-from resonance.pipeline.records import Message, Messages
-
-CHECK_SECONDS: Final = 5.0
-"""How long the messages of the check may take."""
-
-_CHECKED: Final = [Message(b"key", b'{"a":1}', []), Message(None, b"", []), Message(b"", b"\0", [])]
-"""What the check sends: keys that are there, null and empty."""
-
-_log = logging.getLogger(__name__)
+from confluent_kafka import Producer
+from resonance.pipeline.kafka.librdkafka import COPY, MESSAGE, handle_of
+from resonance.pipeline.records import Messages
 
 
 def send(library: Any, producer: Producer, topic: str, partition: int, messages: Messages) -> int:
@@ -57,47 +42,3 @@ def _table(messages: Messages) -> np.ndarray[Any, Any]:
     if keys.nulls is not None:
         table["key"][keys.nulls] = 0
     return table
-
-
-@functools.cache
-def checked() -> Any:
-    """Return the bundled library once messages that went by it came as the same went by public calls; else None."""
-    try:
-        library = load()
-        _check(library)
-    except (LibraryError, KafkaException, ResourceError) as error:
-        _log.warning("outputs are sent by a call each, which takes more processor time: %s", error)
-        return None
-    return library
-
-
-def _check(library: Any) -> None:
-    """Raise `LibraryError` where messages do not come through librdkafka's mock cluster as by public calls."""
-    name = "resonance-check"
-    require_threads(2 * CLIENT_THREADS)
-    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": name, "client.id": name}, logger=SILENT)
-    client = handle_of(producer)
-    found = library.rd_kafka_name(client) if client else None
-    if not (found or b"").startswith(f"{name}#producer-".encode()):
-        raise LibraryError(f"librdkafka calls its client {found}")
-    # The request makes the topic.
-    brokers = producer.list_topics(name, CHECK_SECONDS).brokers.values()
-    for message in _CHECKED:
-        producer.produce(name, message.value, message.key, 0)
-    taken = send(library, producer, name, 1, Messages.of(_CHECKED))
-    left = producer.flush(CHECK_SECONDS)
-    if taken != len(_CHECKED) or left:
-        raise LibraryError(f"librdkafka took {taken} of {len(_CHECKED)} messages and stored all but {left}")
-    address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    public, own = (_read(address, name, partition) for partition in (0, 1))
-    if public != own or len(own) != len(_CHECKED):
-        raise LibraryError(f"librdkafka stored {own} instead of {public}")
-
-
-def _read(address: str, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
-    """Return keys and values of the messages in a partition, in order."""
-    settings = {"bootstrap.servers": address, "group.id": topic, "fetch.wait.max.ms": 10}
-    with closing(Consumer(settings, logger=SILENT)) as consumer:
-        consumer.assign([Offset(topic, partition, 0)])
-        found = consumer.consume(len(_CHECKED), CHECK_SECONDS)
-    return [(message.key(), message.value()) for message in found if message.error() is None]

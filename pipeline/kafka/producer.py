@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Thro
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError
-from resonance.pipeline.kafka import outtake
+from resonance.pipeline.kafka import outtake, self_check
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
@@ -121,7 +121,7 @@ class Outlet:
         require_threads()
         # The log is the only place where librdkafka reports every kind of connection; `log` reads it.
         self.producer = Producer({**settings, **callbacks}, logger=self)
-        self._library = None if reports else outtake.checked()
+        self._library = None if reports else self_check.checked()
 
     def log(self, level: int, form: str, *values: object) -> None:
         """Take a line of librdkafka's log: its form, facility, client and text."""

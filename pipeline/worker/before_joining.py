@@ -44,7 +44,7 @@ def check_deployment(
     loader = ThreadPoolExecutor(1, "kernels")
     kernels = loader.submit(settings.compile_engine)
     loader.shutdown(wait=False)
-    clients.faust_credentials(settings)
+    clients.check_certificates(settings)
     client = clients.librdkafka(settings)
     check_before_joining(settings, client, recovery)
     deployment = check_start(settings, client, create=settings.topics.create)

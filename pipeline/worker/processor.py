@@ -159,14 +159,15 @@ class Processor:
 
         return self._inbox.call(take)
 
-    def close(self, *, everything: bool = False) -> "Future[None]":
+    def close(self, *, everything: bool = False, lost: bool = False) -> "Future[None]":
         """Commit what was processed and give all partitions up; chunks that wait are dropped.
 
-        `everything` snapshots every stream that changed, so that the next start has nothing to learn again. The result
-        is the error that ended the processor where there was one, before or meanwhile.
+        `everything` snapshots every stream that changed, so that the next start has nothing to learn again. Where the
+        partitions are `lost`, others may have them by now: what is open is aborted. The result is the error that ended
+        the processor where there was one, before or meanwhile.
         """
         self._closes += 1
-        return self._inbox.call(lambda: self._close(everything))
+        return self._inbox.call(lambda: self._close(everything, lost))
 
     def resume(self, tps: Collection[TP]) -> "Future[None]":
         """Resume paused partitions at the record behind the last processed one."""
@@ -226,11 +227,13 @@ class Processor:
 
     def _next(self) -> Item:
         """Return what to do next: the next item of the queue, or a commit that is due."""
-        if self._since is None:
+        if self._since is None or self._closing:
+            # A close commits what is open, or aborts it.
             return self._inbox.get()
         left = self._since + self._commit_seconds() - time.monotonic()
+        # What is sent at least once counts before its commit, which has time.
         nothing_comes = self._inbox.empty and not any(p.waiting for p in self.partitions.values())
-        if left <= 0 or nothing_comes or self._full:
+        if left <= 0 or (nothing_comes and self._delivery.atomic) or self._full:
             return self._commit
         try:
             return self._inbox.get(timeout=left)
@@ -311,7 +314,8 @@ class Processor:
             partition.timestamp = int(part.times[-1])
             dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
             paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
-            if self._full or (self._since is not None and time.monotonic() - self._since >= self._commit_seconds()):
+            due = self._since is not None and time.monotonic() - self._since >= self._commit_seconds()
+            if (self._full or due) and not self._closing:
                 self._commit()
         if not records:
             partition.position = chunk.next_offset
@@ -463,11 +467,15 @@ class Processor:
         due = [(tp, writer) for tp, part, writer in writers if writer.is_due(part.task, part.position)]
         return min(due, key=lambda one: one[1].due_at, default=None)
 
-    def _close(self, everything: bool) -> None:
+    def _close(self, everything: bool, lost: bool) -> None:
         if not everything:
             reach("in-revoke")
+        if lost:
+            self._unsent, self._since = [], None
         self._finish_commit()
-        if self._since is not None or (everything and self.partitions):
+        if lost:
+            self._abort()
+        elif self._since is not None or (everything and self.partitions):
             until = time.monotonic() + CLOSE_SECONDS if everything else None
             while self._commit(until) and until is not None and time.monotonic() < until:
                 pass

@@ -15,7 +15,7 @@ from resonance.pipeline.kafka import producer
 from resonance.pipeline.worker import held_back, processor, progress, shutdown, supervisor, topic_watch, watchdog
 from resonance.pipeline.worker.delivery import exactly_once, gone_workers
 from resonance.pipeline.worker.http import pages, status, sum_of_workers
-from resonance.pipeline.worker.transport import app, log_ends, transport
+from resonance.pipeline.worker.transport import app, client, consumer, log_ends
 
 CLEANUP_SECONDS: Final = 10.0
 """How late a broker may end a transaction whose time is up: it looks for them so often."""
@@ -30,8 +30,9 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
     "a pause before the same call, whose repetition has an end of its own": (
         "exactly_once.RETRY_SECONDS",
         "open_transactions.RETRY_SECONDS",
-        "transport.START_AGAIN_SECONDS",
-        "transport.GATHER_SECONDS",
+        "client.ROUND_SECONDS",
+        "consumer.RETRY_SECONDS",
+        "at_least_once.LINGER_MS",
         "topic_watch.CONFIRM_SECONDS",
         "producer.QUEUE_SECONDS",
         "supervisor.FIRST_PAUSE",
@@ -42,8 +43,8 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "supervisor.LOOK_SECONDS",
         "shutdown.AWAY_LOOK_SECONDS",
         "refresh_topology.LOOK_SECONDS",
-        "predecessors.LOOK_SECONDS",
-        "group_member.LOOK_SECONDS",
+        "client.LOOK_SECONDS",
+        "rebalance.SERVE_SECONDS",
     ),
     "when something is said, or said once more": (
         "watchdog.OVERDUE_SECONDS",
@@ -60,9 +61,8 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "open_transactions.ANSWER_SECONDS",
         "topic_watch.ANSWER_SECONDS",
         "page_client.TIMEOUT",
-        "predecessors.ANSWER_SECONDS",
+        "client.ANSWER_SECONDS",
     ),
-    "a session that ends sooner only removes the member sooner": ("predecessors.SILENT_SECONDS",),
     "how far two clocks may differ": ("signature.VALID_SECONDS",),
     "a part of the work, no wait": (
         "processor.SLICE_SECONDS",
@@ -86,7 +86,7 @@ class Rule(NamedTuple):
 def rules(settings: Settings) -> Iterator[Rule]:
     """Yield every relation under some settings."""
     session, transaction = settings.broker.session_timeout, settings.delivery.transaction_timeout
-    heartbeat = min(app.HEARTBEAT_SECONDS, session / 3)
+    heartbeat = min(client.HEARTBEAT_SECONDS, session / 3)
     request = app.request_seconds(session)
     step = processor.broker_seconds(transaction)
     closing = shutdown.STOP_SECONDS - shutdown.LEAVE_SECONDS
@@ -152,7 +152,7 @@ def rules(settings: Settings) -> Iterator[Rule]:
         "status.POLL_SECONDS",
         status.POLL_SECONDS,
         "two fetches",
-        2 * transport.FETCH_SECONDS,
+        2 * client.FETCH_SECONDS,
         "an idle fetch loop counts as one that hangs",
     )
     yield Rule(
@@ -168,7 +168,7 @@ def rules(settings: Settings) -> Iterator[Rule]:
         "log_ends.QUERY_SECONDS",
         log_ends.QUERY_SECONDS,
         "an idle fetch",
-        transport.FETCH_WAIT_MS / 1000 + transport.FETCH_SECONDS,
+        client.FETCH_WAIT_MS / 1000 + client.FETCH_SECONDS,
         "leaders are queried for what fetches bring",
     )
     yield Rule(
@@ -200,6 +200,27 @@ def rules(settings: Settings) -> Iterator[Rule]:
         "shutdown.AWAY_SECONDS",
         shutdown.AWAY_SECONDS,
         "a stop without brokers takes all of the time",
+    )
+    yield Rule(
+        "shutdown.LEAVE_SECONDS",
+        shutdown.LEAVE_SECONDS,
+        "client.LEFT_SECONDS",
+        client.LEFT_SECONDS,
+        "the process ends before the group knows",
+    )
+    yield Rule(
+        "consumer.LEAVE_SECONDS",
+        consumer.LEAVE_SECONDS,
+        "shutdown.LEAVE_SECONDS",
+        shutdown.LEAVE_SECONDS,
+        "a failing worker stays a member",
+    )
+    yield Rule(
+        "client.GOODBYE_SECONDS",
+        client.GOODBYE_SECONDS,
+        "processor.GIVE_UP_SECONDS",
+        processor.GIVE_UP_SECONDS,
+        "the group gives partitions away while their transaction is being aborted",
     )
     yield Rule(
         "processor.GIVE_UP_SECONDS",

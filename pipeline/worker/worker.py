@@ -33,15 +33,14 @@ from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address
 from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.kept_models import unchanged
-from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.processor import Processor, broker_seconds
 from resonance.pipeline.worker.progress import report
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, explain_end, leave
 from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
-from resonance.pipeline.worker.transport.fetch_errors import explained
-from resonance.pipeline.worker.transport.transport import FETCH_WAIT_MS, GATHER_SECONDS, TransportOptions
+from resonance.pipeline.worker.transport.client import FETCH_WAIT_MS, ROUND_SECONDS, TransportOptions
 
 _log = logging.getLogger(__name__)
 
@@ -165,9 +164,12 @@ class Worker:
             positions=self._positions_for,
             failed=self._fail,
             client=clients.librdkafka(settings),
+            group=settings.group,
             paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
-            gather_seconds=GATHER_SECONDS[settings.delivery.mode],
+            gather_seconds=min(settings.delivery.commit_interval, ROUND_SECONDS[settings.delivery.mode]),
+            session_seconds=settings.broker.session_timeout,
+            revoke_seconds=broker_seconds(settings.delivery.transaction_timeout),
             answer_timeout=settings.broker.answer_timeout,
             memory=self._memory,
         )
@@ -289,7 +291,7 @@ class Worker:
     def _make_task(self, source: DeploymentContext, topic: str, partition: int) -> Task:
         return make_task(self._settings, topic, partition, source.task_context)
 
-    async def _before_revoke(self) -> None:
+    async def _before_revoke(self, lost: bool) -> None:
         self._rebalances += 1
         self._positions = None
         self._status.assigned = ()
@@ -297,8 +299,8 @@ class Worker:
         self._status.rebalances = self._rebalances
         self._cancelled.set()
         held = self._processor.partitions
-        await self._close()
-        if self._failure is None:
+        await self._close(lost=lost)
+        if self._failure is None and not lost:
             self._kept |= held
         if self._ending_others is not None:
             # A worker whose transactions it ends may begin its own only afterwards, as a member beside this one.
@@ -315,9 +317,9 @@ class Worker:
         # Faust would leave it last: until then the partitions would have no owner that works.
         await leave(self._app)
 
-    async def _close(self, *, everything: bool = False) -> None:
+    async def _close(self, *, everything: bool = False, lost: bool = False) -> None:
         try:
-            await asyncio.wrap_future(self._processor.close(everything=everything))
+            await asyncio.wrap_future(self._processor.close(everything=everything, lost=lost))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # it ends the worker; Faust, the caller, need not fail as well
@@ -362,8 +364,7 @@ class Worker:
     def _started(self, starting: "asyncio.Future[None]") -> None:
         if starting.cancelled() or starting.exception() is None:
             return
-        error = starting.exception() or RuntimeError("Faust ended")
-        self._note_failure(explained(error, clients.librdkafka(self._settings)))
+        self._note_failure(starting.exception() or RuntimeError("Faust ended"))
 
     async def _end(self) -> None:
         """Stop Faust, whose consumer first closes the open transaction."""

@@ -183,7 +183,7 @@ class Offsets:
 
 def test_offsets_follow_outputs_that_are_stored(broker, topic):
     offsets = Offsets(broker, topic)
-    delivery = AtLeastOnce(producer_settings({"bootstrap.servers": broker}), commit_offsets=offsets)
+    delivery = AtLeastOnce(producer_settings({"bootstrap.servers": broker}), group="shop", commit_offsets=offsets)
     delivery.start()
     delivery.send(Batch(topic, 0, messages(b"a", b"b")))
     delivery.settle()
@@ -197,7 +197,7 @@ def test_offsets_follow_outputs_that_are_stored(broker, topic):
 def test_no_offset_is_committed_for_outputs_that_were_not_stored(broker):
     small = create_topic(broker, "small", partitions=1, max_message_bytes=2000)
     offsets = Offsets(broker, small)
-    delivery = AtLeastOnce(producer_settings({"bootstrap.servers": broker}), commit_offsets=offsets)
+    delivery = AtLeastOnce(producer_settings({"bootstrap.servers": broker}), group="shop", commit_offsets=offsets)
     delivery.send(Batch(small, 0, messages(b"a")))
     delivery.settle()
     delivery.send(Batch(small, 0, messages(random.Random(1).randbytes(5000))))

@@ -9,7 +9,7 @@ from prometheus_client import parser
 from resonance.pipeline.worker.http.page_client import resume
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, records
+from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 SETTINGS = {"dlq.window": 100, "worker.log_format": "json"}
@@ -40,6 +40,8 @@ def test_a_worker_shows_itself_and_pauses_what_becomes_dead_letters_only(broker)
     with deployment.worker() as worker:
         worker.wait_for(lambda health: [seen["answered"] for seen in health["seen"].values()] == [300, 300])
         assert json.loads(page(worker, "/livez")[1])["poll_age_seconds"] < 30
+        # The end of a log is known with the fetch behind its last record.
+        wait_until(lambda: ("resonance_lag_records", "0") in metrics(worker), 10)
         found = metrics(worker)
         assert found["resonance_ready",] == 1
         assert (found["resonance_records_total", "0"], found["resonance_lag_records", "0"]) == (300, 0)

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
-from resonance.pipeline.kafka.clients import faust_credentials, librdkafka
+from resonance.pipeline.kafka.clients import check_certificates, librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.report import acl_values
@@ -209,7 +209,7 @@ def test_a_user_that_is_no_longer_known(secured):
 def refused(deployment, **changes):
     """What the start says."""
     settings = deployment.loaded(**changes)
-    faust_credentials(settings)
+    check_certificates(settings)
     with pytest.raises(DeniedError) as caught:
         check_start(settings, librdkafka(settings), create=True)
     return str(caught.value)

@@ -8,7 +8,6 @@ import sys
 from subprocess import PIPE
 
 import pytest
-from aiokafka.protocol.admin import SaslAuthenticateRequest_v1
 from resonance.pipeline import logs
 
 
@@ -116,12 +115,6 @@ def test_a_log_that_is_not_read_holds_up_nothing_and_what_was_dropped_is_counted
             process.kill()
 
 
-def test_a_librarys_errors_are_warnings(capsys):
-    logs.configure("info", "json")
-    logging.getLogger("aiokafka.conn").error("lost")
-    assert json.loads(written(capsys))["level"] == "warning"
-
-
 @pytest.mark.parametrize(
     ("level", "message", "values"),
     [
@@ -144,27 +137,3 @@ def test_what_faust_says_of_its_own_monitoring_is_left_out(capsys):
     logging.getLogger("faust.app.base").warning("[^WorkerApp]: Missing sensor state for rebalance #%s", 1)
     logging.getLogger("faust.app.base").warning("[^-Consumer]: gone")
     assert [json.loads(line)["message"] for line in written(capsys).splitlines()] == ["gone"]
-
-
-def test_a_library_repeats_itself_once_in_a_while():
-    now = [0.0]
-    sparing = logs.Sparing(30.0, lambda: now[0])
-
-    def said(text):
-        record = logging.makeLogRecord({"name": "aiokafka.conn", "msg": text})
-        return record.getMessage() if sparing(record) else None
-
-    assert [said("gone"), said("gone"), said("other"), said("gone")] == ["gone", None, "other", None]
-    now[0] = 30.0
-    assert [said("gone"), said("gone")] == ["gone (and 2 times more since the last)", None]
-
-
-def test_what_logs_in_is_shown_at_no_level(capsys):
-    logs.configure("debug")
-    request = SaslAuthenticateRequest_v1(b"user\0user\0plain-secret")
-    logging.getLogger("aiokafka.conn").debug("Request to %s %d: %s", "kafka:9092", 3, request)
-    logging.getLogger("aiokafka.client").error("SaslAuthenticationFailed: no such user")
-    shown = written(capsys)
-    assert "the log-in, which no log shows" in shown
-    assert "SaslAuthenticationFailed: no such user" in shown
-    assert "secret" not in shown

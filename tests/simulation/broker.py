@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from tests.simulation.group import Group
+from tests.simulation.group import Group, Who
 from tests.simulation.logs import Log, RefusedError
 from tests.simulation.scheduler import Scheduler
 
@@ -125,12 +125,10 @@ class Broker:
         if transaction.state != "open" or at not in transaction.partitions:
             raise RefusedError(KafkaError.INVALID_TXN_STATE)
 
-    def add_offsets(
-        self, name: str, pid: int, epoch: int, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]
-    ) -> None:
-        """Add offsets of the group to a transaction; `member` is a generation and a member id."""
+    def add_offsets(self, name: str, pid: int, epoch: int, who: Who, offsets: Mapping[At, tuple[int, str]]) -> None:
+        """Add offsets of the group to a transaction."""
         self._coordinator("group")
-        self.group.check(*member, transactional=True)
+        self.group.check(who, transactional=True)
         self._verify(OFFSETS, name, pid, epoch)
         self.group.pending.setdefault(pid, {}).update(offsets)
 
@@ -201,10 +199,10 @@ class Broker:
             raise RefusedError(KafkaError.UNSTABLE_OFFSET_COMMIT)
         return {at: self.group.offsets.get(at) for at in partitions}
 
-    def commit(self, member: tuple[int, str], offsets: Mapping[At, tuple[int, str]]) -> None:
+    def commit(self, who: Who, offsets: Mapping[At, tuple[int, str]]) -> None:
         """Commit offsets without a transaction."""
         self._coordinator("group")
-        self.group.check(*member, transactional=False)
+        self.group.check(who, transactional=False)
         self.group.offsets |= offsets
         self._committed(offsets)
 

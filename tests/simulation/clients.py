@@ -1,13 +1,14 @@
 """librdkafka's clients as the product uses them, over the simulated network."""
 
+import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
-from resonance.pipeline.worker.transport.group_metadata import membership_of
 
 from tests.simulation.broker import OFFSETS, At, Broker
+from tests.simulation.group import Who
 from tests.simulation.logs import Entry, RefusedError
 from tests.simulation.network import BrokenError, Network
 from tests.simulation.scheduler import Process, Thread
@@ -33,6 +34,21 @@ FENCED = frozenset({KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOC
 
 def exception(code: int, text: str = "", **how: Any) -> KafkaException:
     return KafkaException(KafkaError(code, text or KafkaError(code).str(), **how))
+
+
+def group_metadata(group: str, who: Who) -> bytes:
+    """Return a membership as librdkafka writes it."""
+    instance = b"\0" + who.instance.encode() + b"\0" if who.instance else b"\1"
+    return b"".join(
+        (b"CGMDv2:", struct.pack("<i", who.generation), group.encode(), b"\0", who.member.encode(), b"\0", instance)
+    )
+
+
+def who_is(metadata: bytes) -> Who:
+    """Return the member that metadata describe."""
+    (generation,) = struct.unpack_from("<i", metadata, 7)
+    _, member, *instance = metadata[11:].split(b"\0")
+    return Who(generation, member.decode(), instance[1].decode() if len(instance) > 1 else "")
 
 
 class Producer:
@@ -215,7 +231,7 @@ class Producer:
         end = self._sim.now + seconds
         name, pid, epoch = self._name, self._pid, self._epoch
         offsets = {(place.topic, place.partition): (place.offset, place.metadata) for place in places}
-        who = membership_of(member, ())[:2]
+        who = who_is(member)
         try:
             self._repeat("add offsets", lambda: self.broker.add(name, pid, epoch, [OFFSETS]), seconds)
             self._added.add(OFFSETS)

@@ -1,31 +1,42 @@
 """The consumer group: members, generations, and who owns which partition."""
 
-from collections.abc import Mapping
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from tests.simulation.logs import RefusedError
-from tests.simulation.scheduler import Process, Scheduler
+from tests.simulation.scheduler import Scheduler
 
 REJOIN_SECONDS = 12.0
 """How long a rebalance waits for members that are slow to give up what they own."""
 
 
+class Who(NamedTuple):
+    """As whom a member does something."""
+
+    generation: int = -1
+    member: str = ""
+    instance: str = ""
+    """The name of a static member."""
+
+
 class Member:
     """A member as the coordinator knows it."""
 
-    def __init__(self, now: float, client: str, process: Process) -> None:
+    def __init__(self, now: float, instance: str) -> None:
         self.heard = now
-        self.client = client
-        self.process = process
+        # Also its client id.
+        self.instance = instance
         # Waits for the next generation.
         self.joining = True
 
 
 class Group:
-    """The classic protocol with eager rebalances; `partitions` are assigned in turn to the members."""
+    """The classic protocol with eager rebalances and static members (KIP-345), as in Kafka's GroupCoordinator.
+
+    `partitions` are assigned in turn to the members.
+    """
 
     def __init__(self, sim: Scheduler, partitions: list[tuple[str, int]], session: float) -> None:
         self.sim, self.session = sim, session
@@ -33,7 +44,7 @@ class Group:
         self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
         # Of transactions that have not ended, by producer id.
         self.pending: dict[int, dict[tuple[str, int], tuple[int, str]]] = {}
-        self.assigned: Mapping[str, tuple[tuple[str, int], ...]] = {}
+        self.assigned: dict[str, tuple[tuple[str, int], ...]] = {}
         self._partitions = partitions
         self._members: dict[str, Member] = {}
         self._numbers = count(1)
@@ -41,40 +52,59 @@ class Group:
         self._since: float | None = None
         self._look()
 
-    def check(self, generation: int, member: str, *, transactional: bool) -> None:
+    def _known(self, member: str, instance: str) -> Member:
+        """Return a member; refused is one that another process has replaced, and what is no member any more."""
+        current = self._current(instance)
+        if current not in ("", member):
+            raise RefusedError(KafkaError.FENCED_INSTANCE_ID)
+        if member not in self._members or (instance and not current):
+            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
+        return self._members[member]
+
+    def _current(self, instance: str) -> str:
+        """Return the id of the member that has an instance id."""
+        return next((name for name, member in self._members.items() if instance and member.instance == instance), "")
+
+    def check(self, who: Who, *, transactional: bool) -> Member | None:
         """Refuse what is done by other than a member of the present generation.
 
         Like Kafka, it takes what names no member and no generation in a transaction, or while there are no members.
         """
-        if generation < 0 and not member and (transactional or not self._members):
-            return
-        if member not in self._members:
-            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
-        if generation != self.generation:
+        if who == Who() and (transactional or not self._members):
+            return None
+        member = self._known(who.member, who.instance)
+        if who.generation != self.generation:
             raise RefusedError(KafkaError.ILLEGAL_GENERATION)
+        return member
 
-    def join(self, member: str, client: str, process: Process) -> str:
-        """Take part in the next generation; return the member's id."""
-        if not member:
-            member = f"member-{next(self._numbers)}"
-        elif member not in self._members:
-            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
-        self._members.setdefault(member, Member(self.sim.now, client, process)).joining = True
+    def join(self, member: str, instance: str) -> str:
+        """Take part in the next generation, or take a static member's place in this one; return the member's id."""
+        if member:
+            self._known(member, instance)
+        else:
+            member, replaced = f"member-{next(self._numbers)}", self._current(instance)
+            if replaced:
+                self._members[member] = self._members.pop(replaced)
+                self.assigned[member] = self.assigned.pop(replaced, ())
+                self._members[member].heard = self.sim.now
+                if self._since is None:
+                    return member
+        self._members.setdefault(member, Member(self.sim.now, instance)).joining = True
         self._members[member].heard = self.sim.now
         self.rebalance()
         return member
 
-    def joined(self, member: str) -> tuple[int, tuple[tuple[str, int], ...]] | None:
+    def joined(self, member: str, instance: str) -> tuple[int, tuple[tuple[str, int], ...]] | None:
         """Return the generation and the partitions of a member that joined; None while others are waited for."""
-        if member not in self._members:
-            raise RefusedError(KafkaError.UNKNOWN_MEMBER_ID)
-        self._members[member].heard = self.sim.now
-        return None if self._members[member].joining else (self.generation, self.assigned[member])
+        known = self._known(member, instance)
+        known.heard = self.sim.now
+        return None if known.joining else (self.generation, self.assigned[member])
 
-    def heartbeat(self, generation: int, member: str) -> None:
+    def heartbeat(self, who: Who) -> None:
         """Stay a member; refused with what makes the member join again."""
-        self.check(generation, member, transactional=False)
-        self._members[member].heard = self.sim.now
+        member = self.check(who, transactional=False)
+        if member is not None:
+            member.heard = self.sim.now
         if self._since is not None:
             raise RefusedError(KafkaError.REBALANCE_IN_PROGRESS)
 
@@ -85,11 +115,7 @@ class Group:
 
     def clients(self) -> list[str] | None:
         """Return the client ids of the members; None in a rebalance."""
-        return [member.client for member in self._members.values()] if self._since is None else None
-
-    def processes(self, client: str) -> dict[str, Process]:
-        """Return the process of each member that has a client id."""
-        return {name: member.process for name, member in self._members.items() if member.client == client}
+        return [member.instance for member in self._members.values()] if self._since is None else None
 
     def rebalance(self) -> None:
         """Begin a new generation, unless one is beginning."""

@@ -1,33 +1,36 @@
-"""What stands in for Faust, aiokafka and the transport: membership in the group, and fetches."""
+"""What stands in for Faust and the transport: membership in the group as librdkafka's consumer has it, and fetches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from aiokafka.errors import CommitFailedError, RequestTimedOutError
 from confluent_kafka import KafkaError
 from faust.types import TP
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.intake import Event
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport.chunk import Chunk, Fetched, Membership
-from resonance.pipeline.worker.transport.group_metadata import group_metadata, membership_of
-from resonance.pipeline.worker.transport.predecessors import SILENT_SECONDS
+from resonance.pipeline.worker.transport.fetch_errors import explained
+from resonance.pipeline.worker.transport.group_metadata import membership_of
 
 from tests.simulation.broker import Broker
+from tests.simulation.clients import WAITED_FOR, exception, group_metadata
+from tests.simulation.group import Who
 from tests.simulation.logs import RefusedError
 from tests.simulation.network import BrokenError, Network
 
 HEARTBEAT = 0.7
 FETCH_WAIT = 0.4
+MOST = 50
+"""Records of a partition in one fetch."""
 QUEUED = 64
 """Records handed over and not yet done at which fetching pauses."""
 
-NO_MEMBER = -1, ""
-
 
 class Consumer:
-    """Faust's consumer as `ChunkConsumer` makes it."""
+    """Faust's consumer as `ChunkConsumer` makes it, a static member of the group."""
 
     broker: Broker
     network: Network
@@ -41,7 +44,12 @@ class Consumer:
         self._positions: dict[TP, int] = {}
         self._rejoin = asyncio.Event()
         self._rejoin.set()
-        self._member = NO_MEMBER
+        self._who = self._nobody = Who(instance=options.client["client.id"])
+        # The membership that the group has not revoked, and whether it has lost that.
+        self._current: Membership | None = None
+        self._lost = False
+        self._joining = self._over = False
+        self._heard = 0.0
         self._chunks: asyncio.Queue[Chunk] = asyncio.Queue()
         # Until when no heartbeat arrives.
         self.silent_until = 0.0
@@ -51,8 +59,6 @@ class Consumer:
         self.has_coordinator = True
         self.missing_topics: list[str] = []
         self.size = self._sim.random.choice((3, 10, 40))
-        # Without any patience also a predecessor that is well is removed.
-        self.silent_seconds = (SILENT_SECONDS, 0.0)[self.size == 10]
 
     # As the worker calls them.
 
@@ -64,13 +70,14 @@ class Consumer:
             self._in_flight -= max(len(chunk.value), 1)
 
     def is_current(self, chunk: Chunk) -> bool:
-        return chunk.seek == self._seek and chunk.generation_id == self._member[0]
+        return bool(chunk.seek == self._seek)
 
     async def is_member(self, membership: Membership) -> bool:
-        return self._member == membership[:2] and not self._rejoin.is_set()
+        return self._current == membership
 
     async def leave_group(self) -> None:
-        member, self._member = self._member[1], NO_MEMBER
+        self._over = True
+        member, self._who = self._who.member, self._nobody
         if member:
             with suppress(BrokenError, RefusedError):
                 await self._ask(self.broker.group.leave, member)
@@ -78,20 +85,21 @@ class Consumer:
     def commit_positions(
         self, membership: Membership, offsets: Mapping[TP, int], notes: Mapping[TP, str], timeout: float
     ) -> None:
-        member, end = membership[:2], self._sim.now + timeout
+        who, end = self._who, self._sim.now + timeout
         what = {(tp.topic, tp.partition): (offset, notes.get(tp, "")) for tp, offset in offsets.items()}
+        if self._current != membership:
+            raise exception(KafkaError.UNKNOWN_MEMBER_ID)
         while True:
             try:
-                return self.network.call(self._process, "commit", lambda: self.broker.commit(member, what), timeout)
+                return self.network.call(self._process, "commit", lambda: self.broker.commit(who, what), timeout)
             except BrokenError:
-                error: Exception = RequestTimedOutError()
+                pass
             except RefusedError as refused:
-                if refused.code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
-                    self._loop.call_soon_threadsafe(self._lose)
-                    raise CommitFailedError(refused.args[0]) from refused
-                error = refused
+                if refused.code not in WAITED_FOR:
+                    self._loop.call_soon_threadsafe(self._refused, who, refused.code)
+                    raise exception(refused.code) from refused
             if self._sim.now > end:
-                raise TimeoutError from error
+                raise TimeoutError
             self._sim.wait(0.1)
 
     # The group.
@@ -120,110 +128,128 @@ class Consumer:
         except TimeoutError:
             raise BrokenError from None
 
-    def _lose(self) -> None:
-        self._member = NO_MEMBER
-        self._rejoin.set()
-
     async def heartbeats(self) -> None:
-        """Stay a member, and notice what the group does."""
+        """Stay a member, and notice what the group does, or that it is silent."""
         while True:
             await asyncio.sleep(HEARTBEAT)
-            member = self._member
-            if not member[1] or self._sim.now < self.silent_until:
+            who = self._who
+            if not who.member or self._joining:
                 continue
             try:
-                await self._ask(self.broker.group.heartbeat, *member)
+                if self._sim.now >= self.silent_until:
+                    await self._ask(self.broker.group.heartbeat, who)
+                    self._heard = self._sim.now
             except RefusedError as refused:
-                if self._member != member:
-                    continue
-                if refused.code == KafkaError.REBALANCE_IN_PROGRESS:
-                    self._rejoin.set()
-                elif refused.code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
-                    self._lose()
+                self._refused(who, refused.code)
             except BrokenError:
-                continue
+                pass
+            if self._sim.now > self._heard + self._options.session_seconds:
+                self._refused(who, KafkaError.UNKNOWN_MEMBER_ID)
+
+    def _refused(self, who: Who, code: int) -> None:
+        """Do what librdkafka does where a heartbeat or a commit is refused, or a session has run out."""
+        if who != self._who or self._joining:
+            return
+        if code == KafkaError.REBALANCE_IN_PROGRESS:
+            self._heard = self._sim.now
+            self._rejoin.set()
+        elif code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
+            self._who, self._lost = self._nobody, True
+            self._rejoin.set()
+        elif code == KafkaError.FENCED_INSTANCE_ID:
+            self._fenced()
+
+    def _fenced(self) -> None:
+        self._who, own = self._nobody, self._options
+        event = Event(KafkaError(KafkaError.FENCED_INSTANCE_ID), "", -1, -1)
+        self._fail(explained(event, own.client, own.group, own.memory))
+
+    def _fail(self, error: Exception) -> None:
+        """End as the thread of the consumer does: it serves no rebalance and brings no record any more."""
+        self._over = True
+        self._options.failed(error)
 
     async def membership_loop(self) -> None:
         """Join, restore, and give up again with each rebalance."""
         restoring = None
         while True:
             await self._rejoin.wait()
-            self.stop_flow()
-            if self.membership is not None:
-                await self._options.before_revoke()
+            if self._over:
+                return
+            if self._current is not None:
+                self._void()
+                self.stop_flow()
+                await self._options.before_revoke(self._lost)
+                self._current = None
+                # A seek may have come meanwhile.
+                self._void()
             if restoring is not None:
                 await asyncio.wait((restoring,))
-            self._forget()
+            self._joining = True
             membership = await self._joined()
-            # Heartbeats of before have shown the rebalance that ends here.
+            # What came before has shown the rebalance that ends here.
+            self._joining = self._lost = False
             self._rejoin.clear()
-            self._member = membership[:2]
-            self.membership = membership
-            restoring = asyncio.ensure_future(self._restore(self.membership))
-
-    async def _remove_predecessors(self, client: str) -> None:
-        """What `predecessors` does beside the first join."""
-        before = self.broker.group.processes(client)
-        gone = [member for member, process in before.items() if process.dead]
-        with suppress(BrokenError, RefusedError):
-            for member in gone:
-                await self._ask(self.broker.group.leave, member)
-            await asyncio.sleep(self.silent_seconds)
-            for member in sorted(before.keys() - gone) if self._member == NO_MEMBER else ():
-                await self._ask(self.broker.group.leave, member)
+            self._void()
+            self._heard = self._sim.now
+            self.membership = self._current = membership
+            restoring = asyncio.ensure_future(self._restore(membership))
 
     async def _joined(self) -> Membership:
-        member, client = self._member[1], self._worker._settings.transactional_id
-        if self.membership is None:
-            self._removing = asyncio.ensure_future(self._remove_predecessors(client))
         while True:
             try:
-                member = await self._ask(self.broker.group.join, member, client, self._process)
-                # Before its first answer a member has no generation.
-                while (found := await self._ask(self.broker.group.joined, member)) is None:
+                member = await self._ask(self.broker.group.join, self._who.member, self._nobody.instance)
+                self._who = self._nobody._replace(member=member)
+                while (found := await self._ask(self.broker.group.joined, *self._who[1:])) is None:
                     await asyncio.sleep(0.1)
-                metadata = group_metadata(self._worker._settings.group, found[0], member)
+                self._who = self._who._replace(generation=found[0])
+                metadata = group_metadata(self._options.group, self._who)
                 return membership_of(metadata, (TP(*at) for at in found[1]))
             except BrokenError:
-                await asyncio.sleep(0.1)
+                pass
             except RefusedError as refused:
                 if refused.code == KafkaError.UNKNOWN_MEMBER_ID:
-                    member = ""
-                await asyncio.sleep(0.1)
+                    self._who = self._nobody
+                if refused.code == KafkaError.FENCED_INSTANCE_ID:
+                    self._fenced()
+            if self._over:
+                await asyncio.Event().wait()
+            await asyncio.sleep(0.1)
 
     async def _restore(self, membership: Membership) -> None:
         await self._worker.restore(None)
         positions = self._options.positions(membership)
-        if positions and self.membership == membership and not self._rejoin.is_set():
+        if positions and self._current == membership and not self._rejoin.is_set():
+            self._void()
             self._positions = dict(sorted(positions.items()))
-            self._seek += 1
-            self._in_flight = 0
             self.flow_active = True
 
-    def _forget(self) -> None:
+    def _void(self) -> None:
+        """Forget the positions: whatever was fetched until now is not current any more."""
         self._positions, self._in_flight = {}, 0
+        self._seek += 1
 
     # Records.
 
     async def fetches(self) -> None:
         """Fetch while records flow."""
-        while True:
+        while not self._over:
             self.polled = self._sim.now
             if not self.flow_active or self._in_flight >= QUEUED:
                 await asyncio.sleep(0.1)
                 continue
-            fetched = Fetched(self._seek, self._member[0])
+            fetched = Fetched(self._seek, self._who.generation)
             positions = {(tp.topic, tp.partition): offset for tp, offset in self._positions.items()}
             try:
-                answer = await self._sent("fetch", lambda wanted=positions: self.broker.fetch(wanted, 50))
+                answer = await self._sent("fetch", lambda wanted=positions: self.broker.fetch(wanted, MOST))
             except BrokenError:
                 await asyncio.sleep(0.1)
                 continue
-            if fetched.seek != self._seek or fetched.generation != self._member[0] or not self.flow_active:
+            if fetched.seek != self._seek or not self.flow_active:
                 continue
             for at, got in answer.items():
                 if isinstance(got, RefusedError):
-                    self._options.failed(BrokerError(f"{at}: {got}"))
+                    self._fail(BrokerError(f"{at}: {got}"))
                     return
                 self._take(fetched, TP(*at), *got)
             for chunk in fetched.chunks(self.size):
@@ -234,10 +260,13 @@ class Consumer:
     def _take(self, fetched: Fetched, tp: TP, entries: list[Any], after: int, end: int) -> None:
         if after == self._positions[tp]:
             return
-        fetched.records[tp] = [Record(*tp, e.offset, e.timestamp, e.key, e.value, e.headers) for e in entries]
+        if entries:
+            records = [Record(*tp, e.offset, e.timestamp, e.key, e.value, e.headers) for e in entries]
+            fetched.records[tp] = RecordColumns.of(records)
         fetched.positions[tp] = self._positions[tp]
         fetched.next_offsets[tp] = self._positions[tp] = after
-        fetched.ends[tp] = end
+        if len(entries) == MOST:
+            fetched.ends[tp] = end
 
     def noack(self) -> "Consumer":
         return self
@@ -267,7 +296,14 @@ class App:
     async def start(self) -> None:
         own = self.consumer
         for call in (own.heartbeats(), own.membership_loop(), own.fetches(), self._worker.consume(own)):
-            self._tasks.append(asyncio.ensure_future(call))
+            task = asyncio.ensure_future(call)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def _ended(self, task: Any) -> None:
+        """Report an error of this stand-in; the worker's own are its end."""
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.consumer._sim.fail(error)
 
     async def stop(self) -> None:
         await self._worker.before_stop()

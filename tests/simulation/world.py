@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from resonance.pipeline.checkpoint import restore
-from resonance.pipeline.errors import BrokerError, MismatchError, ResonanceError
+from resonance.pipeline.errors import BrokerError, DeliveryError, MismatchError, ResonanceError
 from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.memory_budget import LEAST, MemoryBudget
@@ -88,6 +88,15 @@ class SimulatedWorker(worker.Worker):
         for name in ("process", "catch_up"):
             setattr(task, name, partial(self._slowly, getattr(task, name), sim))
         return task
+
+    async def _close(self, *, everything: bool = False, lost: bool = False) -> None:
+        processor, before = self._processor, self._failure
+        rests = processor._activity._step is None and processor._running is None
+        await super()._close(everything=everything, lost=lost)
+        if lost and rests and before is None and isinstance(self._failure, DeliveryError):
+            self._world.sim.fail(
+                checks.ViolationError(f"a worker that was committing nothing ends for a loss: {self._failure}")
+            )
 
     @staticmethod
     def _slowly(call: Any, sim: Scheduler, records: Any) -> Any:
@@ -274,8 +283,11 @@ class World:
             loop.call_soon_threadsafe(loop.handlers[signal.SIGTERM])
 
     def _twin(self) -> None:
-        """Start a second process of a worker while the first goes on."""
-        self._start(self.sim.random.choice(("one", "two")), twin=True)
+        """Start a second process of a worker while the first goes on, or is frozen and comes back."""
+        name = self.sim.random.choice(("one", "two"))
+        if (first := self.running.get(name)) is not None and self.sim.random.random() < 0.5:
+            first.frozen_until = self.sim.now + self.sim.random.uniform(0.5, 10.0)
+        self._start(name, twin=True)
 
     def _rebalance(self) -> None:
         self.group.rebalance()

@@ -7,14 +7,27 @@ outputs have the same bytes as before, because outputs depend on the input log a
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from faust.types import TP
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.kafka.errors import translated
+from resonance.pipeline.kafka.acl import for_group
+from resonance.pipeline.kafka.errors import code_of, reason_of, translated
 from resonance.pipeline.kafka.producer import Batch, Outlet
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.connections import refused
+
+NO_MEMBER = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+"""Codes of a commit by what is no member any more."""
+
+LINGER_MS = 3
+"""How long an output waits for others of its round."""
 
 CommitOffsets = Callable[[Membership, Mapping[TP, int], Mapping[TP, str], float], None]
 
@@ -22,8 +35,8 @@ CommitOffsets = Callable[[Membership, Mapping[TP, int], Mapping[TP, str], float]
 class AtLeastOnce:
     """Delivery without transactions; outputs that are not stored within `timeout` seconds are given up.
 
-    `commit_offsets` must commit as the membership that it is given, or raise `CommitFailedError`, and wait for it, at
-    most the seconds given.
+    `commit_offsets` must commit as the membership that it is given, or raise `KafkaException`, and wait for it, at most
+    the seconds given.
     """
 
     atomic = False
@@ -32,11 +45,13 @@ class AtLeastOnce:
         self,
         settings: Mapping[str, Any],
         *,
+        group: str,
         commit_offsets: CommitOffsets,
         timeout: float = 60.0,
     ) -> None:
-        self._outlet = Outlet({**settings, "message.timeout.ms": round(timeout * 1000)}, timeout, reports=True)
-        self._client = settings
+        own = {"message.timeout.ms": round(timeout * 1000), "linger.ms": LINGER_MS}
+        self._outlet = Outlet({**settings, **own}, timeout, reports=True)
+        self._client, self._group = settings, group
         self._commit_offsets = commit_offsets
         self._timeout = timeout
         self._membership = Membership(-1, "", frozenset())
@@ -76,23 +91,26 @@ class AtLeastOnce:
         self._outlet.flush()
         reach("after-offsets")
         reach("during-commit")
-        try:
-            # A worker that stops between two commits has nothing new, and the group refuses an empty commit.
-            if offsets:
-                self._commit_offsets(self._membership, offsets, notes, self._timeout)
-        except (CommitFailedError, IllegalStateError) as error:
-            raise DeliveryError(
-                f"the group has given this worker's partitions away ({error}); their next owner repeats what was not "
-                "committed"
-            ) from error
-        except (KafkaError, TimeoutError) as error:
-            if denied := refused(self._client, error):
-                raise denied from error
-            reason = str(error) or type(error).__name__
-            raise DeliveryError(f"offsets were not committed: {reason}; a restart repeats some outputs") from error
+        # A worker that stops between two commits has nothing new, and the group refuses an empty commit.
+        if offsets:
+            self._commit(offsets, notes)
         self.open = False
         self.size = 0
+
+    def _commit(self, offsets: Mapping[TP, int], notes: Mapping[TP, str]) -> None:
+        text = "offsets were not committed: {reason}; a restart repeats some outputs"
+        with translated(self._client, text, for_group(self._group), DeliveryError):
+            try:
+                self._commit_offsets(self._membership, offsets, notes, self._timeout)
+            except KafkaException as error:
+                if code_of(error) not in NO_MEMBER:
+                    raise
+                raise DeliveryError(
+                    f"the group has given this worker's partitions away ({reason_of(error)}); their next owner repeats "
+                    "what was not committed"
+                ) from error
 
     def abort(self) -> None:
         """Forget what was sent; what has reached the broker stays, and is emitted again with the same bytes."""
         self.open = False
+        self.size = 0

@@ -40,7 +40,7 @@ def make_delivery(
     )
     timeout = settings.delivery.transaction_timeout
     if settings.delivery.mode == "at_least_once":
-        return AtLeastOnce(producer, commit_offsets=commit_offsets, timeout=timeout)
+        return AtLeastOnce(producer, group=settings.group, commit_offsets=commit_offsets, timeout=timeout)
     routes = [settings.topic("routes")] if deployment.routes else []
     written = [*deployment.output_ids, *routes]
     read = [*settings.input.topics, *routes, *filter(None, [settings.labels.topic])]

@@ -19,7 +19,14 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.errors import described, missing_right, right_refused
 from resonance.pipeline.kafka.producer import LOOK_SECONDS, Outlet
 
-FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
 
 
 class TransactionErrors:

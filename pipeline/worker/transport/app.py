@@ -7,14 +7,9 @@ from typing import Any, Protocol
 import faust
 from faust.tables import TableManager
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka import clients
-from resonance.pipeline.worker.transport import transport
+from resonance.pipeline.worker.transport import consumer
 from resonance.pipeline.worker.transport.chunk import RawSchema
-
-HEARTBEAT_SECONDS = 0.25
-"""A member learns of a rebalance with its next heartbeat: this bounds how long a joining worker waits for others, and
-how long the partitions of a leaving one wait for them."""
+from resonance.pipeline.worker.transport.client import TransportOptions
 
 
 class Lifecycle(Protocol):
@@ -62,40 +57,28 @@ def request_seconds(session: float) -> float:
     return max(90.0, session + 5)
 
 
-def make_app(settings: Settings, lifecycle: Lifecycle, options: transport.TransportOptions) -> WorkerApp:
-    """Return the app, with an agent for each input topic; must be called in the event loop that runs it.
-
-    Raises `ConfigurationError` for a setting of Faust that rules out the delivery.
-    """
+def make_app(settings: Settings, lifecycle: Lifecycle, options: TransportOptions) -> WorkerApp:
+    """Return the app, with an agent for each input topic; must be called in the event loop that runs it."""
     session = settings.broker.session_timeout
     app = WorkerApp(
         settings.group,
         # Faust's settings can be overridden by environment variables as general as WEB_PORT: none is read.
         env={},
-        broker=clients.faust_brokers(settings),
-        broker_credentials=clients.faust_credentials(settings),
-        broker_client_id=f"{settings.name}-{settings.worker_id}",
+        # Of these Faust uses only the times, with which it is patient.
+        broker=[f"kafka://{server}" for server in settings.broker.bootstrap.split(",")],
         broker_session_timeout=session,
-        broker_heartbeat_interval=min(HEARTBEAT_SECONDS, session / 3),
         broker_request_timeout=request_seconds(session),
-        # aiokafka leaves the group after so long without a fetch; a long restore is no reason to.
-        broker_max_poll_interval=24 * 3600.0,
+        # It has nothing to commit.
+        broker_commit_interval=24 * 3600.0,
         topic_allow_declare=False,
         topic_disable_leader=True,
-        # Without tables this lets the driver use aiokafka's own assignor.
-        table_standby_replicas=0,
         TableManager=NoTables,
         # The worker has pages of its own (`pages`), which answer before there is an app.
         web_enabled=False,
     )
     app.before_stop = lifecycle.before_stop
-    transport.install(app, options)
+    consumer.install(app, options)
     for topic in settings.logs:
         app.agent(app.topic(topic, schema=RawSchema()), name=f"resonance.{topic}")(lifecycle.consume)
     app.on_rebalance_complete.connect(lifecycle.restore)
-    if settings.delivery.mode == "exactly_once" and app.conf.consumer_group_instance_id:
-        raise ConfigurationError(
-            f"static membership ({app.conf.consumer_group_instance_id}) cannot be fenced: leave it out, or set "
-            'delivery.mode = "at_least_once"'
-        )
     return app

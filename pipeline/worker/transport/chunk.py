@@ -1,13 +1,16 @@
 """Chunks: many records of one partition as one Faust event."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import faust
 from faust.types import TP
 from faust.types.tuples import Message
-from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.memory_budget import RECORD
+from resonance.pipeline.record_columns import RecordColumns
+
+_NONE: Final = RecordColumns.of(())
 
 
 class Membership(NamedTuple):
@@ -33,18 +36,14 @@ class Fetched:
     """Number of the seek on which the positions are based; a later seek voids the records."""
     generation: int
     """Generation of the consumer group under which the records were fetched."""
-    records: dict[TP, list[SourceRecord]] = field(default_factory=dict)
-    """Without those of aborted transactions; possibly empty."""
+    records: dict[TP, RecordColumns] = field(default_factory=dict)
+    """Without those of aborted transactions."""
     next_offsets: dict[TP, int] = field(default_factory=dict)
     """Position behind what was read, transaction markers and aborted records included."""
-    ends: dict[TP, int] = field(default_factory=dict)
-    """End of what can be read at present (the last stable offset)."""
-    sizes: dict[TP, int] = field(default_factory=dict)
-    """Bytes of memory that the records take."""
     positions: dict[TP, int] = field(default_factory=dict)
     """Where the records were read from: where the fetch before ended, whatever gaps the offsets have."""
-    more: bool = False
-    """Whether more can be read at once of any partition, fetched or not."""
+    ends: dict[TP, int] = field(default_factory=dict)
+    """End of what can be read, as far as known, where more waits than was taken."""
 
     def chunks(self, size: int) -> "Iterator[Chunk]":
         """Yield chunks of at most `size` records, the partitions in turn, each in the order of its log.
@@ -54,13 +53,11 @@ class Fetched:
         start, left, positions = 0, list(self.next_offsets), dict(self.positions)
         while left:
             for tp in left:
-                records = self.records.get(tp, [])
+                records = self.records.get(tp, _NONE)
                 last = start + size >= len(records)
                 part = records[start : start + size]
-                next_offset = self.next_offsets[tp] if last else part[-1].offset + 1
-                waiting = max(self.ends[tp] - next_offset, len(records) - start - len(part))
-                # All chunks of the records together weigh what these do.
-                share = self.sizes.get(tp, 0) * len(part) // max(len(records), 1)
+                next_offset = self.next_offsets[tp] if last else int(part.offsets[-1]) + 1
+                waiting = max(self.ends.get(tp, 0) - next_offset, len(records) - start - len(part))
                 yield Chunk(
                     tp,
                     part,
@@ -69,11 +66,10 @@ class Fetched:
                     seek=self.seek,
                     generation=self.generation,
                     waiting=waiting,
-                    size=share,
                 )
                 positions[tp] = next_offset
             start += size
-            left = [tp for tp in left if start < len(self.records.get(tp, []))]
+            left = [tp for tp in left if start < len(self.records.get(tp, _NONE))]
 
 
 class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for mypy
@@ -86,22 +82,21 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
 
     __slots__ = ("next_offset", "position", "seek", "size", "waiting")
 
-    value: Sequence[SourceRecord]
+    value: RecordColumns
     """Empty when the position moved over transaction markers only."""
 
     def __init__(
         self,
         tp: TP,
-        records: Sequence[SourceRecord],
+        records: RecordColumns,
         next_offset: int,
         *,
         position: int,
         seek: int,
         generation: int,
         waiting: int,
-        size: int = 0,
     ) -> None:
-        time = records[-1].timestamp / 1000 if records else 0.0
+        time = int(records.times[-1]) / 1000 if records else 0.0
         super().__init__(
             tp.topic,
             tp.partition,
@@ -121,7 +116,7 @@ class Chunk(Message):  # type: ignore[misc] # Faust's modules are untyped for my
         self.position = position
         self.next_offset = next_offset
         # Bytes of memory that its records take.
-        self.size = size
+        self.size = len(records.text) + len(records.keys) + RECORD * len(records) if records else 0
         # See `Fetched`.
         self.seek = seek
         # About how many records of the partition were known to wait behind it at the fetch: offsets have gaps.

@@ -1,11 +1,11 @@
-"""The versions of Faust and its clients that the transport was written for: it depends on their internals."""
+"""The versions of Faust that the transport was written for: it depends on internals."""
 
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from resonance.pipeline.errors import ConfigurationError
 
-PINNED = {"faust-streaming": "0.15.3", "aiokafka": "0.14.0", "mode-streaming": "0.7.1"}
+PINNED = {"faust-streaming": "0.15.3", "mode-streaming": "0.7.1"}
 """Versions whose internals the transport was written for; pyproject.toml pins the same."""
 
 

@@ -180,13 +180,18 @@ def test_keys_that_are_not_ours_are_passed_over(key):
     assert table.live_keys() == []
 
 
-@pytest.mark.parametrize(("compacted", "found"), [(False, (40, True)), (True, (25, False))])
-def test_what_an_owner_taken_for_dead_appends_is_not_relied_on(compacted, found):
+@pytest.mark.parametrize(
+    ("epoch", "compacted", "found"),
+    # Where it had written nothing before, its successor has found what it had found itself.
+    [(1, False, (40, True)), (1, True, (25, False)), (2, False, (40, True))],
+)
+def test_what_an_owner_taken_for_dead_appends_is_not_relied_on(epoch, compacted, found):
     written, old_task = rounds(1)
     table = table_of(written[0])
     old_owner, new_owner = (table_of(written[0]).writer(IDENTITY) for _ in range(2))
     new_task = ToyTask()
-    old_owner.epoch = 1
+    assert (old_owner.epoch, new_owner.epoch) == (2, 2)
+    old_owner.epoch = epoch
     new_task.restore(table.newest("p0:a")[0])
     learn(new_task, 10, 40)
     learn(old_task, 10, 25)

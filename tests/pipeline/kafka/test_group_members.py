@@ -1,9 +1,9 @@
 """The members of a group as confluent-kafka's older call gives them."""
 
+import struct
 from types import SimpleNamespace
 
 import pytest
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from resonance.pipeline.kafka.group_members import group_state
 
 
@@ -23,7 +23,10 @@ def group(assignment):
 
 
 def test_a_member_has_the_partitions_that_the_leader_gave_it():
-    given = ConsumerProtocolMemberAssignment(1, [("orders", [3, 0]), ("returns", [1])], b"of Faust").encode()
+    # Version, then topics with their partitions, then what is for the member's own use.
+    orders = b"\0\6orders" + struct.pack(">iii", 2, 3, 0)
+    returns = b"\0\7returns" + struct.pack(">ii", 1, 1)
+    given = struct.pack(">hi", 1, 2) + orders + returns + struct.pack(">i", 8) + b"of Faust"
     found = group_state(Admin(group(given)), "shop", 1.0)
     assert found.state == "Stable"
     assert [(each.client, each.host) for each in found.members] == [("shop-1", "/127.0.0.1")]

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.log_reader import LogReader, _sizes
+from resonance.pipeline.kafka.log_reader import LogReader, sizes
 from resonance.pipeline.memory_budget import LEAST, MIB, MemoryBudget
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:9"}
@@ -116,8 +116,8 @@ def test_a_process_with_a_budget_reads_no_more_at_once_than_it_has_room_for(monk
 
 
 def test_a_process_with_a_budget_fetches_no_more_than_it_can_unpack(monkeypatch):
-    assert "fetch.max.bytes" not in _sizes(None, foreign=True)
-    own, foreign = (_sizes(MemoryBudget(1024 * MIB), foreign=foreign) for foreign in (False, True))
+    assert "fetch.max.bytes" not in sizes(None, foreign=True)
+    own, foreign = (sizes(MemoryBudget(1024 * MIB), foreign=foreign) for foreign in (False, True))
     assert own["fetch.max.bytes"] == 16 * MIB
     assert 200_000 < foreign["fetch.max.bytes"] == foreign["fetch.message.max.bytes"] < 300_000
     for memory in (None, MemoryBudget(LEAST)):

@@ -1,15 +1,12 @@
-"""Columns reach a broker by one call as their messages do by a call each; where that is in doubt, by a call each."""
+"""Columns reach a broker by one call as their messages do by a call each."""
 
-import functools
 import random
-import re
 from contextlib import suppress
 
-import confluent_kafka
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from resonance.pipeline.errors import DeliveryError, ResourceError
-from resonance.pipeline.kafka import librdkafka, outtake
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.kafka import librdkafka, outtake, self_check
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Messages
@@ -32,7 +29,7 @@ def broker():
 def calls(monkeypatch):
     """Note how many messages each call of the library took."""
     # The check calls it as well.
-    outtake.checked()
+    self_check.checked()
     counts, send = [], outtake.send
     monkeypatch.setattr(outtake, "send", lambda *given: counts.append(send(*given)) or counts[-1])
     return counts
@@ -133,89 +130,6 @@ def test_a_producer_that_takes_nothing_says_so_as_it_does_to_a_call(outlet, end,
         errors.append(caught.value)
     assert str(errors[0]) == str(errors[1])
     assert kind is RuntimeError or errors[1].args[0].code() == KafkaError._STATE
-
-
-class Broken:
-    """A library that takes messages otherwise than public calls do."""
-
-    def __init__(self, **instead):
-        self._library, self._instead = librdkafka.load(), instead
-
-    def __getattr__(self, name):
-        return self._instead.get(name) or getattr(self._library, name)
-
-    def partly(self, handle, partition, flags, messages, count):
-        return self._library.rd_kafka_produce_batch(handle, partition, flags, messages, count - 1)
-
-    def elsewhere(self, handle, partition, flags, messages, count):
-        return self._library.rd_kafka_produce_batch(handle, partition, flags, messages + 72, count - 1) + 1
-
-    def nowhere(self, handle, partition, flags, messages, count):
-        return count
-
-
-def _of_another_version(monkeypatch):
-    monkeypatch.setattr(confluent_kafka, "__version__", "2.17.0")
-
-
-def _without_a_file(monkeypatch):
-    monkeypatch.setattr(confluent_kafka, "__file__", "/usr/lib/python3/dist-packages/confluent_kafka/__init__.py")
-
-
-def _of_another_library(monkeypatch):
-    monkeypatch.setattr(confluent_kafka, "libversion", lambda: ("1.0.0", 0))
-
-
-def _with_other_clients(monkeypatch):
-    library = Broken(rd_kafka_name=lambda _: b"rdkafka#consumer-1")
-    monkeypatch.setattr(outtake, "load", lambda: library)
-
-
-def _that_takes(how):
-    def broken(monkeypatch):
-        library = Broken()
-        library._instead["rd_kafka_produce_batch"] = getattr(library, how)
-        monkeypatch.setattr(outtake, "load", lambda: library)
-        monkeypatch.setattr(outtake, "CHECK_SECONDS", 1.0)
-
-    return broken
-
-
-def _without_threads(monkeypatch):
-    def refuse(count):
-        raise ResourceError("no thread is left")
-
-    monkeypatch.setattr(outtake, "require_threads", refuse)
-
-
-BROKEN = [
-    (_of_another_version, r"confluent-kafka 2\.17\.0 is installed, 2\.16\.1 was expected"),
-    (_without_a_file, r"/usr/lib/python3/dist-packages/confluent_kafka\.libs has 0 files of librdkafka"),
-    (_of_another_library, r"is librdkafka 2.*, confluent-kafka uses 1\.0\.0"),
-    (_with_other_clients, r"librdkafka calls its client b'rdkafka#consumer-1'"),
-    (_that_takes("partly"), r"librdkafka took 0 of 3 messages and stored all but 0$"),
-    (_that_takes("elsewhere"), r"librdkafka stored \[\(None, b''\), \(b'', b'.x00'\)\] instead of"),
-    (_without_threads, "no thread is left"),
-    (_that_takes("nowhere"), r"librdkafka stored \[\] instead of"),
-]
-
-
-@pytest.mark.parametrize(("broken", "reason"), BROKEN)
-def test_a_check_that_fails_leaves_public_calls_and_the_same_bytes(
-    broker, outlet, calls, monkeypatch, caplog, broken, reason
-):
-    broken(monkeypatch)
-    monkeypatch.setattr(outtake, "checked", functools.cache(outtake.checked.__wrapped__))
-    assert [outtake.checked(), outtake.checked()] == [None, None]
-    calls.clear()
-    sending = outlet()
-    sending.send(Batch(TOPIC, 1, Messages.of(MESSAGES)))
-    sending.producer.commit_transaction(10)
-    assert stored(broker, 500) == MESSAGES
-    assert calls == []
-    (line,) = [record.getMessage() for record in caplog.records if record.name == outtake.__name__]
-    assert line.startswith("outputs are sent by a call each, which takes more processor time: ")
-    assert re.search(reason, line), line
 
 
 def test_the_client_of_another_object_is_not_looked_for():

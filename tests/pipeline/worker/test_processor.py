@@ -10,6 +10,7 @@ import pytest
 from faust.types import TP
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.errors import DeliveryError, MismatchError
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.worker import commit_interval, processor
 from resonance.pipeline.worker.assignment import AssignedPartition
@@ -92,8 +93,9 @@ class Writer:
 
 def chunk(tp, first, count, next_offset=None, waiting=0, value=b"", position=None):
     records = [Record(tp.topic, tp.partition, first + n, 0, None, value) for n in range(count)]
+    columns = RecordColumns.of(records) if records else ()
     begins = first if position is None else position
-    return Chunk(tp, records, next_offset or first + count, position=begins, seek=1, generation=1, waiting=waiting)
+    return Chunk(tp, columns, next_offset or first + count, position=begins, seek=1, generation=1, waiting=waiting)
 
 
 class Bench:
@@ -214,6 +216,16 @@ def test_at_least_once_commits_at_the_usual_time(bench):
     b.partitions[P0].waiting = 10**12
     b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
     b.wait(lambda: b.lines("commit") == [("commit", {0: 20})])
+
+
+def test_at_least_once_does_not_commit_because_nothing_waits(bench):
+    b = bench(atomic=False)
+    b.processor.submit(chunk(P0, 0, 1))
+    b.wait(lambda: b.lines("answers") and b.processor._inbox.empty)
+    time.sleep(0.05)
+    assert b.lines("commit") == []
+    b.close()
+    assert b.lines("commit") == [("commit", {0: 1})]
 
 
 @pytest.mark.parametrize(
@@ -417,7 +429,7 @@ def test_what_the_last_owner_did_not_archive_is_archived_although_no_record_come
 
 @pytest.mark.parametrize(("atomic", "committed"), [(True, b"1 of 1"), (False, b"1 of 0")])
 def test_snapshots_follow_outputs_that_are_settled(bench, atomic, committed):
-    b = bench(atomic=atomic, opened=False)
+    b = bench(interval=0.01, atomic=atomic, opened=False)
     b.partitions[P0].writer.due = True
     b.open()
     b.processor.submit(chunk(P0, 0, 1))
@@ -485,6 +497,56 @@ def test_closing_commits_what_was_learned_and_drops_what_waits(bench):
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.done.qsize() == 51)
     assert len(task.learned) == 16
+
+
+def test_of_lost_partitions_everything_open_is_aborted_and_the_next_assignment_is_processed(bench):
+    b = bench()
+    b.processor.submit(chunk(P0, 0, 2, waiting=1))
+    b.wait(lambda: b.lines("answers"))
+    b.close(lost=True)
+    assert b.diary.lines[1:] == [("answers", 0, [b"0", b"1"]), ("abort",)]
+    assert (b.processor.partitions, b.failures.empty()) == ({}, True)
+    b.processor.submit(chunk(P0, 2, 1))
+    b.partitions = {P0: AssignedPartition(Echo(), Writer(), 0, 0)}
+    b.open()
+    b.processor.submit(chunk(P0, 0, 3))
+    b.wait(lambda: b.lines("commit"))
+    again = [("bind", 1), ("answers", 0, [b"0", b"1", b"2"]), ("commit", {0: 3})]
+    assert b.diary.lines[3:] == again
+    assert b.done.qsize() == 3
+
+
+def test_no_commit_is_begun_once_partitions_are_lost(bench):
+    b = bench(interval=0.0)
+    task = b.hold(chunk(P0, 0, 1, waiting=1), chunk(P0, 1, 1))
+    closed = b.processor.close(lost=True)
+    task.gate.set()
+    closed.result(5)
+    assert b.diary.lines[1:] == [("answers", 0, [b"0"]), ("abort",)]
+
+
+def test_of_lost_partitions_a_commit_that_runs_ends_before_what_is_open_is_aborted(bench):
+    b = bench()
+    b.learn_while_committing()
+    closed = b.processor.close(lost=True)
+    time.sleep(0.05)
+    assert not closed.done()
+    b.diary.gate.set()
+    closed.result(5)
+    # What was learned beside it is not sent.
+    assert b.diary.lines[1:] == [("answers", 0, [b"0"]), ("commit", {0: 1}), ("abort",)]
+
+
+def test_a_commit_that_is_refused_because_partitions_are_lost_ends_the_worker(bench):
+    b = bench()
+    b.diary.failure = DeliveryError("no member")
+    b.learn_while_committing()
+    closed = b.processor.close(lost=True)
+    b.diary.gate.set()
+    with pytest.raises(DeliveryError, match="no member"):
+        closed.result(5)
+    assert str(b.failures.get(timeout=5)) == "no member"
+    assert b.diary.lines[-1] == ("abort",)
 
 
 def test_a_clean_stop_snapshots_everything(bench):

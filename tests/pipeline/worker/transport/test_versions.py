@@ -1,4 +1,4 @@
-"""The transport works with the pinned versions of Faust and its clients alone."""
+"""The transport works with the pinned versions of Faust alone."""
 
 import tomllib
 from importlib.metadata import PackageNotFoundError
@@ -19,11 +19,12 @@ def test_only_the_pinned_versions_are_used():
 
 def test_other_versions_are_named():
     def installed(package):
-        if package == "aiokafka":
+        if package == "faust-streaming":
             raise PackageNotFoundError
         return "0.15.3"
 
     with pytest.raises(
-        ConfigurationError, match=r"aiokafka 0.14.0 \(installed: none\), mode-streaming 0.7.1 \(installed: 0.15.3"
+        ConfigurationError,
+        match=r"faust-streaming 0.15.3 \(installed: none\), mode-streaming 0.7.1 \(installed: 0.15.3",
     ):
         check_versions(installed)

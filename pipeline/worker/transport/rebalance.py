@@ -1,0 +1,107 @@
+"""What librdkafka calls in a rebalance, within a poll of the consumer's thread: it goes on when these return."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Place
+from faust.types import TP
+from resonance.pipeline.errors import DeliveryError
+from resonance.pipeline.worker.transport.chunk import Membership
+from resonance.pipeline.worker.transport.group_metadata import membership_of
+
+SERVE_SECONDS = 0.01
+
+
+class Thread(Protocol):
+    """The thread of the consumer."""
+
+    leaving: threading.Event
+    """Set once the worker has closed everything: it waits for nothing more."""
+
+    def serve(self, seconds: float) -> None:
+        """Carry out the commands that wait; wait so long for the first one."""
+
+    def void(self) -> None:
+        """Forget the positions."""
+
+
+class Rebalances:
+    """Lets the event loop do what a rebalance needs, and waits for it.
+
+    Parameters
+    ----------
+    loop : AbstractEventLoop
+        In which both functions run.
+    assigned : coroutine function
+        Called with a new membership; restores begin behind it.
+    revoked : coroutine function
+        Called with partitions that are given up, and whether they are lost already.
+    seconds : float
+        How long either may take.
+    """
+
+    def __init__(
+        self,
+        loop: Callable[[], asyncio.AbstractEventLoop],
+        assigned: Callable[[Membership], Coroutine[Any, Any, None]],
+        revoked: Callable[[set[TP], bool], Coroutine[Any, Any, None]],
+        seconds: float,
+    ) -> None:
+        self._loop, self._assigned, self._revoked = loop, assigned, revoked
+        self._seconds = seconds
+        self.generation = -1
+
+    def callbacks(self, thread: Thread) -> dict[str, Callable[[Consumer, list[Place]], None]]:
+        """Return the callbacks for the subscription of a thread's consumer."""
+
+        def assigned(consumer: Consumer, places: list[Place]) -> None:
+            membership = membership_of(consumer.consumer_group_metadata(), _partitions(places))
+            # Nothing is fetched before the restore has said from where.
+            consumer.assign([])
+            thread.void()
+            self.generation = membership.generation
+            self._wait(thread, self._assigned, membership)
+
+        def revoked(consumer: Consumer, places: list[Place], *, lost: bool = False) -> None:
+            # No seek of this membership comes behind this.
+            self.generation = -1
+            thread.void()
+            self._wait(thread, self._revoked, set(_partitions(places)), lost)
+            consumer.unassign()
+
+        def lost(consumer: Consumer, places: list[Place]) -> None:
+            revoked(consumer, places, lost=True)
+
+        return {"on_assign": assigned, "on_revoke": revoked, "on_lost": lost}
+
+    def _wait(self, thread: Thread, do: Callable[..., Coroutine[Any, Any, None]], *given: Any) -> None:
+        if thread.leaving.is_set():
+            return
+        future = asyncio.run_coroutine_threadsafe(do(*given), self._loop())
+        end = time.monotonic() + self._seconds
+        while not future.done():
+            # The last commit may be one of this thread, the only one that may call the consumer.
+            thread.serve(SERVE_SECONDS)
+            if thread.leaving.is_set():
+                return
+            if time.monotonic() > end:
+                future.cancel()
+                raise DeliveryError(
+                    f"what was open was not closed within {self._seconds:g} s of a rebalance: it does not count; "
+                    "start again"
+                )
+        future.result()
+
+    @staticmethod
+    def is_member(consumer: Consumer) -> bool:
+        """Return whether the group may have the consumer as a member."""
+        metadata = consumer.consumer_group_metadata()
+        return metadata is not None and bool(membership_of(metadata, ()).member_id)
+
+
+def _partitions(places: list[Place]) -> list[TP]:
+    return [TP(place.topic, place.partition) for place in places]
