@@ -1,7 +1,7 @@
 """Records of one partition as columns: as they are fetched, and as kernels read them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Final, overload
 
@@ -67,6 +67,11 @@ class RecordColumns(Sequence[SourceRecord]):
             {row: record.headers for row, record in enumerate(records) if record.headers},
             routed or None,
         )
+
+    def copy(self) -> "RecordColumns":
+        """Return the same records in arrays of their own."""
+        arrays = ("text", "ends", "keys", "key_ends", "offsets", "times", "nulls")
+        return replace(self, **{name: getattr(self, name).copy() for name in arrays})
 
     def __len__(self) -> int:
         return len(self.offsets)

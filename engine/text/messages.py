@@ -65,8 +65,8 @@ def unpack(messages, functions, text, ends, keys, key_ends, offsets, times, null
     """Copy messages into columns and destroy those without headers; return how many have some.
 
     ``functions`` has the addresses of three of the client's: a message's time, its headers, its end. ``nulls`` gets 1
-    for a null value, 2 for a null key and 4 for headers; ``headers`` the number of each message that has some, and
-    ``found`` where these are.
+    for a null value and 2 for a null key; ``headers`` the number of each message that has some, and ``found`` where
+    these are.
     """
     end = key_end = count = 0
     place = np.zeros(1, np.int64)

@@ -127,8 +127,14 @@ class QueueIntake:
     def _columns(self, messages: Any) -> Taken:
         error, topic, partition = (np.empty(len(messages), kind) for kind in (np.int32, np.int64, np.int32))
         sizes = np.zeros(2, np.int64)
-        kernels.look(messages, error, topic, partition, sizes)
-        events = [self._event(address) for address in messages[error != 0].tolist()]
+        try:
+            kernels.look(messages, error, topic, partition, sizes)
+            failed = messages[error != 0]
+            events = [self._event(address) for address in failed.tolist()]
+        except BaseException:
+            self._destroy(messages)
+            raise
+        self._destroy(failed)
         if events:
             messages, topic, partition = (column[error == 0] for column in (messages, topic, partition))
         count = len(messages)
@@ -175,11 +181,8 @@ class QueueIntake:
         message = np.frombuffer(ctypes.string_at(address, MESSAGE.itemsize), MESSAGE)[0]
         text = (self._library.rd_kafka_message_errstr(address) or b"").decode(errors="replace")
         name = self._name(int(message["topic"])) if message["topic"] else ""
-        event = Event(
-            KafkaError(int(message["error"]), text or None), name, int(message["partition"]), int(message["offset"])
-        )
-        self._library.rd_kafka_message_destroy(address)
-        return event
+        problem = KafkaError(int(message["error"]), text or None)
+        return Event(problem, name, int(message["partition"]), int(message["offset"]))
 
     def _headers(self, handle: int) -> Headers:
         """Return headers; none where the name of one is not UTF-8, which Kafka requires and no broker checks."""

@@ -403,5 +403,5 @@ def headers_of(message: Message) -> tuple[tuple[str, bytes | None], ...]:
     try:
         return tuple(_headers(message) or ())
     except (SystemError, UnicodeDecodeError):
-        # The name of one of them is not UTF-8 (`unpack`); a second call would return what breaks Python.
+        # The name of one of them is not UTF-8; a second call would return what breaks Python.
         return ()

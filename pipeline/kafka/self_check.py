@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Producer
+from resonance.engine.text import messages as kernels
 from resonance.pipeline.kafka import outtake
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.intake import Intake, PublicIntake, QueueIntake
@@ -40,6 +41,7 @@ def checked() -> Any:
 def _check(library: Any) -> None:
     """Raise `LibraryError` where messages do not come through librdkafka's mock cluster as by public calls."""
     name = "resonance-check"
+    kernels.compile()
     require_threads(2 * CLIENT_THREADS)
     producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": name, "client.id": name}, logger=SILENT)
     _check_name(library, producer, f"{name}#producer-")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from faust.types import TP
 from resonance.pipeline.logs import at
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.worker.transport.chunk import Chunk
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class DeadLetterBreaker:
 
     def hold(self, chunk: Chunk, start: int = 0) -> None:
         """Keep a chunk of a paused partition; its first `start` records were processed."""
+        # It may wait for hours, and must not keep what was fetched with it of other partitions.
+        chunk.value = RecordColumns.of(chunk.value).copy()
         self._held.setdefault(chunk.tp, []).append(Held(chunk, start))
 
     def resume(self, tps: Collection[TP]) -> list[Held]:

@@ -16,7 +16,7 @@ AWAY_SECONDS: Final = 5.0
 AWAY_LOOK_SECONDS: Final = 0.2
 GOODBYE_SECONDS: Final = 5.0
 """Part of it that Faust may take once everything is committed."""
-LEAVE_SECONDS: Final = 2.0
+LEAVE_SECONDS: Final = 4.0
 """How long a failing worker tries to leave its group."""
 
 _log = logging.getLogger(__name__)

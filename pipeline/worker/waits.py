@@ -57,6 +57,7 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "producer.QUOTA_SECONDS",
     ),
     "one answer: the caller repeats it, or goes on without": (
+        "consumer.COMMIT_SECONDS",
         "gone_workers.ANSWER_SECONDS",
         "open_transactions.ANSWER_SECONDS",
         "topic_watch.ANSWER_SECONDS",

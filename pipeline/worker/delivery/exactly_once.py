@@ -1,6 +1,6 @@
 """Exactly once: outputs, snapshots and offsets in one transaction, fenced by the consumer group's generation.
 
-Faust's consumer holds the group's membership, confluent-kafka's producer the transactions. They meet in the group
+One client of confluent-kafka holds the group's membership, another one the transactions. They meet in the group
 metadata (`Membership.metadata`): with it the broker refuses the offsets of a worker that no longer owns its
 partitions, and with them the whole transaction.
 

@@ -53,8 +53,8 @@ LOOK_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = FETCH_WAIT_MS / 1000 + 0.2
 """How long such a look waits for the cluster, where a request may wait behind an idle fetch."""
 
-LEFT_SECONDS: Final = 1.5
-"""How long the group may take to learn that this member leaves."""
+LEFT_SECONDS: Final = 3.5
+"""How long the group may take to let this member leave: its join, if one goes on, has to end before."""
 
 GOODBYE_SECONDS: Final = 10.0
 """How long a consumer that has failed stays a member, while the worker aborts what is open."""
@@ -159,6 +159,7 @@ class ClientThread(threading.Thread):
         self._topics: list[str] = []
         self._consumer: Consumer
         self._intake: Intake
+        self._joins = False
         self.leaving = threading.Event()
         self.left = threading.Event()
         self.polled: float | None = None
@@ -167,6 +168,8 @@ class ClientThread(threading.Thread):
         """Topics of the group that no broker has described."""
         self.away = False
         """Whether no broker answers."""
+        self.committing: float | None = None
+        """Monotonic time since when a commit waits for its answer."""
         # Set by commands and callbacks of this thread alone; each assignment voids what was taken before.
         self.seek_number = 0
         self.positions: dict[TP, int] = {}
@@ -208,8 +211,9 @@ class ClientThread(threading.Thread):
         places = [Place(tp.topic, tp.partition, at, notes.get(tp, "")) for tp, at in offsets.items()]
 
         def commit() -> None:
-            # A coordinator that is away is waited for by the one who commits.
-            self.polled = time.monotonic() + timeout
+            # Nothing else is seen meanwhile: a coordinator that is away is waited for by the one who commits.
+            self.committing = self.polled = time.monotonic()
+            self.polled += timeout
             try:
                 if not wanted():
                     raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
@@ -218,6 +222,8 @@ class ClientThread(threading.Thread):
                         raise KafkaException(place.error)
             except KafkaException as error:
                 errors.append(error)
+            finally:
+                self.committing = None
 
         self.call(commit).result(timeout)
         if errors:
@@ -261,14 +267,15 @@ class ClientThread(threading.Thread):
             self._refusals.check(at_once=True)
             raise self._explained(Event(error.args[0], "", -1, -1)) from error
         consumer.subscribe(self._topics, **self._rebalances.callbacks(self))
+        self._joins = True
 
     def _round(self) -> None:
         self.serve(0.0)
         self.polled = time.monotonic()
+        self._pause()
         if (event := self._intake.poll()) is not None:
             self._event(event)
         self._look()
-        self._pause()
         if not self._owner.has_room() or not self.positions:
             self.serve(FETCH_SECONDS)
         elif (left := self._began + self._options.gather_seconds - time.monotonic()) > 0 and not self._more:
@@ -376,13 +383,16 @@ class ClientThread(threading.Thread):
         """Leave at once, so that the other members need not wait for the session's timeout.
 
         A member with an instance id stays one when its consumer is closed; it leaves where it unsubscribes before, and
-        has no member id once the group knows.
+        has no member id once that is sent.
         """
         self.leaving.set()
         if not hasattr(self, "_consumer"):
             return
         end = time.monotonic() + LEFT_SECONDS
         try:
+            # Who joins is a member, or becomes one, and can leave only then.
+            while self._joins and self._rebalances.generation < 0 and not self.away and time.monotonic() < end:
+                self._consumer.poll(0.02)
             self._consumer.unsubscribe()
             while self._rebalances.is_member(self._consumer) and time.monotonic() < end:
                 self._consumer.poll(0.02)

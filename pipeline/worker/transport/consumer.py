@@ -26,6 +26,9 @@ from resonance.pipeline.worker.transport.rebalance import Rebalances
 MOST_CHUNKS = 256
 """Chunks handed over and not yet done at which nothing more is taken, however small they are."""
 
+COMMIT_SECONDS = 1.0
+"""How long a coordinator may take for a commit before it counts as away."""
+
 RETRY_SECONDS = 0.1
 """Between two tries of a commit while the group has no coordinator."""
 
@@ -76,6 +79,9 @@ class ChunkConsumer(faust_consumer.Consumer):  # type: ignore[misc] # Faust's mo
     async def _revoked(self, revoked: set[TP], lost: bool) -> None:
         self.app.on_rebalance_start()
         self.stop_flow()
+        if lost:
+            # No commit of what was a member is tried again.
+            self._current = None
         # Before Faust's own part, which throws away what closing needs.
         await self.options.before_revoke(lost)
         self._current = None
@@ -188,7 +194,8 @@ class ChunkConsumer(faust_consumer.Consumer):  # type: ignore[misc] # Faust's mo
     @property
     def has_coordinator(self) -> bool:
         """Whether brokers answer."""
-        return not self.client.away
+        since = self.client.committing
+        return not self.client.away and (since is None or time.monotonic() - since < COMMIT_SECONDS)
 
     @property
     def missing_topics(self) -> list[str]:

@@ -3,13 +3,11 @@
 import re
 
 import pytest
-from faust.transport.drivers.aiokafka import server_list
-from faust.utils.urls import urllist
 from resonance.pipeline.cli.options import given
 from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.clients import faust_brokers, librdkafka
+from resonance.pipeline.kafka.clients import librdkafka
 
 MINIMAL = {"input.topics": ["features"]}
 LABELLED = {"engine.name": "mlca", "labels.topic": "l"}
@@ -93,11 +91,9 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch)
         ("127.0.0.1:09092", "127.0.0.1:9092"),
     ],
 )
-def test_the_first_brokers_are_read_once_for_both_clients(given, servers):
+def test_the_first_brokers_are_read_once(given, servers):
     settings = Settings.of({**MINIMAL, "broker.bootstrap": given})
     assert settings.broker.bootstrap == librdkafka(settings)["bootstrap.servers"] == servers
-    assert faust_brokers(settings) == [f"kafka://{server}" for server in servers.split(",")]
-    assert server_list(urllist(faust_brokers(settings)), 9092) == servers.split(",")
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_the_worker_closes_what_is_open_before_faust_throws_it_away(lost):
 
         made = await make(before_revoke=before_revoke)
         await made._revoked({P0, P1}, lost)
-        assert order == [("closed", lost, True, 0)]
+        assert order == [("closed", lost, not lost, 0)]
         assert not await made.is_member(MEMBER)
         assert len(made.rebalances) == 1
         after = MEMBER._replace(generation=5)
