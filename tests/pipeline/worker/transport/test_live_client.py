@@ -151,8 +151,9 @@ def test_a_paused_partition_flows_again_behind_another_seek(broker, way, between
         generation = member.join().generation
         member.thread.seek(dict.fromkeys(PLACES, 0), generation).result(ENOUGH)
         number = member.thread.seek_number
-        member.until(lambda: member.count(number) == RECORDS - EACH)
-        assert PLACES[0] not in member.offsets(number)
+        # What was fetched when the pause came may come as well; the processor holds it.
+        member.until(lambda: all(len(member.offsets(number).get(tp, ())) == EACH for tp in PLACES[1:]))
+        assert len(member.offsets(number).get(PLACES[0], ())) < EACH
 
         def revoke():
             member.thread._consumer.unassign()
