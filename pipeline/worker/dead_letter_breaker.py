@@ -107,7 +107,7 @@ class DeadLetterBreaker:
     def hold(self, chunk: Chunk, start: int = 0) -> None:
         """Keep a chunk of a paused partition; its first `start` records were processed."""
         # It may wait for hours, and must not keep what was fetched with it of other partitions.
-        chunk.value = RecordColumns.of(chunk.value).copy()
+        chunk.value = RecordColumns.of(chunk.value).copy()  # type: ignore[misc] # a slot of Faust's message
         self._held.setdefault(chunk.tp, []).append(Held(chunk, start))
 
     def resume(self, tps: Collection[TP]) -> list[Held]:

@@ -165,6 +165,7 @@ class Worker:
             failed=self._fail,
             client=clients.librdkafka(settings),
             group=settings.group,
+            partitions="-".join(map(str, deployment.counts.values())),
             paused=pauses.paused.copy,
             fetch_wait_ms=embedded.FETCH_WAIT_MS if deployment.embedded else FETCH_WAIT_MS,
             gather_seconds=min(settings.delivery.commit_interval, ROUND_SECONDS[settings.delivery.mode]),

@@ -25,10 +25,10 @@ ENOUGH = 30.0
 class Member:
     """A member that reads on from the group's offsets, as soon as partitions are assigned to it."""
 
-    def __init__(self, broker, loop, group, name, topic):
+    def __init__(self, broker, loop, group, name, topic, session=6.0):
         self.topic, self.memberships, self.owner, self.before_revoke = topic, queue.SimpleQueue(), FakeOwner(), None
         connection = {"bootstrap.servers": broker, "client.id": name}
-        self.options = options(client=connection, group=group, session_seconds=6.0)
+        self.options = options(client=connection, group=group, session_seconds=session)
         self.thread = ClientThread(
             self.options, self.owner, Rebalances(lambda: loop, self.assigned, self.revoked, 20.0)
         )
@@ -69,8 +69,8 @@ def members(broker, topic, *names):
     group = topic_name("group")
     with event_loop() as loop, ExitStack() as leaving:
 
-        def join(name):
-            member = Member(broker, loop, group, name, topic)
+        def join(name, **changes):
+            member = Member(broker, loop, group, name, topic, **changes)
             leaving.callback(member.thread.left.wait, ENOUGH)
             leaving.callback(member.thread.leave)
             return member
@@ -181,3 +181,18 @@ def test_a_process_ends_soon_after_a_failure_with_records_in_its_queue(broker):
         began = time.monotonic()
         assert process.wait(ENOUGH) == 0
         assert time.monotonic() - began < 2
+
+
+def test_who_leaves_while_a_join_goes_on_stays_no_member(broker):
+    topic = create_topic(broker, "in", partitions=4)
+    with members(broker, topic) as join:
+        # Longer than this test waits.
+        one = join("one", session=45.0)
+        one.begin(4)
+        one.before_revoke = lambda: time.sleep(2.0)
+        two = join("two", session=45.0)
+        time.sleep(1.0)
+        two.thread.leave()
+        assert two.thread.left.wait(ENOUGH)
+        while len(one.memberships.get(timeout=ENOUGH).partitions) != 4:
+            pass

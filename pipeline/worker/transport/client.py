@@ -85,6 +85,8 @@ class TransportOptions:
     client: Mapping[str, Any]
     """librdkafka configuration of the connection; its client id is also the member's name in the group."""
     group: str = "resonance"
+    partitions: str = "0"
+    """How many the topics have, as part of the member's name."""
     paused: Callable[[], Collection[TP]] = tuple
     """Partitions to fetch nothing of; called before each round, in the consumer's thread."""
     isolation_level: str = "read_committed"
@@ -110,8 +112,8 @@ def consumer_settings(options: TransportOptions) -> dict[str, Any]:
         **options.client,
         "group.id": options.group,
         # A process that starts again is the same member: it takes over from the one that was killed, and no other one
-        # has to join again.
-        "group.instance.id": options.client["client.id"],
+        # has to join again. Where partitions were added the group has to share them anew.
+        "group.instance.id": f"{options.client['client.id']}-{options.partitions}",
         "partition.assignment.strategy": "roundrobin",
         "session.timeout.ms": round(1000 * options.session_seconds),
         "heartbeat.interval.ms": round(1000 * min(HEARTBEAT_SECONDS, options.session_seconds / 3)),
