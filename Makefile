@@ -77,7 +77,7 @@ mixed: kernels
 soak: kernels
 	$(BIN)/python -m bench.soak $(SOAK_ARGS)
 
-# 10,000 seeds of the simulated broker, network and clock; the tests run 500.
+# 10,000 seeds of the simulated broker, network and clock; the tests run 250.
 simulate: kernels
 	RESONANCE_SIMULATION=long $(BIN)/python -m pytest tests/simulation --numprocesses 2 --timeout 3600
 

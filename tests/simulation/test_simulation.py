@@ -24,7 +24,7 @@ from tests.simulation.group import Who
 from tests.simulation.network import Weather
 from tests.simulation.world import FAULT_SECONDS, Plan, World, simulate
 
-SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 500
+SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 250
 BUNCH = 50
 BROKEN_SEEDS = range(200, 600)
 """Seeds within which each broken product is reported."""
