@@ -41,6 +41,7 @@ def _pointer_to(item):
 
 _float_pointer: Any = _pointer_to(types.float64)  # type: ignore[no-untyped-call]
 _integer_pointer: Any = _pointer_to(types.int64)  # type: ignore[no-untyped-call]
+_byte_pointer: Any = _pointer_to(types.uint8)  # type: ignore[no-untyped-call]
 
 
 @inline
@@ -53,6 +54,12 @@ def floats_at(address, length):
 def integers_at(address, length):
     """Return the int64 array of `length` at an address."""
     return carray(_integer_pointer(address), length)
+
+
+@inline
+def bytes_at(address, length):
+    """Return the uint8 array of `length` at an address."""
+    return carray(_byte_pointer(address), length)
 
 
 @intrinsic

@@ -71,23 +71,13 @@ class MemoryBudget:
 
     @property
     def taken(self) -> int:
-        """Records that are unpacked at once, before they are queued."""
+        """Records that the client has unpacked ahead, and as many again in a round before they are queued."""
         return self._share(8, 64 * MIB)
 
     @property
-    def piece(self) -> int:
-        """Records of a partition that are unpacked, and then processed, at once, unless one alone is larger."""
-        return self._share(32, 4 * MIB)
-
-    @property
     def batch(self) -> int:
-        """Largest batch of a producer once it is unpacked; one at a time is."""
+        """An answer of a broker once it is unpacked (`foreign_answer`), or a batch of a producer that is larger."""
         return self._share(4, 1024 * MIB)
-
-    @property
-    def fetched(self) -> int:
-        """Batches as they came, still packed; an answer exists twice while it is read."""
-        return self._share(16, 64 * MIB)
 
     @property
     def kept(self) -> int:

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Final, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.engine.text.messages import NULL_KEY, NULL_VALUE
 from resonance.pipeline.columns import Texts, behind
 from resonance.pipeline.records import Record, RoutedRecord, SourceRecord
-
-NULL_VALUE: Final = 1
-NULL_KEY: Final = 2
 
 Headers = Sequence[tuple[str, bytes | None]]
 

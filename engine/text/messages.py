@@ -8,13 +8,17 @@ from typing import Final
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.borrowed import integers_at
+from resonance.engine.borrowed import bytes_at, integers_at
 
 _WORDS: Final = 9
 """Of a message: error, topic, partition, value, its length, key, its length, offset, and one of the client's own."""
+
+NULL_VALUE: Final = 1
+NULL_KEY: Final = 2
+"""What `unpack` says is null, and not empty."""
 
 
 @intrinsic
@@ -30,18 +34,10 @@ def _call(typingctx, function, arguments):
     return types.int64(types.int64, arguments), codegen
 
 
-@intrinsic
-def _byte_pointer(typingctx, address):
-    def codegen(context, builder, signature, args):
-        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-
-    return types.CPointer(types.uint8)(types.int64), codegen
-
-
 @inline
 def _copy(address, size, text, at):
     if size > 0:
-        text[at : at + size] = carray(_byte_pointer(address), size)
+        text[at : at + size] = bytes_at(address, size)
 
 
 @jit
@@ -64,9 +60,8 @@ def look(messages, error, topic, partition, sizes):
 def unpack(messages, functions, text, ends, keys, key_ends, offsets, times, nulls, headers, found):
     """Copy messages into columns and destroy those without headers; return how many have some.
 
-    ``functions`` has the addresses of three of the client's: a message's time, its headers, its end. ``nulls`` gets 1
-    for a null value and 2 for a null key; ``headers`` the number of each message that has some, and ``found`` where
-    these are.
+    ``functions`` has the addresses of three of the client's: a message's time, its headers, its end. ``nulls`` gets
+    `NULL_VALUE` and `NULL_KEY`; ``headers`` the number of each message that has some, and ``found`` where these are.
     """
     end = key_end = count = 0
     place = np.zeros(1, np.int64)
@@ -84,7 +79,7 @@ def unpack(messages, functions, text, ends, keys, key_ends, offsets, times, null
         key_ends[k] = key_end
         offsets[k] = message[7]
         times[k] = _call(functions[0], (address, np.int64(0)))
-        nulls[k] = (1 if value == 0 else 0) | (2 if key == 0 else 0)
+        nulls[k] = (NULL_VALUE if value == 0 else 0) | (NULL_KEY if key == 0 else 0)
         if _call(functions[1], (address, np.int64(place.ctypes.data))) & 0xFFFFFFFF == 0:
             headers[count] = k
             found[count] = place[0]

@@ -6,13 +6,11 @@ a wrong password. `Refusals` separates the two cases.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from confluent_kafka import KafkaError
 from resonance.pipeline.errors import DeniedError
 from resonance.pipeline.kafka.errors import login_refused, no_secure_connection
-
-Error = TypeVar("Error")
 
 LOGIN: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 REFUSED_SECONDS: Final = 5.0
@@ -25,44 +23,17 @@ least."""
 _TOO_EARLY: Final = KafkaError(KafkaError.ILLEGAL_SASL_STATE).str()
 
 
-class RefusalWindow(Generic[Error]):
-    """Separates lasting refusals from passing ones, by one rule for all clients.
+class Refusals:
+    """Keeps why brokers refuse connections; `note` is an ``error_cb`` of confluent-kafka.
 
     `clock` must only go forward.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        # First and last refusal since a connection was made, and the error of the last one; replaced as a whole.
-        self._refused: tuple[float, float, Error] | None = None
-
-    def note(self, error: Error) -> None:
-        """Note that a connection was refused."""
-        now = self._clock()
-        first, last, _ = self._refused or (now, now, error)
-        self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
-
-    def end(self) -> None:
-        """Note that a connection was made."""
-        self._refused = None
-
-    def lasting(self, seconds: float = REFUSED_SECONDS) -> Error | None:
-        """Return why connections have been refused for some seconds or longer; None as long as that may pass.
-
-        A single refusal does not count, however long ago: the other brokers may be well, and no retry has followed.
-        """
-        if self._refused is None:
-            return None
-        first, last, error = self._refused
-        return error if last - first >= seconds and self._clock() - last <= PAUSE_SECONDS else None
-
-
-class Refusals:
-    """Keeps why brokers refuse connections; `note` is an ``error_cb`` of confluent-kafka."""
-
     def __init__(self, client: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
-        self._streak = RefusalWindow[KafkaError](clock)
+        self._clock = clock
+        # First and last refusal in a row, and the error of the last one; replaced as a whole.
+        self._refused: tuple[float, float, KafkaError] | None = None
         self.last = ""
 
     def note(self, error: KafkaError) -> None:
@@ -70,16 +41,21 @@ class Refusals:
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.last:
             self.last = error.str()
         if _refuses(error):
-            self._streak.note(error)
+            now = self._clock()
+            first, last, _ = self._refused or (now, now, error)
+            self._refused = first if now - last <= PAUSE_SECONDS else now, now, error
 
     def error(self, *, at_once: bool = False) -> DeniedError | None:
         """Return the error for what was refused; None where nothing was of late, or where it may pass.
 
+        A single refusal does not count, however long ago: the other brokers may be well, and no retry has followed.
         With `at_once` a single refusal counts: for a first contact, where a user may have mistyped a password and an
         end loses nothing, and where no time is left for another.
         """
-        refusal = self._streak.lasting(0.0 if at_once else REFUSED_SECONDS)
-        if refusal is None:
+        if self._refused is None:
+            return None
+        first, last, refusal = self._refused
+        if last - first < (0.0 if at_once else REFUSED_SECONDS) or self._clock() - last > PAUSE_SECONDS:
             return None
         if refusal.code() in LOGIN:
             return login_refused(self._client, refusal.str())

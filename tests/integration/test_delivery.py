@@ -12,9 +12,10 @@ from resonance.pipeline.records import Message, Messages
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.transport.chunk import Membership
-from resonance.pipeline.worker.transport.group_metadata import group_metadata, membership_of
+from resonance.pipeline.worker.transport.group_metadata import membership_of
 
 from tests.brokers import create_topic, read_topic, topic_name
+from tests.group_metadata import group_metadata
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(90)]
 

@@ -124,7 +124,7 @@ def test_a_transaction_closes_inside_on_revoke_and_not_behind_it(group, static):
 
     def revoked():
         seen.append(one.now)
-        # Longer than some heartbeats, which all tell the member to join.
+        # Longer than some heartbeats, by which the member learns to join.
         time.sleep(1)
         transactions.commit(7, first)
 
@@ -157,7 +157,7 @@ def test_a_static_member_that_another_process_replaces_is_fenced(group):
     again = group.join("one", static=True)
     assert group.until(lambda: again.owned == 4) < AT_ONCE
     (before,), (after,) = one.memberships, again.memberships
-    # Nothing but the member id tells them apart.
+    # Nothing but the member id differs.
     assert (before.generation, before.partitions) == (after.generation, after.partitions)
     assert transactions.refused(before) == "FENCED_INSTANCE_ID"
     transactions.commit(5, after)

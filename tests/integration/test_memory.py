@@ -9,15 +9,20 @@ from tests.integration.workers import Deployment, wait_until
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
 
-def test_a_compressed_backlog_is_answered_within_the_least_budget(broker):
-    deployment = Deployment(broker, partitions=24, settings={"limits.memory": LEAST})
-    count = compressed(deployment, 15, "zstd")
+def answer_all(deployment, count):
+    """Let a worker answer so many records within the least budget."""
     with deployment.worker() as worker:
         worker.wait_for(lambda health: health["records"] == count, 120)
         wait_until(lambda: deployment.committed() == deployment.ends())
         most = peak(worker.process)
         assert worker.terminate() == 0
     assert most <= PEAK * LEAST
+
+
+def test_a_compressed_backlog_is_answered_within_the_least_budget(broker):
+    deployment = Deployment(broker, partitions=24, settings={"limits.memory": LEAST})
+    count = compressed(deployment, 15, "zstd")
+    answer_all(deployment, count)
     answers = deployment.answers()
     assert len(answers) == len(set(answers)) == count
 
@@ -25,12 +30,7 @@ def test_a_compressed_backlog_is_answered_within_the_least_budget(broker):
 def test_a_batch_that_is_larger_than_all_that_waits_is_answered(broker):
     deployment = Deployment(broker, partitions=1, settings={"limits.memory": LEAST})
     count = compressed(deployment, 100, "gzip", batch=120_000_000)
-    with deployment.worker() as worker:
-        worker.wait_for(lambda health: health["records"] == count, 120)
-        wait_until(lambda: deployment.committed() == deployment.ends())
-        most = peak(worker.process)
-        assert worker.terminate() == 0
-    assert most <= PEAK * LEAST
+    answer_all(deployment, count)
     assert len(set(deployment.answers())) == count
 
 

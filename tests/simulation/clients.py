@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
+from tests import group_metadata as by_hand
 from tests.simulation.broker import OFFSETS, At, Broker
 from tests.simulation.group import Who
 from tests.simulation.logs import Entry, RefusedError
@@ -37,11 +38,8 @@ def exception(code: int, text: str = "", **how: Any) -> KafkaException:
 
 
 def group_metadata(group: str, who: Who) -> bytes:
-    """Return a membership as librdkafka writes it."""
-    instance = b"\0" + who.instance.encode() + b"\0" if who.instance else b"\1"
-    return b"".join(
-        (b"CGMDv2:", struct.pack("<i", who.generation), group.encode(), b"\0", who.member.encode(), b"\0", instance)
-    )
+    """Return the metadata of a simulated member."""
+    return by_hand.group_metadata(group, who.generation, who.member, who.instance)
 
 
 def who_is(metadata: bytes) -> Who:

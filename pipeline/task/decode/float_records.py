@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import orjson
 from resonance.engine.base import FloatArray
+from resonance.engine.text.messages import NULL_VALUE
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.record_columns import NULL_VALUE, RecordColumns
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Shape
 from resonance.pipeline.task.decode.faults import FaultError

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 from resonance.engine.base import IntArray
+from resonance.engine.text.messages import NULL_VALUE
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
-from resonance.pipeline.record_columns import NULL_VALUE, RecordColumns
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.dense import Layout, Shape, feature_shape, kind_of
 from resonance.pipeline.task.decode.faults import FaultError

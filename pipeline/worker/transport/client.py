@@ -89,8 +89,6 @@ class TransportOptions:
     """How many the topics have, as part of the member's name."""
     paused: Callable[[], Collection[TP]] = tuple
     """Partitions to fetch nothing of; called before each round, in the consumer's thread."""
-    isolation_level: str = "read_committed"
-    """``read_committed`` or ``read_uncommitted``."""
     chunk_records: int = 8192
     """Most records of a chunk: the more there are, the more has each of many streams, and the less costs a record."""
     queued_records: int = MOST_RECORDS
@@ -125,7 +123,7 @@ def consumer_settings(options: TransportOptions) -> dict[str, Any]:
         "enable.partition.eof": True,
         # A log that was truncated under a running worker is an error to report, never a jump over what is lost.
         "auto.offset.reset": "error",
-        "isolation.level": options.isolation_level,
+        "isolation.level": "read_committed",
         "fetch.wait.max.ms": options.fetch_wait_ms,
         "fetch.queue.backoff.ms": 10,
         "fetch.error.backoff.ms": 50,
@@ -350,7 +348,7 @@ class ClientThread(threading.Thread):
         self._looked = now
         self._refusals.check()
         if self.away or self.missing:
-            # One at a time. The answer also tells the group's client of a topic that it waits for.
+            # One at a time. With the answer the group's client learns of a topic that it waits for.
             self._looks += 1
             topics = sorted(self.missing) or self._topics
             topic = topics[self._looks % len(topics)]

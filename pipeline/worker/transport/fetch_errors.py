@@ -46,7 +46,7 @@ def explained(event: Event, client: Mapping[str, Any], group: str, memory: Memor
         return ConfigurationError(REFUSED_MEMBERS[code])
     if denied := right_refused(client, problem, for_topic(event.topic, ["Read"]) if event.topic else for_group(group)):
         return denied
-    # A consumer that has ended for good tells the reason in words.
+    # Of a consumer that has ended for good the text alone has the reason.
     if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() in problem.str():
         return FencedError(
             f"group {group}: another worker has joined as {client['client.id']}; give each worker its own worker.id "

@@ -1,4 +1,4 @@
-"""A group membership as librdkafka's transactions take it: what its bytes say, and how they are made by hand."""
+"""A group membership as librdkafka's transactions take it: what its bytes say."""
 
 import re
 import struct
@@ -27,11 +27,6 @@ def membership_of(metadata: bytes, partitions: Iterable[TP]) -> Membership:
         )
     (generation,) = struct.unpack("<i", found[1])
     return Membership(generation, found[2].decode(), frozenset(partitions), metadata)
-
-
-def group_metadata(group: str, generation: int, member_id: str) -> bytes:
-    """Return the bytes of a dynamic member, as confluent-kafka's `send_offsets_to_transaction` takes them."""
-    return b"".join((b"CGMDv2:", struct.pack("<i", generation), group.encode(), b"\0", member_id.encode(), b"\0\1"))
 
 
 def check_group_metadata(metadata: Callable[[str], bytes] | None = None) -> None:

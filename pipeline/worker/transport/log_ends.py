@@ -76,7 +76,7 @@ def query(admin: AdminClient, places: Iterable[TP]) -> dict[TP, LogEnd]:
 def open_transaction(client: Mapping[str, Any], place: TP, offset: int) -> OpenTransaction | None:
     """Return what begins at an offset where a transaction is open; None where no broker shows it in time.
 
-    librdkafka does not tell whose a record is: the brokers show its producer to Kafka's own tool.
+    librdkafka does not say whose a record is: the brokers show its producer to Kafka's own tool.
     """
     own = {
         "group.id": client.get("client.id", "resonance"),

@@ -158,7 +158,7 @@ def test_another_thread_ends_the_wait_for_a_first_record(filled):
         began = time.monotonic()
         assert intake.take(ENOUGH, 10) == ([], [])
         assert time.monotonic() - began < ENOUGH / 2
-        # Before the wait, too: it is for what was asked meanwhile.
+        # Before the wait, too: it is for what was requested meanwhile.
         intake.wake()
         assert intake.take(ENOUGH, 10) == ([], [])
         assert time.monotonic() - began < ENOUGH / 2

@@ -258,13 +258,13 @@ def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
 @pytest.mark.parametrize("lost", [False, True])
 def test_models_are_kept_of_partitions_that_were_closed_and_not_of_lost_ones(lost):
     async def run():
-        worker, asked = process.Worker(SETTINGS), []
+        worker, closes = process.Worker(SETTINGS), []
         closed = Future()
         closed.set_result(None)
         held = {TP("in", 0): object()}
-        worker._processor = SimpleNamespace(close=lambda **how: asked.append(how) or closed, partitions=held)
+        worker._processor = SimpleNamespace(close=lambda **how: closes.append(how) or closed, partitions=held)
         await worker._before_revoke(lost)
-        assert asked == [{"everything": False, "lost": lost}]
+        assert closes == [{"everything": False, "lost": lost}]
         assert worker._kept == ({} if lost else held)
         assert worker._failure is None
 

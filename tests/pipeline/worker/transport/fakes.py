@@ -14,6 +14,8 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.worker.transport.client import ClientThread, TransportOptions
 from resonance.pipeline.worker.transport.rebalance import Rebalances
 
+from tests.group_metadata import group_metadata
+
 P0, P1 = TP("in", 0), TP("in", 1)
 NOWHERE = TP("", -1)
 EOF = KafkaError._PARTITION_EOF
@@ -42,7 +44,7 @@ def offsets(chunk):
 
 
 def metadata(generation, member):
-    return b"CGMDv2:" + generation.to_bytes(4, "little", signed=True) + b"group\0" + member + b"\0\1"
+    return group_metadata("group", generation, member.decode())
 
 
 class FakeConsumer:

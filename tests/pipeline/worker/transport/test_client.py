@@ -11,7 +11,6 @@ from faust.types import TP
 from resonance.pipeline.errors import BrokerError, DeniedError, MismatchError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
-from resonance.pipeline.worker.transport import client
 from resonance.pipeline.worker.transport.client import FETCH_SECONDS, FETCH_WAIT_MS, FEW_RECORDS, MOST_RECORDS
 from resonance.pipeline.worker.transport.log_ends import LogEnd
 
@@ -19,7 +18,6 @@ from tests.pipeline.worker.transport.fakes import (
     EOF,
     P0,
     P1,
-    Clock,
     FakeConsumer,
     FakeIntake,
     client_thread,
@@ -31,13 +29,6 @@ from tests.pipeline.worker.transport.fakes import (
 )
 
 ENOUGH = 20.0
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    made = Clock()
-    monkeypatch.setattr(client, "time", made)
-    return made
 
 
 def waiting(thread, clock):

@@ -12,7 +12,6 @@ from resonance.pipeline.worker.transport import client
 from tests.pipeline.worker.transport.fakes import (
     P0,
     P1,
-    Clock,
     FakeConsumer,
     FakeIntake,
     client_thread,
@@ -22,13 +21,6 @@ from tests.pipeline.worker.transport.fakes import (
 )
 
 ENOUGH = 20.0
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    made = Clock()
-    monkeypatch.setattr(client, "time", made)
-    return made
 
 
 # Commits.

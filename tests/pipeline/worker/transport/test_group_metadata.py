@@ -7,10 +7,11 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.transport.chunk import Membership
 from resonance.pipeline.worker.transport.group_metadata import (
     check_group_metadata,
-    group_metadata,
     membership_of,
     of_no_member,
 )
+
+from tests.group_metadata import group_metadata
 
 PLACES = frozenset({TP("in", 0), TP("in", 7)})
 

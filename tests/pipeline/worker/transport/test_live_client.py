@@ -122,7 +122,7 @@ def test_a_member_reads_each_partition_once_from_where_it_seeks_and_leaves(broke
         member.until(lambda: len(member.thread.reported) == PARTITIONS)
         assert {at for _, at in member.thread.reported.values()} == {LogEnd(EACH, EACH)}
     assert member.thread.positions == {}
-    # Whoever leaves waits for nothing: the worker has closed what is open before.
+    # A member that leaves waits for nothing: the worker has closed what is open before.
     assert member.revoked == []
 
 
