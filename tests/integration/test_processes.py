@@ -45,16 +45,16 @@ def value(worker, name):
 
 
 def pids(worker):
-    """The worker processes."""
+    """The worker processes, by their start: process ids begin again at 1 behind the greatest."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            status, line = (path / "status").read_text(), (path / "cmdline").read_text()
+            stat, line = (path / "stat").read_text().rpartition(") ")[2].split(), (path / "cmdline").read_text()
         except OSError:
             continue
-        if f"PPid:\t{worker.process.pid}\n" in status and "spawn_main" in line:
-            found.append(int(path.name))
-    return sorted(found)
+        if int(stat[1]) == worker.process.pid and "spawn_main" in line:
+            found.append((int(stat[19]), int(path.name)))
+    return [pid for _, pid in sorted(found)]
 
 
 def is_there(pid):
