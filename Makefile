@@ -2,15 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-FOLDERS := engine pipeline schemas
-# A new module or folder reinstalls the project (seconds); a changed lock file reinstalls its dependencies.
-SOURCES := $(shell find $(FOLDERS) -name '*.py' -o -name '*.json' -o -name py.typed)
+# A changed lock file reinstalls the dependencies.
 
 .PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test page site clean .venv
 
 .venv: $(STAMP)
 
-$(STAMP): .venv/.locked pyproject.toml $(SOURCES)
+$(STAMP): .venv/.locked pyproject.toml
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -19,6 +17,11 @@ $(STAMP): .venv/.locked pyproject.toml $(SOURCES)
 	@echo "Setting up .venv (once; about a minute)"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
+	@touch $@
+
+# What the benchmarks or the site need beside that, once.
+.venv/.%: requirements/%.txt $(STAMP)
+	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
 # Prints the address of its web page; make demo KEEP=--keep leaves that open.
@@ -43,13 +46,10 @@ lint: .venv
 	$(BIN)/ruff format --check .
 	@$(MAKE) --no-print-directory types
 
-# mypy does not look through an editable install: it checks an ordinary one.
 types: .venv
-	@rm -rf build/types build/lib build/bdist* && mkdir -p build/types
-	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/types .
-	MYPYPATH=build/types $(BIN)/mypy -p resonance.engine -p resonance.pipeline -p resonance.schemas
+	$(BIN)/mypy -p resonance.engine -p resonance.pipeline -p resonance.schemas
 
-bench: .venv
+bench: .venv/.bench
 	$(BIN)/python -m bench.engine
 	$(BIN)/python -m bench.quality
 	$(BIN)/python -m bench.live_cost --rounds 1
@@ -87,6 +87,9 @@ LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url
   --python-version 3.11
 lock:
 	$(LOCK) --extra dev pyproject.toml --output-file requirements/lock.txt
+	for extra in bench site; do \
+	  $(LOCK) --extra $$extra --constraint requirements/lock.txt pyproject.toml --output-file requirements/$$extra.txt || exit; \
+	done
 	$(LOCK) --extra worker --extra registry --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
 	echo "setuptools>=80" | $(LOCK) --constraint requirements/lock.txt - --output-file requirements/build.txt
 	echo "cyclonedx-bom" | $(LOCK) - --output-file requirements/sbom.txt
@@ -113,7 +116,7 @@ page:
 
 # The pages of docs/ as a site in build/site, from .ci/site; a link that leads nowhere stops it. Not --quiet: MkDocs would
 # count no warning then. The variable hides a note about a later version of MkDocs.
-site: .venv
+site: .venv/.site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .ci/site/mkdocs.yml
 
 clean:

@@ -28,7 +28,7 @@ def borrow(typingctx, array):
     return array(array), codegen
 
 
-def _pointer_to(item):
+def _pointer_to(item: Any) -> Any:
     @intrinsic
     def pointer(typingctx, address):
         def codegen(context, builder, signature, args):
@@ -39,9 +39,9 @@ def _pointer_to(item):
     return pointer
 
 
-_float_pointer: Any = _pointer_to(types.float64)  # type: ignore[no-untyped-call]
-_integer_pointer: Any = _pointer_to(types.int64)  # type: ignore[no-untyped-call]
-_byte_pointer: Any = _pointer_to(types.uint8)  # type: ignore[no-untyped-call]
+_float_pointer: Any = _pointer_to(types.float64)
+_integer_pointer: Any = _pointer_to(types.int64)
+_byte_pointer: Any = _pointer_to(types.uint8)
 
 
 @inline

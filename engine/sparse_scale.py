@@ -22,7 +22,7 @@ _NO_LOGARITHM, _TOO_LARGE, _TOO_FAR = range(1, 4)
 
 
 @jit
-def _transform(data, place, logs, width, ranged, clip, out, faults):  # type: ignore[no-untyped-def]
+def _transform(data, place, logs, width, ranged, clip, out, faults):
     """Write prepared entries and their faults, 0 for none; return how many are outside [0, 1], and how many faulty."""
     outside, faulty = 0, 0
     for p in range(len(data)):

@@ -53,7 +53,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
         return kind.arrays[field][1] if field in kind.arrays else None
 
 
-@lower_getattr_generic(TableType)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(TableType)
 def _field(context: Any, builder: Any, kind: TableType, pointer: Any, field: str) -> Any:
     """Load an array. Its words never change: LLVM may load them once for all uses."""
     first, array = kind.arrays[field]
@@ -74,7 +74,7 @@ def _field(context: Any, builder: Any, kind: TableType, pointer: Any, field: str
     return view._getvalue()
 
 
-@unbox(TableType)  # type: ignore[untyped-decorator]
+@unbox(TableType)
 def _pointer(kind: TableType, table: Any, c: Any) -> NativeValue:
     """Take the address that a table has."""
     address = c.pyapi.object_getattr_string(table, "_address")

@@ -1,9 +1,9 @@
 """How the house is built: what may import what, and what is in the wheel."""
 
 import ast
+import importlib.machinery
 import subprocess
 import sys
-import tomllib
 import zipfile
 from collections import defaultdict
 from pathlib import Path
@@ -62,15 +62,38 @@ def test_nothing_uses_pickle():
             assert not {"pickle", "shelve", "marshal", "dill"} & {n.split(".")[0] for n in imported(path)}, path
 
 
-def test_the_package_list_matches_the_folders():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    found = {
-        "resonance." + ".".join(path.parent.relative_to(ROOT).parts)
-        for folder in FOLDERS
-        for path in (ROOT / folder).rglob("__init__.py")
-    }
-    assert set(project["packages"]) == found
-    assert {name.split(".")[1] for name in project["package-dir"] if name.count(".") == 1} == set(FOLDERS)
+def is_kernel(function):
+    """Whether numba compiles it: it infers the types itself."""
+    return bool({"jit", "inline", "intrinsic"} & {name.id for name in ast.walk(function) if isinstance(name, ast.Name)})
+
+
+def test_every_function_of_the_engine_that_is_no_kernel_has_types():
+    def of(node):
+        """Functions below a node, kernels and what is inside of them left out."""
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                if not any(is_kernel(decorator) for decorator in child.decorator_list):
+                    yield child
+                    yield from of(child)
+            else:
+                yield from of(child)
+
+    bare = [
+        f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+        for path in (ROOT / "engine").rglob("*.py")
+        for function in of(ast.parse(path.read_text()))
+        if (function.returns is None and function.name != "__init__")
+        or any(each.annotation is None and each.arg not in {"self", "cls"} for each in function.args.args)
+    ]
+    assert not bare, bare
+
+
+def test_programs_that_import_nothing_find_the_packages():
+    """An editor or mypy follows a path of the installation, and no import hook."""
+    found = importlib.machinery.PathFinder.find_spec("resonance")
+    assert {
+        folder for folder in FOLDERS if any((Path(path) / folder).is_dir() for path in found.submodule_search_locations)
+    } == set(FOLDERS)
 
 
 @pytest.mark.slow
@@ -81,6 +104,12 @@ def test_the_wheel_holds_schemas_and_types(tmp_path):
     subprocess.run([*build, "--wheel-dir", str(tmp_path), str(copy)], check=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name.split("/")[1] for name in names if name.startswith("resonance/")} == set(FOLDERS)
+    assert all(
+        name.endswith((".py", "py.typed", ".schema.json")) or "/static/" in name
+        for name in names
+        if "dist-info" not in name
+    )
     for folder in FOLDERS:
         assert f"resonance/{folder}/py.typed" in names
         for path in (ROOT / folder).rglob("*.py"):

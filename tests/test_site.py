@@ -18,6 +18,7 @@ from tests.browser import CHROMIUM, tab
 from tests.page_pictures import PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
+pytest.importorskip("mkdocs", reason="`make site` installs MkDocs")
 LOADED = {"src", "srcset", "data", "poster", "action", "xlink:href"}
 """Attributes whose address a browser loads by itself, beside the `href` of `link`."""
 OUTSIDE = re.compile(r"(?:https?:)?//", re.IGNORECASE)

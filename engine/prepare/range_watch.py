@@ -23,7 +23,7 @@ _LOW, _HIGH = -1.0, 2.0
 
 
 @jit
-def _count(prepared, features, columns, low, width, home_low, home_width, seen, far, back, recent):  # type: ignore[no-untyped-def]
+def _count(prepared, features, columns, low, width, home_low, home_width, seen, far, back, recent):
     """Count records that are far outside of the present range and near the warm-up's; keep those before a look."""
     for t in range(len(prepared)):
         at = seen + t - (LOOK - RECENT)

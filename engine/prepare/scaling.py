@@ -55,7 +55,7 @@ def range_of(values: FloatArray) -> tuple[float, float]:
 
 
 @jit
-def _exp(x):  # type: ignore[no-untyped-def]
+def _exp(x):
     """Return e**x for |x| < 600."""
     return exp_minus(-x) if x <= 0.0 else 1.0 / exp_minus(x)
 

@@ -5,7 +5,7 @@ Delight", 2nd edition, 6-1): a loop over the bytes of short pieces takes four ti
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
@@ -22,7 +22,7 @@ _WORD: Final = 8
 _LOW, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 
 
-def _word(context, builder, text, place):
+def _word(context: Any, builder: Any, text: Any, place: Any) -> Any:
     """Return a pointer to the word at a place of a text."""
     return builder.bitcast(builder.gep(text, [place]), ir.IntType(64).as_pointer())
 

@@ -30,7 +30,7 @@ def test_what_always_fires_is_early_and_false():
 
 @pytest.mark.parametrize("name", ["adwin", "page-hinkley"])
 def test_a_detector_of_river_finds_what_moves_altogether(name):
-    pytest.importorskip("river")
+    pytest.importorskip("river", reason="`make bench` installs River")
     stream = findings.changed("all", 2, 4, 0, 2000, 1000)
     found = alarms(findings.prepared(stream.X), name, "modal")
     assert any(1000 <= alarm.record < 2000 and alarm.feature is not None for alarm in found)

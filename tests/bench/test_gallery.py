@@ -80,6 +80,7 @@ def test_a_set_that_is_not_on_the_machine_is_left_out():
 
 
 def test_a_river_clusterer_answers_the_same_records():
+    pytest.importorskip("river", reason="`make bench` installs River")
     line = run(named("shapes", "unequal"), "dbstream", 300, None, {})
     assert line.refused is None
     assert line.units_end > 0
