@@ -1,7 +1,8 @@
 """Members of JSON objects as columns: the records of a batch are read without a Python object for each of their parts.
 
-What is read here is what a JSON library reads; the reverse is not so. A record that is unusual in any way ends the
-reading: one with an escape, with a member twice, with a number that `decimals` does not decide, or that is no JSON.
+What is read here is what a JSON library reads; the reverse is not so. A record that is unusual in any way is left to
+others: one with an escape in a name or an id, with a member twice, with a number that `decimals` does not decide, or
+that is no JSON.
 """
 
 from typing import Any, NamedTuple
@@ -22,10 +23,13 @@ MEMBERS = -2  # an object, whose members are those of the second level
 ID = -3  # text, or a whole number
 TIME = -4  # RFC 3339 text, or milliseconds since 1970
 
-# What a reading says.
-UNREAD = -1
-WITHOUT_ID = 1  # a record, or more
+# What a reading says: what is in a record, or more.
+WITHOUT_ID = 1
 BEYOND_ASCII = 2  # bytes that may be no UTF-8
+UNREAD = 4  # what is left to others
+
+NOT_READ = -1
+"""Where the id of a record begins that was not read."""
 
 _DEEPEST = 16
 """Objects and arrays inside one another in a member that is not wanted."""
@@ -34,6 +38,7 @@ _QUOTE, _COMMA, _COLON, _BACKSLASH = 34, 44, 58, 92
 _OPEN_ARRAY, _CLOSE_ARRAY, _OPEN_OBJECT, _CLOSE_OBJECT = 91, 93, 123, 125
 _TO_OBJECT = 32  # the bit that makes an object's bracket of an array's
 _WORDS = np.frombuffer(b"null\0true\0false", np.uint8)
+_ESCAPES = (_QUOTE, _BACKSLASH, 47, 98, 102, 110, 114, 116)
 _FAILED = np.int64(-1)
 
 
@@ -62,7 +67,7 @@ class Columns(NamedTuple):
     """One row for each record; NaN for what is null or missing."""
     found: IntArray
     """Of shape (3, records): where each id begins and ends, both 0 where there is none, and the time in milliseconds
-    since 1970."""
+    since 1970; `NOT_READ` first where the record is left to others."""
 
 
 class _Members(NamedTuple):
@@ -100,6 +105,35 @@ def _end_of_text(text, p):
     while text[p] >= 32 and text[p] != _QUOTE and text[p] != _BACKSLASH:
         p += 1
     return p if text[p] == _QUOTE else _FAILED
+
+
+@jit
+def _is_hexadecimal(c):
+    return 48 <= c <= 57 or 97 <= c | 32 <= 102
+
+
+@jit
+def _skip_text(text, p):
+    """Return the position behind the text whose quote stands at a position, whatever is in it."""
+    while True:
+        p = p + 1
+        while text[p] >= 32 and text[p] != _QUOTE and text[p] != _BACKSLASH:
+            p += 1
+        if text[p] == _QUOTE:
+            return np.int64(p + 1)
+        if text[p] != _BACKSLASH:
+            return _FAILED
+        p += 1
+        if text[p] == 117:
+            for at in range(1, 5):
+                if not _is_hexadecimal(text[p + at]):
+                    return _FAILED
+            # Halves of a pair are for a JSON library to judge.
+            if text[p + 1] | 32 == 100 and not 48 <= text[p + 2] <= 55:
+                return _FAILED
+            p += 4
+        elif text[p] not in _ESCAPES:
+            return _FAILED
 
 
 @jit
@@ -146,10 +180,7 @@ def _skip_value(text, p):
                 continue
             p += 1
         elif c == _QUOTE:
-            p = _end_of_text(text, p + 1)
-            if p < 0:
-                return _FAILED
-            p += 1
+            p = _skip_text(text, p)
         elif c == 45 or 48 <= c <= 57:
             p = read_number(text, p)[1]
         else:
@@ -355,7 +386,7 @@ def _has_all(wanted):
 
 @jit
 def read_records(text, ends, stamps, wanted, columns):
-    """Read records into columns; return `UNREAD` unless all of them could be read, else flags of what is in them.
+    """Read records into columns; return flags of what is in them.
 
     `text` has one row; `ends` has the position behind each record, where the text has a zero byte. A record without a
     time of its own has that of Kafka, from `stamps`; -1 there means no time and becomes 1970.
@@ -381,10 +412,12 @@ def read_records(text, ends, stamps, wanted, columns):
         own[1, 0] = 0 if stamps[t] == -1 else stamps[t]
         p = _read_record(source, p, members, cells)
         if p != ends[t] or not _has_all(members) or not FIRST <= own[1, 0] <= LAST:
-            return UNREAD
-        columns.found[0, t], columns.found[1, t], columns.found[2, t] = own[0, 0], own[0, 1], own[1, 0]
-        if own[0, 0] == own[0, 1]:
-            flags |= WITHOUT_ID
+            columns.found[0, t], p = NOT_READ, ends[t]
+            flags |= UNREAD
+        else:
+            columns.found[0, t], columns.found[1, t], columns.found[2, t] = own[0, 0], own[0, 1], own[1, 0]
+            if own[0, 0] == own[0, 1]:
+                flags |= WITHOUT_ID
         p += 1
     for at in range(p):
         high |= source[at]

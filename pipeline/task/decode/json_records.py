@@ -93,8 +93,22 @@ class InputMapping:
         if self.layout is None:
             raise RuntimeError("the layout of the features is not decided")
         records = RecordColumns.of(records)
+        plain = self._plain_json(self.layout)
+        if plain is None:
+            return self._decoded(records, self.layout).place(records)
+        read = plain.read(records, self._limit)
+        if len(read.unread) == len(records):
+            return self._decoded(records, self.layout).place(records)
+        batch = RecordBatch(read.rows, read.times, records.sizes.tolist(), ids=read.ids, index=range(len(records)))
+        if read.unread:
+            others = self._decoded(RecordColumns.of([records[at] for at in read.unread]), self.layout)
+            batch = batch.completed(others, read.unread)
+        return batch.place(records)
+
+    def _decoded(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:
+        """Decode records by a library, in smaller parts where one of them has a fault."""
         try:
-            return self._whole(records, self.layout).place(records)
+            return self._whole(records, layout)
         except (KeyError, TypeError, ValueError, IndexError):
             # orjson's error is a ValueError.
             pass
@@ -102,12 +116,12 @@ class InputMapping:
         for start in range(0, len(records), _PART):
             part = records[start : start + _PART]
             try:
-                decoded = self._whole(part, self.layout)
+                decoded = self._whole(part, layout)
                 decoded.index = range(start, start + len(part))
             except (KeyError, TypeError, ValueError, IndexError):
-                decoded = self._one_by_one(part, self.layout, start)
+                decoded = self._one_by_one(part, layout, start)
             parts.append(decoded)
-        return self._joined(parts, self.layout).place(records)
+        return self._joined(parts, layout)
 
     def shape_of(self, value: bytes) -> Shape:
         """Return what the single feature path leads to in a record; a `FaultError` says why there is nothing."""
@@ -129,9 +143,6 @@ class InputMapping:
         if max(sizes, default=0) > self._limit:
             raise ValueError("too large")
         count = len(records)
-        plain = self._plain_json(layout)
-        if plain is not None and (found := plain.read(records)) is not None:
-            return RecordBatch(found.rows, found.times, sizes, ids=found.ids, index=range(count))
         values: list[Any] = records.values().items
         objects = self._objects(values)
         if objects and set(map(type, objects)) != {dict}:

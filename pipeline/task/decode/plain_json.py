@@ -4,14 +4,15 @@ It knows the frequent layouts, numbers in one array or one object, or each a mem
 `engine.text.json_members` reads. Whatever else comes is left to `json_records`, which finds the same in what both read.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.text import json_members
-from resonance.engine.text.json_members import Columns, Wanted
+from resonance.engine.text.json_members import NOT_READ, Bytes, Columns, Wanted
 from resonance.engine.text.paste import read_only
-from resonance.pipeline.columns import Texts, Times
+from resonance.pipeline.columns import Texts, Times, behind
 from resonance.pipeline.json_paths import Path
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.dense import Layout
@@ -20,11 +21,13 @@ _NULL: Final = np.frombuffer(b"null", np.uint8)
 
 
 class PlainRecords(NamedTuple):
-    """What was read of a batch."""
+    """What was read of a batch, with room for what was not."""
 
     rows: FloatArray
     times: Times
     ids: Texts[bytes] | None
+    unread: list[int]
+    """Positions of the records that are left to others."""
 
 
 class PlainJson:
@@ -61,23 +64,35 @@ class PlainJson:
         roles: IntArray = np.array([[role for _, role in members]])
         return cls(Wanted(text, ends[np.newaxis], roles, len(own), nulls=nulls), layout.dimension)
 
-    def read(self, records: RecordColumns) -> PlainRecords | None:
-        """Read records that have values, and the time of Kafka where no other; None if one is not to be read here."""
+    def read(self, records: RecordColumns, largest: int) -> PlainRecords:
+        """Read records of at most `largest` bytes, whose times are those of Kafka where they have no other."""
         text, found = read_only(records.text), np.empty((3, len(records)), np.int64)
         columns = Columns(np.empty((len(records), self._columns)), found)
         flags = json_members.read_records(text[np.newaxis], records.ends, records.times, self._wanted, columns)
-        if flags == json_members.UNREAD:
-            return None
-        if flags & json_members.BEYOND_ASCII:
-            try:
-                str(text.data, "utf-8")
-            except UnicodeDecodeError:
-                return None
         begins, ends, times = found
+        if (too_large := records.sizes > largest).any():
+            begins[too_large] = NOT_READ
+            flags |= json_members.UNREAD
+        if flags & json_members.BEYOND_ASCII and not _is_utf8(text):
+            begins[[not _is_utf8(text[first:last]) for first, last in _spans(records.ends)]] = NOT_READ
+            flags |= json_members.UNREAD
+        unread = np.flatnonzero(begins == NOT_READ).tolist() if flags & json_members.UNREAD else []
         if not self._has_ids:
-            return PlainRecords(columns.numbers, Times(times), None)
+            return PlainRecords(columns.numbers, Times(times), None, unread)
         if flags & json_members.WITHOUT_ID:
             absent = begins == ends
             begins[absent], ends[absent] = len(text), len(text) + len(_NULL)
             text = np.concatenate((text, _NULL))
-        return PlainRecords(columns.numbers, Times(times), Texts(text, begins, ends))
+        return PlainRecords(columns.numbers, Times(times), Texts(text, begins, ends), unread)
+
+
+def _is_utf8(text: Bytes) -> bool:
+    try:
+        str(text.data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _spans(ends: IntArray) -> Iterator[tuple[int, int]]:
+    return zip(behind(ends, 1).tolist(), ends.tolist(), strict=True)

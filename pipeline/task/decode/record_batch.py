@@ -73,6 +73,24 @@ class RecordBatch:
     def __len__(self) -> int:
         return len(self.times)
 
+    def completed(self, others: "RecordBatch", positions: list[int]) -> "RecordBatch":
+        """Return the batch, whose columns have room for records at some positions, with what became of these."""
+        places = [positions[at] for at in others.index]
+        self.rows[places] = others.rows
+        times, own_times = Times.of(self.times), Times.of(others.times)
+        times.milliseconds[places] = own_times.milliseconds
+        ids = self.ids
+        if ids is not None and others.ids is not None:
+            room, own = Texts.of(ids), Texts.of(others.ids)
+            room.begins[places], room.ends[places] = own.begins + len(room.text), own.ends + len(room.text)
+            ids = Texts(np.concatenate((room.text, own.text)), room.begins, room.ends)
+        whole = replace(self, times=times, ids=ids)
+        if len(places) < len(positions):
+            kept = sorted(set(self.index) - (set(positions) - set(places)))
+            whole = replace(whole.take(kept), index=kept)
+        faults = [replace(fault, index=positions[fault.index]) for fault in others.faults]
+        return replace(whole, faults=faults, skipped=others.skipped)
+
     def place(self, records: RecordColumns) -> Self:
         """Take over what the records of the batch have beside their values."""
         keys = records.named_keys()

@@ -60,10 +60,12 @@ def values(draw):
     if odd and draw(some.booleans()):
         names.remove(draw(some.sampled_from(names)))
     order = draw(some.permutations(names))
-    text = json.dumps({name: members[name] for name in order}, ensure_ascii=False).encode()
+    text = json.dumps({name: members[name] for name in order}, ensure_ascii=draw(some.booleans())).encode()
     if odd and draw(some.booleans()):
         # A name may come twice.
         text = text[:-1] + b',"%b":%b}' % (order[0].encode(), json.dumps(draw(kind)).encode())
+    if odd and draw(some.integers(0, 9)) == 0:
+        return draw(some.sampled_from((None, b"", b"\xff", text + b"\0", b" " * 2_000_000 + text)))
     return text.replace(b",", draw(some.sampled_from((b",", b" ,\n\t", b", "))))
 
 
@@ -116,8 +118,8 @@ def test_plain_records_are_read_by_kernels(layout, paths):
         members = {**members, "v": {"a": 1, "b": 2.5, "c": -3e-7}, "a": 1, "b": 2.5, "c": -3e-7}
     made = mapping._plain_json(mapping.layout)
     value = orjson.dumps(members)
-    found = made.read(RecordColumns.of([Record(TOPIC, 0, at, STAMP, None, value) for at in range(2)]))
-    assert found is not None
+    found = made.read(RecordColumns.of([Record(TOPIC, 0, at, STAMP, None, value) for at in range(2)]), 1_000)
+    assert found.unread == []
     assert found.rows.tolist() == [[1, 2.5, -3e-7]] * 2
     assert found.ids == ([b'"\xc3\xa9"'] * 2 if "input.id_path" in paths else None)
     assert found.times == ["2026-01-31T11:00:00.000Z" if "input.time_path" in paths else "2023-11-14T22:13:20.000Z"] * 2
@@ -136,3 +138,52 @@ def test_plain_records_are_read_by_kernels(layout, paths):
 )
 def test_other_layouts_are_left_to_the_library(given, id_path, time_path):
     assert PlainJson.of(Layout(stream_settings(**given)), id_path, time_path, nulls=False) is None
+
+
+ESCAPED = (
+    r'"say \"hi\"\n"', r'"C:\\logs\/x"', r'"\b\f\r\t"', r'"caf\u00e9 \uD7FF\uE000"', r'["\\", {"y": "\\\""}]'
+)  # fmt: skip
+BROKEN = (r'"\x"', r'"\u12g4"', r'"\ud83d"', r'"\ud83d\ude00"', '"\t"', r'"\"', r'"\u12"')
+
+
+@pytest.mark.parametrize("text", ESCAPED)
+def test_escapes_in_what_is_not_wanted_are_read_by_kernels(text):
+    mapping = InputMapping(stream_settings(**LAYOUTS["array"]))
+    made = mapping._plain_json(mapping.layout)
+    value = b'{"message":%b,"v":[1,2,3]}' % text.encode()
+    assert orjson.loads(value)
+    assert made.read(RecordColumns.of([Record(TOPIC, 0, 0, STAMP, None, value)]), 1_000).unread == []
+
+
+@pytest.mark.parametrize("text", [*ESCAPED, *BROKEN])
+def test_a_text_that_is_not_wanted_is_what_the_library_says(text):
+    texts = [b'{"message":%b,"v":[1,2,3]}' % each.encode() for each in (text, ESCAPED[0])]
+    given = LAYOUTS["array"]
+    assert decoded(given, texts, kernels=True) == decoded(given, texts, kernels=False)
+
+
+ODD = (
+    None,
+    b'{"v":[1,2,3],"id":"\\u0041"}',
+    b"{",
+    b'{"v":[1,2]}',
+    b'{"v":[1,2,3],"id":"\xff"}',
+    b" " * 2_000_000 + b"{}",
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_record_costs_no_other_one_its_kernels(odd, monkeypatch):
+    given = {**LAYOUTS["array"], "input.id_path": "id"}
+    texts = [b'{"v":[%d,2,3],"id":%d}' % (number, number) for number in range(200)]
+    texts[70] = texts[150] = odd
+    expected = decoded(given, texts, kernels=False)
+    by_library, by_kernels = [], InputMapping._decoded
+
+    def counted(self, records, layout):
+        by_library.extend(records.offsets.tolist())
+        return by_kernels(self, records, layout)
+
+    monkeypatch.setattr(InputMapping, "_decoded", counted)
+    assert decoded(given, texts, kernels=True) == expected
+    assert by_library == [70, 150]
