@@ -147,3 +147,18 @@ def test_the_exit_codes_are_those_of_the_program():
         stopping.TERMINATED,
         stopping.UNREAD,
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        set(
+            re.findall(r"`((?:engine|pipeline|schemas|tests)/[^`*]*)`", (ROOT / "docs" / "architecture.md").read_text())
+        )
+    ),
+)
+def test_what_the_architecture_names_is_there(name):
+    path, _, within = name.partition(":")
+    assert (ROOT / path).exists()
+    if within:
+        assert re.search(rf"^\s*(?:def |class )?{within}\b", (ROOT / path).read_text(), re.MULTILINE)
