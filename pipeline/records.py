@@ -1,7 +1,6 @@
 """Records that enter a partition task, and outputs that leave it."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
@@ -269,60 +268,3 @@ class StreamSnapshot:
     header: dict[str, Any]
     """What the state depends on besides the log: engine, parameters, features, revision, version."""
     body: bytes
-
-
-class DeadLetterExample(NamedTuple):
-    """The first dead letter of its class that a task has seen."""
-
-    offset: int
-    message: str
-    value: bytes
-    """The first bytes of its record's value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Counters of a partition task since it was made, suppressed records included."""
-
-    records: int = 0
-    skipped: int = 0
-    """Records with a null value."""
-    dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Dead letters by stage and class."""
-    dead_letter_examples: Mapping[tuple[str, str], DeadLetterExample] = field(default_factory=dict)
-    """The first one of each."""
-    streams: int = 0
-    streams_in_memory: int = 0
-    """Streams whose models are in memory; those of the others are in a temporary file."""
-    stream_loads: int = 0
-    """Models that came back from there."""
-    values_compared: int = 0
-    """Values of features that have a frozen range, since the streams began."""
-    values_outside: int = 0
-    """Compared values that were outside their range."""
-    snapshot_bytes: int = 0
-    """Bytes of the newest snapshots of all streams."""
-    learns_labels: bool = False
-    """The models learn from labels."""
-    labelled: int = 0
-    """Records that were learned with labels, since the streams began."""
-    labels_waiting: int = 0
-    """Label messages whose record has not come yet."""
-    label_buffer: int = 0
-    """Records whose features are kept for late labels."""
-    foreign: int = 0
-    """Messages on the routes that no worker wrote."""
-    repeated: int = 0
-    """Routes that were dropped because their record had come already, or will come again."""
-    watches_drift: bool = False
-    """The records that the models learn are watched for changes."""
-    open_drifts: int = 0
-    """Streams with a change that has not settled."""
-
-    @property
-    def dead_letters(self) -> Counter[str]:
-        """Dead letters by class."""
-        counted: Counter[str] = Counter()
-        for (_, kind), count in self.dead_letters_by_stage.items():
-            counted[kind] += count
-        return counted

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.keyed.operation_writer import OperationWriter
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.repartition.router import RouterTask
+from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.partition_task import PartitionTask

@@ -14,7 +14,7 @@ from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.worker.http.metrics import DESCRIPTIONS, series_names
+from resonance.pipeline.worker.http.metrics import METRICS, series_names
 
 from tests.brokers.jvm import VERSION
 
@@ -70,7 +70,7 @@ def test_every_query_names_metrics_and_labels_that_there_are(where, query):
     named = metrics_of(query)
     assert named
     assert named <= series_names() | {"up"}, where
-    described = {each.name: set(each.labels) for each in DESCRIPTIONS}
+    described = {each.name: set(each.labels) for each in METRICS}
     known = {"instance", "job"}.union(*(described.get(re.sub("_bucket$", "", name), set()) for name in named))
     assert labels_of(query) <= known | ({"le"} if any(name.endswith("_bucket") for name in named) else set()), where
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
-from resonance.pipeline.records import Counts, Message, Messages, Outputs, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Message, Messages, Outputs, RoutedRecord, SourceRecord
 from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import TOPIC_BYTES, Route, no_place, read_route
+from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
 

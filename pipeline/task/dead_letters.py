@@ -7,7 +7,8 @@ from typing import Final
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
-from resonance.pipeline.records import DeadLetterExample, Outputs
+from resonance.pipeline.records import Outputs
+from resonance.pipeline.task.counts import DeadLetterExample
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.encode.assignments import Encoder
 

@@ -10,27 +10,12 @@ from typing import Final, NamedTuple, Self
 
 from resonance.engine.alerts.clock import NEVER
 from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.task.counts import Totals
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 _HEAD: Final = struct.Struct("<4q")
 
 _UNSEEN: Final = -(2**63)
-
-
-class Totals(NamedTuple):
-    """What the metrics add up over models."""
-
-    compared: int = 0
-    outside: int = 0
-    snapshot_bytes: int = 0
-    labelled: int = 0
-    waiting: int = 0
-    unlabelled: int = 0
-    learn_labels: int = 0
-    """Models that learn from labels."""
-    open_drifts: int = 0
-    watch_drift: int = 0
-    """Models whose records are watched for changes."""
 
 
 def _numbers(model: StreamModel) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Counts
 from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
+from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.encode.assignments import Encoder
@@ -101,25 +101,8 @@ class StreamTask:
     @property
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
-        totals = self.models.totals
-        return Counts(
-            self._records,
-            self._skipped,
-            self._dead_letters.by_stage_and_class,
-            self._dead_letters.examples,
-            len(self.models),
-            self.models.loaded_models,
-            self.models.loads,
-            totals.compared,
-            totals.outside,
-            totals.snapshot_bytes,
-            totals.learn_labels > 0,
-            totals.labelled,
-            totals.waiting,
-            totals.unlabelled,
-            watches_drift=totals.watch_drift > 0,
-            open_drifts=totals.open_drifts,
-        )
+        dead, models = self._dead_letters, self.models
+        return Counts(self._records, self._skipped, dead.by_stage_and_class, dead.examples, models.loads, models.totals)
 
     # Snapshots
 

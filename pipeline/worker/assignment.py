@@ -1,16 +1,16 @@
 """What the processor works on: the partitions assigned to the worker, and its counters."""
 
 import time
+from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoredPartition
-from resonance.pipeline.records import Counts
+from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.tasks import Task
-from resonance.pipeline.worker.http.metrics import Durations
 
 
 @dataclass(slots=True)
@@ -87,6 +87,33 @@ class Counters:
     process_seconds: float = 0.0
     send_seconds: float = 0.0
     wait_seconds: float = 0.0
+
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the buckets of both histograms, in seconds."""
+
+
+class Durations:
+    """Seconds that something took, counted in buckets; observed by one thread, read by any."""
+
+    def __init__(self) -> None:
+        # Observations up to each of `BOUNDS` and above the bound before, then those above the last one.
+        self.counts = [0] * (len(BOUNDS) + 1)
+        # Sum of the observations.
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the cumulative buckets as Prometheus writes them."""
+        result, sum_so_far = [], 0
+        for bound, count in zip([*map(str, BOUNDS), "+Inf"], self.counts.copy(), strict=True):
+            sum_so_far += count
+            result.append((bound, float(sum_so_far)))
+        return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from faust.types import TP
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
-from resonance.pipeline.records import DeadLetterExample
+from resonance.pipeline.task.counts import Counts, DeadLetterExample
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.worker.held_back import HeldBack, held_seconds
 from resonance.pipeline.worker.http.status import WorkerStatus
@@ -219,9 +219,7 @@ class Progress:
         """Return the dead letters by stage and class, without those of records that a restore learned again."""
         total = Counter[tuple[str, str]]()
         for partition in list((self._status.processor.partitions if self._status.processor else {}).values()):
-            total += partition.task.counts.dead_letters_by_stage
-            if partition.learned_again is not None:
-                total -= partition.learned_again.dead_letters_by_stage
+            total += partition.task.counts.since(partition.learned_again or Counts()).dead_letters_by_stage
         return total
 
     def _warn(self, records: int, dead: Counter[tuple[str, str]]) -> None:

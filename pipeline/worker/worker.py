@@ -28,9 +28,8 @@ from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.choice import end_others, make_delivery
 from resonance.pipeline.worker.delivery.delivery import Delivery
 from resonance.pipeline.worker.delivery.gone_workers import END_SECONDS
-from resonance.pipeline.worker.http.metrics import make_registry
+from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
-from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.kept_models import unchanged
 from resonance.pipeline.worker.processor import Processor, broker_seconds
@@ -97,7 +96,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
-        registry = make_registry(lambda: samples(self._status, self._settings.engine.name), durations(self._histograms))
+        registry = make_registry(partial(samples, self._status, self._settings.engine.name, self._histograms))
         worker = self._settings.worker
         check_exposure(worker)
         pages = Pages(ContentOfWorker(self._status, registry, self._resume), worker.web_token)

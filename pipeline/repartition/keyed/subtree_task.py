@@ -9,12 +9,13 @@ from resonance.engine.base import Step
 from resonance.engine.errors import StateError
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
-from resonance.pipeline.records import Counts, Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import no_place
 from resonance.pipeline.repartition.keyed.operation_batch import OperationBatch, as_range
 from resonance.pipeline.repartition.keyed.operation_records import Reader, SubtreeOperation
 from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel, SubtreeResult
 from resonance.pipeline.repartition.keyed.subtrees import Subtrees
+from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.learning import Learner

@@ -1,155 +1,291 @@
-"""What ``/metrics`` shows: every name once, and the collector that reads the worker's values at each scrape.
+"""What ``/metrics`` shows: one table of every metric with what its value is, read at each scrape.
 
 Nothing is counted for Prometheus on a record's path. Labels are topic, partition, kind, rule, stage and class, never a
 cluster, a stream or a record: their number would grow with the data.
 """
 
-from bisect import bisect_left
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from importlib.metadata import version
+from typing import Any, Final, NamedTuple
 
+from faust.types import TP
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from resonance.pipeline.task.counts import Counts
+from resonance.pipeline.worker.assignment import Counters, Durations, Histograms
+from resonance.pipeline.worker.http.status import WorkerStatus
+from resonance.pipeline.worker.lag import Lag
+from resonance.pipeline.worker.processor import Processor
 
 PARTITION: Final = ("topic", "partition")
 
+Value = float | Durations
+Found = Value | Mapping[Any, float] | None
+"""The value of a metric, or its values by its last label or labels; None where there is none yet."""
 
-class Description(NamedTuple):
-    """A metric: its name as queries write it, without the suffixes of a histogram's series."""
+Sample = tuple[tuple[str, ...], Value]
+"""The values of a metric's labels, and its value."""
+
+Samples = Mapping[str, Sequence[Sample]]
+"""By the metric's name."""
+
+
+class Row(NamedTuple):
+    """A metric: its name as queries write it, without the suffixes of a histogram's series, and where it comes from."""
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
     help: str
+    of: Callable[[Any], Found]
+    """Returns what an `_OfWorker`, or an `_OfPartition`, has of it."""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Type of the metric for Prometheus."""
+        if self.name in HISTOGRAMS:
+            return "histogram"
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
-DESCRIPTIONS: Final = (
-    Description("resonance_build_info", "gauge", ("version", "engine"), "Always 1; what runs."),
-    Description("resonance_ready", "gauge", (), "1 while the worker is ready, as /readyz says."),
-    Description("resonance_poll_age_seconds", "gauge", (), "Seconds since the fetch loop last completed an iteration."),
-    Description(
-        "resonance_assigned_partitions", "gauge", (), "Partitions of this worker: of input, labels and routes."
+HISTOGRAMS: Final = ("resonance_batch_seconds", "resonance_transaction_seconds")
+
+OF_WORKER: Final = (
+    Row(
+        "resonance_build_info",
+        "Always 1; what runs.",
+        lambda w: {(version("resonance-streams"), w.engine): 1},
+        ("version", "engine"),
     ),
-    Description("resonance_rebalances_total", "counter", (), "Times that partitions were given up for a rebalance."),
-    Description("resonance_recovery_seconds", "gauge", (), "Seconds that the last restore took."),
-    Description("resonance_recovery_records", "gauge", (), "Records that the last restore learned again."),
-    Description("resonance_batch_seconds", "histogram", (), "Seconds that a batch of records took to be learned."),
-    Description("resonance_transaction_seconds", "histogram", (), "Seconds from a first output to its commit's end."),
-    Description("resonance_commits_total", "counter", (), "Commits."),
-    Description("resonance_outputs_total", "counter", (), "Messages written, without routes and snapshots."),
-    Description("resonance_records_total", "counter", PARTITION, "Records processed, dead letters included."),
-    Description("resonance_skipped_nulls_total", "counter", PARTITION, "Records without a value, which are skipped."),
-    Description(
-        "resonance_dead_letters_total", "counter", (*PARTITION, "stage", "class"), "Records that became dead letters."
+    Row("resonance_ready", "1 while the worker is ready, as /readyz says.", lambda w: not w.status.problems()),
+    Row(
+        "resonance_poll_age_seconds",
+        "Seconds since the fetch loop last completed an iteration.",
+        lambda w: w.status.poll_age,
     ),
-    Description(
-        "resonance_foreign_routes_total",
-        "counter",
-        PARTITION,
-        "Messages among the routes that no worker wrote.",
+    Row(
+        "resonance_assigned_partitions",
+        "Partitions of this worker: of input, labels and routes.",
+        lambda w: len(w.status.assigned),
     ),
-    Description("resonance_repeated_routes_total", "counter", PARTITION, "Duplicate or out-of-order routes dropped."),
-    Description("resonance_events_total", "counter", (*PARTITION, "kind"), "Events of clusters, by kind."),
-    Description("resonance_drift_events_total", "counter", (*PARTITION, "kind"), "Drift events, by kind."),
-    Description("resonance_alerts_total", "counter", (*PARTITION, "rule"), "Alerts that opened, by rule."),
-    Description("resonance_open_alerts", "gauge", (*PARTITION, "rule"), "Alerts that are open, by rule."),
-    Description("resonance_lag_records", "gauge", PARTITION, "Offsets between the last commit and the log's end."),
-    Description("resonance_lag_unstable_records", "gauge", PARTITION, "Those of them behind an open transaction."),
-    Description("resonance_open_transaction_seconds", "gauge", PARTITION, "Seconds that one has held records back."),
-    Description("resonance_streams", "gauge", PARTITION, "Streams that have a model."),
-    Description("resonance_streams_in_memory", "gauge", PARTITION, "Streams whose models are in memory."),
-    Description("resonance_stream_loads_total", "counter", PARTITION, "Models that came back from the temporary file."),
-    Description("resonance_labelled_records_total", "counter", PARTITION, "Records that were learned with labels."),
-    Description("resonance_labels_waiting", "gauge", PARTITION, "Labels that wait for a record that has not come."),
-    Description("resonance_label_buffer_records", "gauge", PARTITION, "Records that late labels can still reach."),
-    Description("resonance_clusters", "gauge", PARTITION, "Present clusters of all streams and levels."),
-    Description("resonance_open_drifts", "gauge", PARTITION, "Streams whose data are changing now."),
-    Description("resonance_paused", "gauge", PARTITION, "1 while too many dead letters pause the partition."),
-    Description("resonance_stuck", "gauge", PARTITION, "1 while all that comes are dead letters of one kind."),
-    Description("resonance_snapshot_age_seconds", "gauge", PARTITION, "Seconds since the last snapshot or restore."),
-    Description("resonance_snapshot_bytes", "gauge", PARTITION, "Bytes of the newest snapshots of all streams."),
-    Description("resonance_replay_from_lag_records", "gauge", PARTITION, "Offsets that a restart would learn again."),
-    Description("resonance_last_record_age_seconds", "gauge", PARTITION, "Seconds since the last record came."),
-    Description("resonance_window_records", "gauge", PARTITION, "Assignments in the window of the following figures."),
-    Description("resonance_novelty_ratio", "gauge", PARTITION, "Share of records marked novel."),
-    Description("resonance_largest_cluster_ratio", "gauge", PARTITION, "Share of the largest cluster of a stream."),
-    Description("resonance_score_mean", "gauge", PARTITION, "Mean score; 1 is typical."),
-    Description("resonance_out_of_scale_ratio", "gauge", PARTITION, "Share of values outside their frozen range."),
-    Description("resonance_churn_ratio", "gauge", PARTITION, "Share of records whose cluster changed without event."),
+    Row(
+        "resonance_rebalances_total",
+        "Times that partitions were given up for a rebalance.",
+        lambda w: w.status.rebalances,
+    ),
+    Row("resonance_recovery_seconds", "Seconds that the last restore took.", lambda w: w.status.recovery_seconds),
+    Row(
+        "resonance_recovery_records",
+        "Records that the last restore learned again.",
+        lambda w: w.status.recovery_records,
+    ),
+    Row("resonance_batch_seconds", "Seconds that a batch of records took to be learned.", lambda w: w.histograms.batch),
+    Row(
+        "resonance_transaction_seconds",
+        "Seconds from a first output to its commit's end.",
+        lambda w: w.histograms.transaction,
+    ),
+    Row("resonance_commits_total", "Commits.", lambda w: w.counters and w.counters.commits),
+    Row(
+        "resonance_outputs_total",
+        "Messages written, without routes and snapshots.",
+        lambda w: w.counters and w.counters.outputs,
+    ),
 )
+
+OF_PARTITION: Final = (
+    Row("resonance_records_total", "Records processed, dead letters included.", lambda p: p.new.records),
+    Row("resonance_skipped_nulls_total", "Records without a value, which are skipped.", lambda p: p.new.skipped),
+    Row(
+        "resonance_dead_letters_total",
+        "Records that became dead letters.",
+        lambda p: p.new.dead_letters_by_stage,
+        ("stage", "class"),
+    ),
+    Row("resonance_foreign_routes_total", "Messages among the routes that no worker wrote.", lambda p: p.new.foreign),
+    Row("resonance_repeated_routes_total", "Duplicate or out-of-order routes dropped.", lambda p: p.new.repeated),
+    Row("resonance_events_total", "Events of clusters, by kind.", lambda p: p.health.events, ("kind",)),
+    Row("resonance_drift_events_total", "Drift events, by kind.", lambda p: p.health.drifts, ("kind",)),
+    Row("resonance_alerts_total", "Alerts that opened, by rule.", lambda p: p.health.alerts, ("rule",)),
+    Row("resonance_open_alerts", "Alerts that are open, by rule.", lambda p: p.health.open_alerts, ("rule",)),
+    Row(
+        "resonance_lag_records",
+        "Offsets between the last commit and the log's end.",
+        lambda p: p.lag and p.lag.waiting,
+    ),
+    Row(
+        "resonance_lag_unstable_records",
+        "Those of them behind an open transaction.",
+        lambda p: p.lag and p.lag.unstable,
+    ),
+    Row(
+        "resonance_open_transaction_seconds",
+        "Seconds that one has held records back.",
+        lambda p: p.lag and (p.now - p.held.since if p.held else 0),
+    ),
+    Row("resonance_streams", "Streams that have a model.", lambda p: len(p.models)),
+    Row("resonance_streams_in_memory", "Streams whose models are in memory.", lambda p: p.models.loaded_models),
+    Row(
+        "resonance_stream_loads_total",
+        "Models that came back from the temporary file.",
+        lambda p: p.new.stream_loads,
+    ),
+    Row(
+        "resonance_labelled_records_total",
+        "Records that were learned with labels.",
+        lambda p: p.of_labels and max(p.new.totals.labelled, 0),
+    ),
+    Row(
+        "resonance_labels_waiting",
+        "Labels that wait for a record that has not come.",
+        lambda p: p.of_labels and p.of_labels.waiting,
+    ),
+    Row(
+        "resonance_label_buffer_records",
+        "Records that late labels can still reach.",
+        lambda p: p.of_labels and p.of_labels.unlabelled,
+    ),
+    Row("resonance_clusters", "Present clusters of all streams and levels.", lambda p: p.health.clusters),
+    Row(
+        "resonance_open_drifts",
+        "Streams whose data are changing now.",
+        lambda p: p.totals.open_drifts if p.totals.watch_drift else None,
+    ),
+    Row(
+        "resonance_paused",
+        "1 while too many dead letters pause the partition.",
+        lambda p: p.tp in p.pauses.paused,
+    ),
+    Row("resonance_stuck", "1 while all that comes are dead letters of one kind.", lambda p: p.tp in p.pauses.stuck),
+    Row(
+        "resonance_snapshot_age_seconds",
+        "Seconds since the last snapshot or restore.",
+        lambda p: p.now - p.owned.last_snapshot,
+    ),
+    Row(
+        "resonance_snapshot_bytes",
+        "Bytes of the newest snapshots of all streams.",
+        lambda p: p.totals.snapshot_bytes,
+    ),
+    Row("resonance_replay_from_lag_records", "Offsets that a restart would learn again.", lambda p: p.replay_lag),
+    Row(
+        "resonance_last_record_age_seconds",
+        "Seconds since the last record came.",
+        lambda p: p.now - p.owned.last_record,
+    ),
+    Row(
+        "resonance_window_records",
+        "Assignments in the window of the following figures.",
+        lambda p: p.figures.records,
+    ),
+    Row("resonance_novelty_ratio", "Share of records marked novel.", lambda p: p.figures.novelty),
+    Row(
+        "resonance_largest_cluster_ratio",
+        "Share of the largest cluster of a stream.",
+        lambda p: p.figures.largest_cluster,
+    ),
+    Row("resonance_score_mean", "Mean score; 1 is typical.", lambda p: p.figures.score),
+    Row(
+        "resonance_out_of_scale_ratio",
+        "Share of values outside their frozen range.",
+        lambda p: p.figures.out_of_scale,
+    ),
+    Row(
+        "resonance_churn_ratio",
+        "Share of records whose cluster changed without event.",
+        lambda p: p.figures.churn,
+    ),
+)
+
+METRICS: Final = (*OF_WORKER, *(row._replace(labels=(*PARTITION, *row.labels)) for row in OF_PARTITION))
 """Every metric of the worker itself, in the order of the page."""
 
-BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the buckets of both histograms, in seconds."""
 
-Samples = Mapping[str, Sequence[tuple[tuple[str, ...], float]]]
-"""For each metric's name: the values of its labels, and the value."""
+class _OfWorker(NamedTuple):
+    status: WorkerStatus
+    engine: str
+    histograms: Histograms
+
+    @property
+    def counters(self) -> Counters | None:
+        return None if self.status.processor is None else self.status.processor.counters
 
 
-class Durations:
-    """Seconds that something took, counted in buckets; observed by one thread, read by any."""
+class _OfPartition:
+    """A partition at the moment of a scrape; it may be at work in another thread."""
 
-    def __init__(self) -> None:
-        # Observations up to each of `BOUNDS` and above the bound before, then those above the last one.
-        self.counts = [0] * (len(BOUNDS) + 1)
-        # Sum of the observations.
-        self.total = 0.0
+    def __init__(self, status: WorkerStatus, processor: Processor, tp: TP, lag: Lag | None) -> None:
+        self.now = time.monotonic()
+        self.tp, self.owned, self.lag = tp, processor.partitions[tp], lag
+        self.held, self.pauses = status.held_back.get(tp), processor.pauses
+        task, replayed = self.owned.task, self.owned.writer.recovery_offset
+        self.models, self.health, self.figures = task.models, task.health, task.health.figures()
+        counts = task.counts
+        self.totals = counts.totals
+        self.of_labels = counts.totals if counts.totals.learn_labels else None
+        # What a restore learned again was counted before.
+        self.new = counts.since(self.owned.learned_again or Counts())
+        self.replay_lag = None if replayed is None else self.owned.position - replayed
 
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
 
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return the cumulative buckets as Prometheus writes them."""
-        result, sum_so_far = [], 0
-        for bound, count in zip([*map(str, BOUNDS), "+Inf"], self.counts.copy(), strict=True):
-            sum_so_far += count
-            result.append((bound, float(sum_so_far)))
-        return result
+def samples(status: WorkerStatus, engine: str, histograms: Histograms) -> Samples:
+    """Return the values of every metric; the worker may be at work in other threads."""
+    found: dict[str, list[Sample]] = {}
+    _put(found, OF_WORKER, (), _OfWorker(status, engine, histograms))
+    if (processor := status.processor) is not None:
+        lags = status.lags()
+        for tp in sorted(lags):
+            of = _OfPartition(status, processor, tp, lags[tp])
+            _put(found, OF_PARTITION, (tp.topic, str(tp.partition)), of)
+    return found
+
+
+def _put(found: dict[str, list[Sample]], rows: Sequence[Row], at: tuple[str, ...], of: Any) -> None:
+    for row in rows:
+        value = row.of(of)
+        if isinstance(value, Mapping):
+            # A copy, as another thread may add a kind.
+            for labels, number in sorted(dict(value).items()):
+                own = labels if isinstance(labels, tuple) else (labels,)
+                found.setdefault(row.name, []).append(((*at, *own), number))
+        elif value is not None:
+            found.setdefault(row.name, []).append((at, value))
 
 
 class WorkerCollector(Collector):
     """Reads the worker's values at each scrape; a metric without values is still described."""
 
-    def __init__(self, samples: Callable[[], Samples], durations: Mapping[str, Durations]) -> None:
-        self._samples = samples
-        self._durations = durations
+    def __init__(self, read: Callable[[], Samples]) -> None:
+        self._read = read
 
     def describe(self) -> Iterator[Metric]:
         """Yield the metrics without values, for the registry's check of names."""
-        for description in DESCRIPTIONS:
-            yield _family(description)
+        yield from map(_family, METRICS)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics with their present values."""
-        samples = self._samples()
-        for description in DESCRIPTIONS:
-            family = _family(description)
-            if isinstance(family, HistogramMetricFamily):
-                durations = self._durations[description.name]
-                family.add_metric((), durations.buckets(), durations.total)
-            else:
-                for labels, value in samples.get(description.name, ()):
+        found = self._read()
+        for row in METRICS:
+            family = _family(row)
+            for labels, value in found.get(row.name, ()):
+                if isinstance(value, Durations):
+                    family.add_metric(labels, value.buckets(), value.total)
+                else:
                     family.add_metric(labels, value)
             yield family
 
 
-def _family(description: Description) -> CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily:
-    name, kind, labels, text = description
-    if kind == "counter":
-        return CounterMetricFamily(name, text, labels=labels)
-    if kind == "gauge":
-        return GaugeMetricFamily(name, text, labels=labels)
-    return HistogramMetricFamily(name, text, labels=labels)
+def _family(row: Row) -> Any:
+    kinds = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
+    return kinds[row.kind](row.name, row.help, labels=row.labels)
 
 
-def make_registry(samples: Callable[[], Samples], durations: Mapping[str, Durations]) -> CollectorRegistry:
+def make_registry(read: Callable[[], Samples]) -> CollectorRegistry:
     """Return a registry of one worker, with the library's own metrics of the process and of Python."""
     registry = CollectorRegistry()
-    registry.register(WorkerCollector(samples, durations))
+    registry.register(WorkerCollector(read))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
@@ -168,6 +304,6 @@ def exposition(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, st
 
 def series_names() -> set[str]:
     """Return every name that a query can use, those of the process and of Python included."""
-    registry = make_registry(dict, {name: Durations() for name, kind, _, _ in DESCRIPTIONS if kind == "histogram"})
-    names = {name for name, kind, _, _ in DESCRIPTIONS if kind != "histogram"}
+    registry = make_registry(lambda: {name: [((), Durations())] for name in HISTOGRAMS})
+    names = {row.name for row in METRICS if row.name not in HISTOGRAMS}
     return names | {sample.name for family in registry.collect() for sample in family.samples}

@@ -149,8 +149,8 @@ def described(partition: AssignedPartition) -> dict[str, Any]:
 
     The partition may be at work in another thread.
     """
-    counts = partition.task.counts
-    share = counts.values_outside / counts.values_compared if counts.values_compared else None
+    counts, models = partition.task.counts, partition.task.models
+    compared, outside, *_ = counts.totals
     return {
         "position": partition.position,
         "answered": partition.answered,
@@ -159,9 +159,9 @@ def described(partition: AssignedPartition) -> dict[str, Any]:
         "records": counts.records,
         "skipped": counts.skipped,
         "dead_letters": dict(counts.dead_letters),
-        "streams": counts.streams,
+        "streams": len(models),
         # Share of the values outside their frozen range; None before there is one.
-        "outside_range": None if share is None else round(share, 6),
+        "outside_range": round(outside / compared, 6) if compared else None,
     }
 
 

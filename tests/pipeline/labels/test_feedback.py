@@ -83,8 +83,8 @@ def test_records_and_labels_are_learned_as_a_literal_reading_of_the_rules_learns
     assert Counter(kind for _, kind in dead_letters).keys() == {"too_late", "already_labelled"}
     assert ("nobody", "too_late") in dead_letters
     counts = hops.task(ROUTES, 0).counts
-    assert counts.labelled == model.labels.learned > 100
-    assert counts.label_buffer == model.labels.unlabelled > 0
+    assert counts.totals.labelled == model.labels.learned > 100
+    assert counts.totals.unlabelled == model.labels.unlabelled > 0
     assert len(hops.second[0].assignments) == 300
 
 
@@ -223,7 +223,7 @@ def test_labels_beside_the_features_need_no_routes():
     assert [list(answer["labels"]) for answer in answers[20:]] == [["7", "right"]] * 80
     assert worker.models.named("p0").engine.labels == ("7", "right")
     assert run(task(labelled(input__label_path="labels", input__dimension=None)), log, 3) == outputs
-    assert worker.counts.labelled == 66
+    assert worker.counts.totals.labelled == 66
 
 
 def test_a_label_that_came_later_is_missing_in_the_answers_before():
@@ -293,7 +293,7 @@ def with_waiting(**changes):
     hops = routed(late(**changes), [*log[:22], *waiting, *log[22:]])
     old = hops.task(ROUTES, 0)
     assert not old.process(hops.routes[0][:25]).dead_letters
-    assert old.counts.labels_waiting == 3
+    assert old.counts.totals.waiting == 3
     return old, hops.routes[0][25:]
 
 
@@ -318,7 +318,7 @@ def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(resta
         before = fresh.models.named(TOPIC).state()
         fresh = restarted(plain, fresh)
         assert fresh.models.named(TOPIC).state() == before
-    assert fresh.counts.labels_waiting == 3
+    assert fresh.counts.totals.waiting == 3
     outputs = fresh.process(rest)
     said = [errors(each) for each in outputs.dead_letters]
     assert [(each["partition"], each["offset"], each["class"]) for each in said] == [
@@ -328,8 +328,8 @@ def test_labels_that_wait_are_given_up_where_the_next_engine_is_not_taught(resta
     ]
     assert {each["decided_by"] for each in said} == {f"{TOPIC}-0-22"}
     assert "no labels teach" in said[0]["message"]
-    assert (len(outputs.assignments), fresh.counts.labels_waiting) == (18, 0)
-    assert not restarted(plain, fresh).counts.learns_labels
+    assert (len(outputs.assignments), fresh.counts.totals.waiting) == (18, 0)
+    assert not restarted(plain, fresh).counts.totals.learn_labels
 
 
 def test_labels_that_wait_for_records_wait_on_in_the_next_version():
@@ -340,7 +340,7 @@ def test_labels_that_wait_for_records_wait_on_in_the_next_version():
         ("6", f"{TOPIC}-0-33"),
         ("8", f"{TOPIC}-0-33"),
     ]
-    assert fresh.counts.labels_waiting == 0
+    assert fresh.counts.totals.waiting == 0
     # The one that came is held back with its record.
     assert [labels for own, labels in fresh.models.named(TOPIC).labels.held if own == b'"r30"'] == [("b",)]
 

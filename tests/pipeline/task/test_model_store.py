@@ -9,8 +9,8 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.model_store import _numbers
-from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.http.samples import samples
+from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
+from resonance.pipeline.worker.http.metrics import samples
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.progress import Progress
@@ -81,10 +81,10 @@ def test_the_metrics_count_every_stream():
     for worker in (whole, part):
         run(worker, LOG, 40)
         list(worker.models.changes(worker.models.pending(everything=True)))
-    assert part.counts.snapshot_bytes > 0 < part.counts.values_compared
-    assert (part.counts.streams_in_memory, whole.counts.streams_in_memory) == (2, 12)
+    assert part.counts.totals.snapshot_bytes > 0 < part.counts.totals.compared
+    assert (part.models.loaded_models, whole.models.loaded_models) == (2, 12)
     assert part.counts.stream_loads > 100
-    assert replace(part.counts, streams_in_memory=12, stream_loads=0) == whole.counts
+    assert replace(part.counts, stream_loads=0) == whole.counts
     mine, every = part.health.figures(), whole.health.figures()
     assert (mine.novelty, mine.score, mine.out_of_scale) == (every.novelty, every.score, every.out_of_scale)
     assert (part.health.clusters, part.models.furthest) == (whole.health.clusters, whole.models.furthest)
@@ -114,7 +114,7 @@ def test_what_is_read_every_second_walks_over_no_models():
     processor.partitions = {TP(TOPIC, 0): partition}
     status = WorkerStatus("running", processor=processor)
     status.ready()
-    assert samples(status, "modal")["resonance_streams_in_memory"] == [((TOPIC, "0"), 12)]
+    assert samples(status, "modal", Histograms())["resonance_streams_in_memory"] == [((TOPIC, "0"), 12)]
     Progress(status, session_timeout=45.0).look()
     assert ranges.found().hint == ""
 
@@ -142,7 +142,7 @@ def test_a_restore_keeps_no_more_models_in_memory_than_the_limit():
     assert [*fresh.models.states()] == [*worker.models.states()]
     # A stream that is restored once more counts once.
     fresh.restore(next(iter(held.snapshots.values())))
-    assert (fresh.counts.streams, fresh.counts.values_compared) == (12, worker.counts.values_compared)
+    assert (len(fresh.models), fresh.counts.totals.compared) == (12, worker.counts.totals.compared)
 
 
 def test_the_only_stream_of_a_partition_stays():

@@ -133,7 +133,7 @@ def test_a_stream_without_records_ends_with_an_event_and_tombstones():
     assert {name: last[name] for name in gone} == dict.fromkeys(gone)
     values = payloads(m for m in outputs.clusters if m.value)
     assert {value["id"] for value in values if value.get("ended") == "stream_ended"} == {*gone}
-    assert (worker.health.events["stream_ended"], worker.counts.streams) == (1, 1)
+    assert (worker.health.events["stream_ended"], len(worker.models)) == (1, 1)
     assert worker.health.clusters == len(worker.models.clusters("p0:there"))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Counts, DeadLetterExample
+from resonance.pipeline.task.counts import Counts, DeadLetterExample
 from resonance.pipeline.task.range_changes import RangeChanges
 from resonance.pipeline.worker import progress
 from resonance.pipeline.worker.assignment import Counters

@@ -15,10 +15,9 @@ from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Histograms
 from resonance.pipeline.worker.http import signature
-from resonance.pipeline.worker.http.metrics import make_registry
+from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.page_client import resume
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
-from resonance.pipeline.worker.http.samples import durations, samples
 from resonance.pipeline.worker.http.status import POLL_SECONDS, WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 from typer.testing import CliRunner
@@ -45,7 +44,7 @@ def visit(status, what, token=""):
         async def let_go(partition):
             return [name for name in ("in[0]", "in[1]") if partition in (None, name)]
 
-        registry = make_registry(lambda: samples(status, "caea"), durations(Histograms()))
+        registry = make_registry(lambda: samples(status, "caea", Histograms()))
         pages = Pages(ContentOfWorker(status, registry, let_go), SecretStr(token) if token else None)
         port = free_port()
         await pages.start("127.0.0.1", port)

@@ -7,9 +7,8 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.http.metrics import DESCRIPTIONS
-from resonance.pipeline.worker.http.samples import samples
+from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
+from resonance.pipeline.worker.http.metrics import METRICS, OF_WORKER, samples
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.log_ends import LogEnd
@@ -33,11 +32,11 @@ def values(partition, ends=None):
         polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {}, silent=list
     )
     status.app = SimpleNamespace(rebalancing=False, unassigned=False, _consumer=consumer)
-    found = samples(status, "caea")
-    assert set(found) <= {description.name for description in DESCRIPTIONS}
-    labels = {description.name: len(description.labels) for description in DESCRIPTIONS}
+    found = samples(status, "caea", Histograms())
+    assert set(found) <= {row.name for row in METRICS}
+    labels = {row.name: len(row.labels) for row in METRICS}
     assert all(len(given) == labels[name] for name, several in found.items() for given, _ in several)
-    own = {name: several for name, several in found.items() if labels[name] >= 2}
+    own = {name: several for name, several in found.items() if name not in {row.name for row in OF_WORKER}}
     return {(name, *given[2:]): value for name, several in own.items() for given, value in several}
 
 
@@ -116,6 +115,6 @@ def test_before_anything_came_there_are_no_figures():
 
 
 def test_a_worker_that_starts_has_little_to_say():
-    found = samples(WorkerStatus(), "caea")
+    found = samples(WorkerStatus(), "caea", Histograms())
     assert found["resonance_ready"] == [((), False)]
     assert "resonance_poll_age_seconds" not in found

@@ -1,0 +1,79 @@
+"""What a partition task counts, for the metrics and for what a worker says of its work."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+
+class DeadLetterExample(NamedTuple):
+    """The first dead letter of its class that a task has seen."""
+
+    offset: int
+    message: str
+    value: bytes
+    """The first bytes of its record's value."""
+
+
+class Totals(NamedTuple):
+    """Sums over the models of a task."""
+
+    compared: int = 0
+    """Values of features that have a frozen range, since the streams began."""
+    outside: int = 0
+    """Those of them that were outside their range."""
+    snapshot_bytes: int = 0
+    """Bytes of the newest snapshots."""
+    labelled: int = 0
+    """Records that were learned with labels, since the streams began."""
+    waiting: int = 0
+    """Label messages whose record has not come yet."""
+    unlabelled: int = 0
+    """Records whose features are kept for late labels."""
+    learn_labels: int = 0
+    """Models that learn from labels."""
+    open_drifts: int = 0
+    """Streams with a change that has not settled."""
+    watch_drift: int = 0
+    """Models whose records are watched for changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counters of a partition task since it was made, suppressed records included."""
+
+    records: int = 0
+    skipped: int = 0
+    """Records with a null value."""
+    dead_letters_by_stage: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Dead letters by stage and class."""
+    dead_letter_examples: Mapping[tuple[str, str], DeadLetterExample] = field(default_factory=dict)
+    """The first one of each."""
+    stream_loads: int = 0
+    """Models that came back from the temporary file."""
+    totals: Totals = field(default_factory=Totals)
+    foreign: int = 0
+    """Messages on the routes that no worker wrote."""
+    repeated: int = 0
+    """Routes that were dropped because their record had come already, or will come again."""
+
+    def since(self, before: Self) -> Self:
+        """Return what was counted after other counts."""
+        return replace(
+            self,
+            records=self.records - before.records,
+            skipped=self.skipped - before.skipped,
+            dead_letters_by_stage=self.dead_letters_by_stage - before.dead_letters_by_stage,
+            stream_loads=self.stream_loads - before.stream_loads,
+            totals=Totals(*(now - then for now, then in zip(self.totals, before.totals, strict=True))),
+            foreign=self.foreign - before.foreign,
+            repeated=self.repeated - before.repeated,
+        )
+
+    @property
+    def dead_letters(self) -> Counter[str]:
+        """Dead letters by class."""
+        counted: Counter[str] = Counter()
+        for (_, kind), count in self.dead_letters_by_stage.items():
+            counted[kind] += count
+        return counted
