@@ -45,8 +45,6 @@ class PartitionCheckpoint:
     """Identity, position, and what the partition knows beside its streams."""
     streams: Sequence[StreamSnapshot]
     """One state for each stream; those of an archive all contain the records below the position, and no other."""
-    complete: bool = True
-    """False where streams were left out, as in an export of one stream."""
     timestamp: int = -1
     """Kafka timestamp of the newest learned record, in milliseconds; -1 where it is not known."""
 

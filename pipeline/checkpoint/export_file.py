@@ -1,4 +1,4 @@
-"""Export snapshots to a file of self-describing JSON lines, to keep, to compare and to import.
+"""Export snapshots to a file of self-describing JSON lines, to keep and to import.
 
 The first line names format and deployment. A line for each input partition follows, and behind it one for each of its
 streams, with the state as Base64 and its checksum. The last line has the checksum of everything before it. Nothing in
@@ -7,8 +7,7 @@ the file can run code. Its bytes are a function of what was exported, except for
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -20,18 +19,8 @@ from resonance.pipeline.errors import ConfigurationError, InputFileError, Mismat
 from resonance.pipeline.records import StreamSnapshot
 
 KIND: Final = "resonance-snapshots"
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised with every change that an older release would read wrongly."""
-
-
-def chosen(checkpoints: Iterable[PartitionCheckpoint | None], stream: str | None = None) -> list[PartitionCheckpoint]:
-    """Return what is exported of a deployment: every partition, or one stream."""
-    found = []
-    for one in filter(None, checkpoints):
-        streams = [snapshot for snapshot in one.streams if stream in (None, snapshot.stream)]
-        if streams or stream is None:
-            found.append(replace(one, streams=streams, complete=len(streams) == len(one.streams)))
-    return found
 
 
 def write_file(path: Path, name: str, created: str, partitions: Sequence[PartitionCheckpoint]) -> int:
@@ -74,7 +63,7 @@ def write_file(path: Path, name: str, created: str, partitions: Sequence[Partiti
 def _lines(name: str, created: str, partitions: Sequence[PartitionCheckpoint]) -> Iterator[bytes]:
     yield orjson.dumps({"kind": KIND, "format": FORMAT, "name": name, "created": created}) + b"\n"
     for partition in partitions:
-        own = {"topic": partition.at[0], "partition": partition.at[1], "whole": partition.complete}
+        own = {"topic": partition.at[0], "partition": partition.at[1]}
         yield orjson.dumps(own | {"record": orjson.Fragment(partition.record.value())}) + b"\n"
         for snapshot in partition.streams:
             body = {
@@ -129,18 +118,18 @@ def read_file(path: Path) -> list[PartitionCheckpoint]:
 def _check_first(path: Path, data: Any) -> None:
     if data["kind"] != KIND:
         raise InputFileError(f"{path} is no file that `resonance snapshots export` wrote")
-    if data["format"] > FORMAT:
+    if data["format"] != FORMAT:
         raise InputFileError(
-            f"{path} has format {data['format']}, this release reads formats up to {FORMAT}: use a newer release"
+            f"{path} has format {data['format']}, this release reads format {FORMAT}: use the release that wrote it"
         )
 
 
 def _partition(path: Path, data: Any, places: list[int]) -> PartitionCheckpoint:
     record = PartitionRecord.parse(orjson.dumps(data["record"]), str(path))
     at = (record.identity.topic, data["partition"])
-    if data["topic"] != at[0] or type(data["partition"]) is not int or type(data["whole"]) is not bool:
+    if data["topic"] != at[0] or type(data["partition"]) is not int:
         raise TypeError(data["topic"])
-    return PartitionCheckpoint(at, record, StoredStreams(places, partial(_snapshot_at, path)), data["whole"])
+    return PartitionCheckpoint(at, record, StoredStreams(places, partial(_snapshot_at, path)))
 
 
 def _snapshot_at(path: Path, place: int) -> StreamSnapshot:

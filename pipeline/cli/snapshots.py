@@ -1,4 +1,4 @@
-"""``resonance snapshots``: list, export, import and diff."""
+"""``resonance snapshots``: list, export and import."""
 
 import time
 from functools import partial
@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from resonance.pipeline import timestamps
-from resonance.pipeline.checkpoint import checkpoint as checkpoints
-from resonance.pipeline.checkpoint import diff as diffs
 from resonance.pipeline.checkpoint import export_file, listing
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, injected
@@ -16,15 +14,14 @@ from resonance.pipeline.cli.options import Deployment, Json
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
-from resonance.pipeline.errors import DIFFERS, MismatchError
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.mismatches import NEW_VERSION
-from resonance.pipeline.recovery import entry, import_checkpoint, past_models, rewrite
+from resonance.pipeline.recovery import entry, past_models, rewrite, rollback
 
-OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only this stream.")]
 TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write: a new one.")]
 SourceFile = Annotated[Path, typer.Argument(metavar="FILE", help="File that `snapshots export` wrote.")]
 
-app = CommandApp(no_args_is_help=True, help="The models as they are stored: list, export, import, compare.")
+app = CommandApp(no_args_is_help=True, help="The models as they are stored: list, export, import.")
 
 
 def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
@@ -77,11 +74,9 @@ def list_snapshots(settings: Deployment, as_json: Json = False) -> None:
 @app.command("export", short_help="Write them into one file.")
 @says_when_stopped(UNCHANGED)
 @injected
-def export_snapshots(
-    file: TargetFile, stream: OneStream = None, *, settings: Deployment, as_json: Json = False
-) -> None:
+def export_snapshots(file: TargetFile, *, settings: Deployment, as_json: Json = False) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
-    partitions = _present(settings, stream)
+    partitions = [state.checkpoint for state in _read(settings) if state.checkpoint is not None]
     size = export_file.write_file(file, settings.name, timestamps.TimeTexts()[time.time() * 1000 // 1], partitions)
     count = sum(len(partition.streams) for partition in partitions)
     if as_json:
@@ -96,8 +91,8 @@ def export_snapshots(
 def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Deployment, as_json: Json = False) -> None:
     """Restore the snapshots of a file into the deployment, whose workers must be stopped; they continue from there.
 
-    Without --yes it is only shown what would be changed. Partitions of which the file has every stream return to the
-    offset where they stood; single streams are added beside what is there.
+    Without --yes it is only shown what would be changed. Each partition of the file returns to the offset where it
+    stood.
     """
     settings.check_local(
         "resonance snapshots import",
@@ -109,7 +104,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Depl
     if yes:
         plans.alone(source)
     try:
-        changes = import_checkpoint.plan_import(source, partitions, partial(past_models.tasks_of(source), settings))
+        changes = rollback.plan_import(source, partitions, partial(past_models.tasks_of(source), settings))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
@@ -117,52 +112,6 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Depl
         if yes:
             rewrite.write(source, changes, atomic=rewrite.is_atomic(settings, source))
         plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
-
-
-@app.command("diff", short_help="Compare two files, or a file with now.")
-@says_when_stopped(UNCHANGED)
-@injected
-def diff_snapshots(
-    before: SourceFile,
-    after: Annotated[
-        Path | None, typer.Argument(metavar="OTHER", help="Another one; without it the deployment's present snapshots.")
-    ] = None,
-    *,
-    settings: Deployment,
-    as_json: Json = False,
-) -> None:
-    """Compare two files, or a file and what is stored now; exit code 0 means identical, 3 that something differs."""
-    first = export_file.read_file(before)
-    same, differences = diffs.compare(
-        settings, first, export_file.read_file(after) if after else _present(settings, None)
-    )
-    if as_json:
-        print_json({"identical": same, "different": [difference.as_json() for difference in differences]})
-    elif not differences:
-        print_line(f"identical: {same:,} streams")
-    else:
-        print_line(f"{len(differences):,} streams differ, {same:,} are identical")
-        print_line()
-        print_table(("stream", "", "", "clusters"), [_row(difference) for difference in differences])
-    if differences:
-        raise typer.Exit(DIFFERS)
-
-
-def _present(settings: "config.Settings", stream: str | None) -> "list[checkpoints.PartitionCheckpoint]":
-    """Return what is stored now, or one stream of it."""
-    states = _read(settings)
-    if stream is not None:
-        listing.check_stored(stream, states, settings)
-    return export_file.chosen((state.checkpoint for state in states), stream)
-
-
-def _row(difference: "diffs.StateDifference") -> tuple[str, str, str, str]:
-    changes = [f"+{cluster}" for cluster in difference.appeared] + [f"-{cluster}" for cluster in difference.gone]
-    return difference.stream, _side(difference.before), _side(difference.after), " ".join(changes)
-
-
-def _side(side: "diffs.Side | None") -> str:
-    return "not there" if side is None else f"version {side.version} at {side.next:,}, {side.size:,} bytes"
 
 
 def _duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ When workers start, they relearn everything after that offset and emit it again.
 same bytes. A rollback that would use cluster ids for something else goes on under new ones, or is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -54,7 +54,7 @@ def roll_back(
     alerts: ForgottenAlerts,
     make_task: MakeTask,
 ) -> Change:
-    """Return the change that rolls a partition back to a complete checkpoint.
+    """Return the change that rolls a partition back to a checkpoint.
 
     `live` holds the partition's present records of the snapshots topic, `alerts` the open ones. Raises `MismatchError`
     where the checkpoint belongs to another deployment, log or settings or cannot be loaded, where the log no longer
@@ -85,7 +85,7 @@ def roll_back(
     # A stream without a model in the state starts with the state's first version.
     new = Standing(first_version, record.position)
     if not _is_of_log(source, at, record, live):
-        check_versions(at, {name: after.get(name, new) for name in standing}, standing)
+        _check_versions(at, {name: after.get(name, new) for name in standing}, standing)
     if (begun := _first_version(at, live, make_task)) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
     now = source.identities[at[0]]
@@ -136,7 +136,7 @@ def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
     return NO_ARCHIVES
 
 
-def check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
+def _check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
     """Refuse to roll a stream back behind the start of its version: its next version would reuse this version's ids.
 
     Raises `MismatchError`, which names the stream: a later state, or a reset, is needed.
@@ -171,6 +171,26 @@ def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
     """Whether a record of the snapshots topic belongs to an input partition."""
     kind, name, *_ = orjson.loads(key)
     return bool(name == at[0]) if kind in ("partition", "archives") else is_stream_of(source, at, str(name))
+
+
+def plan_import(
+    source: DeploymentContext, partitions: Sequence[PartitionCheckpoint], make_task: MakeTask
+) -> list[Change]:
+    """Return the changes that roll partitions back to what an exported file holds of them.
+
+    Raises `MismatchError` where the file belongs to another deployment, or where `roll_back` refuses it.
+    """
+    changes = []
+    with LogReader(source.client, source.group, source.patience) as reader:
+        live = live_records(reader, source)
+        alerts = ForgottenAlerts.read(reader, source)
+        for partition in partitions:
+            at = partition.at
+            if at not in source.logs:
+                raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
+            committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
+            changes.append(roll_back(source, partition, live[at[1]], committed, bounds, alerts, make_task))
+    return changes
 
 
 def plan_return(

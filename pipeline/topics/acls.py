@@ -17,7 +17,7 @@ ROLES: Final[Mapping[str, str]] = {
     "the workers' group, with `Describe` on it)",
     "producer": "a producer of the input, `produce` among them",
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, `show`, "
-    "`compare` (on both deployments), `snapshots list`, `snapshots export`, `snapshots diff`",
+    "`compare` (on both deployments), `snapshots list`, `snapshots export`",
     "names": "who names clusters: `name`",
     "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",
 }

@@ -17,7 +17,6 @@ from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import (
     drain_subtrees,
     entry,
-    import_checkpoint,
     new_version,
     recovery,
     reset,
@@ -33,7 +32,7 @@ from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
 READERS = (
-    *(archive_writer, bootstrapping, drain_subtrees, import_checkpoint, log_reader, new_version),
+    *(archive_writer, bootstrapping, drain_subtrees, log_reader, new_version),
     *(opening, recovery, reset, restore, rollback),
 )
 """Modules that read logs."""

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from resonance.pipeline.checkpoint import export_file
 from resonance.pipeline.cli import dlq, main, plans, reset, topics
-from resonance.pipeline.recovery import entry, import_checkpoint, rewrite
+from resonance.pipeline.recovery import entry, rewrite, rollback
 
 UNCHANGED = "stopped; nothing was changed"
 PART = f"{UNCHANGED}, but"
@@ -33,7 +33,7 @@ def interrupt(*_, **__):
         ("replay --to-name new", TOPICS, f"{PART} the topics of new may hold a part of the outputs"),
         *(("verify", "verify.verify.verify", UNCHANGED), ("inspect", SOURCE, UNCHANGED)),
         *(("snapshots list", SOURCE, UNCHANGED), ("snapshots export file", SOURCE, UNCHANGED)),
-        *(("snapshots diff file", STATES, UNCHANGED), ("snapshots import file", STATES, UNCHANGED)),
+        ("snapshots import file", STATES, UNCHANGED),
         ("snapshots import file --yes", WRITE, WRITTEN),
         *(("reset", SOURCE, UNCHANGED), ("reset --stream p0 --yes", SOURCE, UNCHANGED)),
         ("reset --stream p0 --yes", WRITE, WRITTEN),
@@ -54,7 +54,7 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, sai
     source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0, counts={}), task_context=None)
     monkeypatch.setattr(entry, "open_source", lambda _: source)
     monkeypatch.setattr(export_file, "read_file", lambda _: [])
-    monkeypatch.setattr(import_checkpoint, "plan_import", lambda *_: [])
+    monkeypatch.setattr(rollback, "plan_import", lambda *_: [])
     monkeypatch.setattr(reset, "_plan", lambda *_: [])
     monkeypatch.setattr(plans, "alone", lambda _: None)
     monkeypatch.setattr(rewrite, "is_atomic", lambda *_: True)
