@@ -7,15 +7,12 @@ centres, features scaled to [0, 1]; lower is better.
 
 A share of right runs is checked against the stated one less two standard errors: stated where over shuffles, else of
 as many independent runs.
-
-``--picture FILE`` draws what two modes make of one shuffled stream (docs/engines/evq.md).
 """
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,44 +219,9 @@ def best_table() -> Table:
     return table
 
 
-def draw(file: Path) -> None:
-    """Draw a shuffled stream, and the ellipsoids of eVQ-AM and of eVQ-AMS."""
-    import matplotlib as mpl  # noqa: PLC0415 - only pictures need it
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.patches import Ellipse  # noqa: PLC0415
-
-    X = squares()
-    picture = Figure(figsize=(8.4, 3.1), layout="constrained")
-    panels = picture.subplots(1, 3, sharex=True, sharey=True)
-    panels[0].plot(*X[:2500].T, ".", markersize=1, color="0.35")
-    panels[0].set_title("2,500 of 5,000 records, shuffled", fontsize=9)
-    for panel, mode in zip(panels[1:], ("evq-am", "evq-ams"), strict=True):
-        model = EVQ(mode=mode)
-        model.learn(X)
-        model.consolidate()
-        found = model.ellipsoids
-        panel.plot(*X[:2500].T, ".", markersize=1, color="0.85")
-        for at, (centre, covariance) in enumerate(zip(found["centre"], found["cov"], strict=True)):
-            values, vectors = np.linalg.eigh(covariance)
-            width, height = 2.0 * 2.5 * np.sqrt(values)
-            turn = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0]))
-            colour = mpl.colormaps["tab20"](at % 20)
-            panel.add_patch(Ellipse(centre, width, height, angle=turn, fill=False, color=colour, linewidth=1.4))
-        count = len(found["id"])
-        panel.set_title(f"{mode}: {count} cluster{'s' if count > 1 else ''}", fontsize=9)
-    for panel in panels:
-        panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=(), yticks=())
-    picture.savefig(file, dpi=72)
-
-
 def main() -> None:
-    """Run the benchmark, or draw the picture."""
-    parser = arguments("The eVQ family beside its specification: numbers of clusters and quality.")
-    parser.add_argument("--picture", type=Path, help="draw two modes on a shuffled stream into this file instead")
-    given = parser.parse_args()
-    if given.picture:
-        draw(given.picture)
-        return
+    """Run the benchmark."""
+    arguments("The eVQ family beside its specification: numbers of clusters and quality.").parse_args()
     if not (DATA / "s1.npz").exists():
         raise SystemExit(f"the data sets are not in {DATA}: nothing to run on")
     console = Console(width=WIDTH)

@@ -3,12 +3,9 @@
 Two belts (figure 1 of Xing et al.), five parts with noise, all at once and one after the other (figure 2), and Segment
 (statlog): nodes, clusters, and how well they fit, as the mean of several orders with least and most, beside the ranges
 of the specification's runs. It gives no measures of belts and parts: these are ours, and move the nodes by one or two.
-
-``--picture FILE`` draws the five parts with the ellipsoids that ILDN finds (docs/engines/ildn.md).
 """
 
 import statistics
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,45 +134,10 @@ def rows() -> list[Row]:
     return out
 
 
-def draw(file: Path) -> None:
-    """Draw the five parts in two panels: records, and the ellipsoids of the nodes, a colour for each cluster."""
-    import matplotlib as mpl  # noqa: PLC0415 - only pictures need it
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.patches import Ellipse  # noqa: PLC0415
-
-    X, _ = parts(seed=4)
-    model = ILDN(sigma=3e-5, k=0.5)
-    model.learn(X)
-    nodes, colours = model.nodes, mpl.colormaps["tab10"]
-    picture = Figure(figsize=(7.2, 3.4), layout="constrained")
-    left, right = picture.subplots(1, 2, sharex=True, sharey=True)
-    left.plot(*X[:2500].T, ".", markersize=1, color="0.35")
-    left.set_title("2,500 of 20,000 records", fontsize=9)
-    right.plot(*X[:2500].T, ".", markersize=1, color="0.85")
-    ids = [cluster.id for cluster in model.clusters()]
-    for centre, covariance, radius, cluster in zip(
-        nodes["centre"], nodes["covariance"], nodes["radius"], nodes["cluster"], strict=True
-    ):
-        values, vectors = np.linalg.eigh(covariance)
-        width, height = 2.0 * radius * np.sqrt(values)
-        turn = np.degrees(np.arctan2(vectors[1, 0], vectors[0, 0]))
-        colour = colours(ids.index(cluster) % 10) if cluster >= 0 else "black"
-        right.add_patch(Ellipse(centre, width, height, angle=turn, fill=False, color=colour, linewidth=1.2))
-    right.set_title(f"{len(nodes['id'])} nodes, {len(ids)} clusters", fontsize=9)
-    for panel in (left, right):
-        panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xticks=(), yticks=())
-    picture.savefig(file, dpi=72)
-
-
 def main() -> None:
-    """Run the benchmark, or draw the picture."""
-    parser = arguments("ILDN beside the tables of its specification.")
-    parser.add_argument("--picture", type=Path, help="draw the five parts into this file instead")
-    given = parser.parse_args()
-    if given.picture:
-        draw(given.picture)
-    else:
-        show(f"ILDN: mean of {ORDERS} orders (least to most)", rows(), given.json)
+    """Run the benchmark."""
+    given = arguments("ILDN beside the tables of its specification.").parse_args()
+    show(f"ILDN: mean of {ORDERS} orders (least to most)", rows(), given.json)
 
 
 if __name__ == "__main__":

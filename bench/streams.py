@@ -14,9 +14,6 @@ Classes = NDArray[np.int64]
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 """Folder of the public benchmark sets, where there is one; else what scikit-learn ships is used."""
 
-QUALITY_SETS = ("s1", "s2", "a1", "digits", "statlog", "wdbc")
-TREE_SETS = ("aggregation", "compound", "jain", "pathbased", "iris")
-
 SPREADS = {8: 0.06, 16: 0.05, 64: 0.1}
 """By number of features: how wide the 20 blobs of `blobs` are for CAEA to keep about 50 nodes."""
 

@@ -1,4 +1,4 @@
-"""All streams of the gallery through the partition task, one line each; River's clusterers beside them on request."""
+"""All streams of the gallery through the partition task, one line each."""
 
 import json
 import sys
@@ -11,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from bench.gallery.jobs import Job, results
 from bench.gallery.line import Line
-from bench.gallery.runs import PEERS
 from bench.gallery.streams import GROUPS, Stream
 from bench.gallery.table import show
 from bench.report import arguments
@@ -36,13 +35,12 @@ def _options() -> Namespace:
         "--records", type=float, default=1.0, metavar="N", help="length: up to 10 times a stream's own, else records"
     )
     parser.add_argument("--seed", type=int, action="append", help="instead of each group's own; repeatable")
-    parser.add_argument("--peers", action="store_true", help="River's DBSTREAM and DenStream, too: hours in full")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once; times are comparable with one only")
     return parser.parse_args()
 
 
 def _jobs(given: Namespace) -> list[Job]:
-    engines = [*(given.engine or [EngineSection().name]), *(PEERS if given.peers else ())]
+    engines = given.engine or [EngineSection().name]
     streams: list[Stream] = [stream for group in given.groups for stream in GROUPS[group]()]
     if given.streams:
         streams = [stream for stream in streams if any(part in stream.name for part in given.streams)]
@@ -60,7 +58,7 @@ def main() -> None:
     jobs = _jobs(given)
     if not jobs:
         raise SystemExit(f"no stream of {', '.join(given.groups)} has {' or '.join(given.streams)} in its name")
-    for engine in {job.engine for job in jobs} - set(PEERS):
+    for engine in {job.engine for job in jobs}:
         # Once for all processes, which would otherwise compile the same side by side.
         ENGINES[engine].compile()
     found: dict[int, Line] = {}

@@ -1,11 +1,10 @@
-"""One stream through one engine: a partition task with default settings, or a peer on the same prepared records."""
+"""One stream through one engine: a partition task with default settings."""
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,8 @@ from bench.gallery.endless import FEW, clouds
 from bench.gallery.line import Line
 from bench.gallery.measures import Answers, History, Names, first_of_their_own, shares
 from bench.gallery.streams import Stream
-from bench.live import CHUNK, RefusedError, halved, new_task, prepared, process
-from bench.peers import river
+from bench.live import CHUNK, RefusedError, halved, new_task, process
 from bench.streams import Array, Classes
-
-PEERS: dict[str, Callable[[int], Any]] = {"dbstream": river.dbstream, "denstream": river.denstream}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +104,20 @@ def rehearse(engine: str) -> None:
 
 
 def run(stream: Stream, engine: str, length: float, seed: int | None, settings: Mapping[str, Any]) -> Line:
-    """Measure one stream with one engine, or with a peer.
+    """Measure one stream with one engine.
 
     Parameters
     ----------
     stream : Stream
         The stream.
     engine : str
-        Name of an engine, or one of `PEERS`.
+        Name of an engine.
     length : float
         As in `Stream.generated`.
     seed : int or None
         None for the stream's own.
     settings : mapping of str to object
-        Settings that are not their defaults, by their dotted names; peers have none.
+        Settings that are not their defaults, by their dotted names.
     """
     line = Line(stream.group, stream.name, engine, stream.seed if seed is None else seed)
     begin = time.perf_counter()
@@ -129,10 +125,7 @@ def run(stream: Stream, engine: str, length: float, seed: int | None, settings: 
         X, y = stream.generated(length, seed)
         X = np.asarray(X, dtype=np.float64)
         line.records, line.features = X.shape
-        if engine in PEERS:
-            answers = _through_peer(line, X)
-        else:
-            answers = _through_task(line, X, {"engine.name": engine, **settings})
+        answers = _through_task(line, X, {"engine.name": engine, **settings})
         _judge(line, stream, y, answers)
     except RefusedError as error:
         line.refused = str(error)
@@ -177,29 +170,6 @@ def _through_task(line: Line, X: Array, settings: dict[str, Any]) -> Answers:
 def _engine(task: PartitionTask) -> Engine | None:
     """Return the engine of a task; None until it is decided which features the records have."""
     return task.models.named(task.models.names[0]).engine if task.models.names else None
-
-
-def _through_peer(line: Line, X: Array) -> Answers:
-    """Let a peer answer and learn the records one by one; it knows neither events nor novelty."""
-    model = PEERS[line.engine](X.shape[1])
-    cuts = Cuts.of(len(X))
-    records = river.as_river(prepared(X))
-    answers: list[int] = []
-    spent = {cuts.second: 0.0, cuts.last: 0.0}
-    for start, stop in pairwise(cuts.all):
-        begin = time.thread_time()
-        for record in records[start:stop]:
-            answers.append(model.predict_one(record))
-            model.learn_one(record)
-        for first, behind in spent:
-            if first <= start < behind:
-                spent[first, behind] += time.thread_time() - begin
-        if stop == cuts.half:
-            line.units_half = river.micro_clusters(model)
-    line.present, line.units_end = model.n_clusters, river.micro_clusters(model)
-    each = [1e6 * seconds / max(1, behind - first) for (first, behind), seconds in spent.items()]
-    line.engine_second, line.engine_last = each
-    return np.array(answers)
 
 
 def _judge(line: Line, stream: Stream, y: Classes, answers: Answers) -> None:

@@ -37,10 +37,3 @@ def denstream(d: int, share: float = SHARE) -> Any:
 def as_river(X: NDArray[np.float64]) -> Records:
     """Return records as River takes them."""
     return [dict(enumerate(row)) for row in X.tolist()]
-
-
-def micro_clusters(model: Any) -> int:
-    """Return how many micro-clusters a model consists of."""
-    if hasattr(model, "micro_clusters"):
-        return len(model.micro_clusters)
-    return len(model.p_micro_clusters) + len(model.o_micro_clusters)

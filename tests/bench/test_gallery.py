@@ -79,14 +79,6 @@ def test_a_set_that_is_not_on_the_machine_is_left_out():
         public(0, 0, "no_such_set")
 
 
-def test_a_river_clusterer_answers_the_same_records():
-    pytest.importorskip("river", reason="`make bench` installs River")
-    line = run(named("shapes", "unequal"), "dbstream", 300, None, {})
-    assert line.refused is None
-    assert line.units_end > 0
-    assert line.events is None
-
-
 def test_a_novelty_of_the_sensors_is_found_in_time():
     line = run(named("sensors", "sensors"), ENGINE, RECORDS, 1, {})
     assert set(line.emerged) == {"unit change", "new kind"}
