@@ -109,7 +109,7 @@ class Course:
         self.novel = 0
         self.events = 0
         for batch in self.timed:
-            found = engine.nodes  # type: ignore[attr-defined]
+            found: Any = engine.arrays()  # type: ignore[attr-defined]
             counts.append(len(found["id"]))
             padded = np.zeros((d, -(-counts[-1] // 8) * 8))
             padded[:, : counts[-1]] = found["weight"].T
@@ -269,7 +269,7 @@ class LabelledCourse:
         engine.learn(X[:500], sets[:500])
         self.timed, self.sets = X[500:], sets[500:]
         self.engine, self.state = ENGINES[name], engine.state()
-        nodes = engine.nodes
+        nodes = engine.arrays()
         self.case = f"{name} d=72 nodes={len(nodes['id'])}"
         self.weights = np.zeros((72, -(-len(nodes["id"]) // 8) * 8))
         self.weights[:, : len(nodes["id"])] = nodes["weight"].T
@@ -352,7 +352,7 @@ class Network:
         learn_all(engine, self.batches)
         nodes = sum(cluster.nodes for cluster in engine.clusters())
         if engine_name == "ildn":
-            nodes = len(engine.nodes["id"])  # type: ignore[attr-defined]
+            nodes = engine.arrays()["nodes"].shape[1]  # type: ignore[attr-defined]
         self.case = f"{engine_name} {name} d={X.shape[1]} nodes={nodes}"
 
     def run(self) -> float:

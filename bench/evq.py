@@ -107,12 +107,10 @@ def quality(X: Array, centres: Array) -> float:
 
 def run(data: str, X: Array, y: NDArray[np.int64], given: dict[str, Any], consolidated: bool) -> Run:
     """Learn a stream, consolidate, and judge."""
-    model = EVQ.make(given)
+    model = EVQ.make(given | ({"consolidate_every": len(X)} if consolidated else {}))
     model.learn(X)
-    if consolidated:
-        model.consolidate()
-    centres = model.ellipsoids["centre"]
-    found = model.judge(X)[0].cluster[:, 0]
+    centres = model.arrays()["centre"]
+    found = model.predict(X).cluster[:, 0]
     value = quality(X, centres)
     return Run(data, given.get("fac", 4.0), len(centres), value, float(adjusted_rand_score(y, found)))
 

@@ -69,11 +69,22 @@ def majority_accuracy(nearest: Labels, y: Labels) -> float:
     return right / len(y)
 
 
+def ellipsoids(model: ILDN) -> tuple[Array, Array, Array]:
+    """Return centre, covariance and radius of each node."""
+    arrays, d = model.arrays(), model.dimension
+    count, (row, column) = arrays["nodes"][1], np.tril_indices(d)
+    covariance = np.tile(model._rules.sigma * np.eye(d), (len(count), 1, 1))
+    for at, triangle in zip(np.flatnonzero(count > 1), arrays["covariance"], strict=True):
+        covariance[at][row, column] = covariance[at][column, row] = triangle
+    radii = model._rules.radii
+    return arrays["centre"], covariance, np.sqrt(radii[np.minimum(count, len(radii)) - 1])
+
+
 def of_belts(seed: int) -> int:
     """Return the nodes that are left of two belts after the last denoising."""
     model = ILDN(sigma=1e-3, min_cluster_records=1)
     model.learn(belts(seed=seed))
-    return len(model.nodes["id"])
+    return model.arrays()["nodes"].shape[1]
 
 
 def of_parts(seed: int, sigma: float, open_ended: bool) -> tuple[int, int, float]:
@@ -81,10 +92,9 @@ def of_parts(seed: int, sigma: float, open_ended: bool) -> tuple[int, int, float
     X, y = parts(seed=seed, open_ended=open_ended)
     model = ILDN(sigma=sigma, k=0.5, min_cluster_records=1)
     model.learn(X)
-    nodes = model.nodes
-    found = nodes["cluster"][np.searchsorted(nodes["id"], model.nearest(X))]
+    found = model.predict(X).cluster[:, 0]
     clean = y >= 0
-    return len(nodes["id"]), len(model.clusters()), float(adjusted_rand_score(y[clean], found[clean]))
+    return model.arrays()["nodes"].shape[1], len(model.clusters()), float(adjusted_rand_score(y[clean], found[clean]))
 
 
 def of_segment(seed: int) -> tuple[int, float, float] | None:
@@ -95,9 +105,10 @@ def of_segment(seed: int) -> tuple[int, float, float] | None:
     X, y = found
     model = ILDN(sigma=1e-3)
     model.learn(X)
-    centres = model.nodes["centre"]
+    centres, covariance, _ = ellipsoids(model)
     euclidean = np.array([int(((centres - x) ** 2).sum(axis=1).argmin()) for x in X])
-    by_distance = model.nearest(X, relative=False)
+    inverse = np.linalg.inv(covariance)
+    by_distance = np.array([int(np.einsum("ki,kij,kj->k", x - centres, inverse, x - centres).argmin()) for x in X])
     return len(centres), majority_accuracy(by_distance, y), majority_accuracy(euclidean, y)
 
 

@@ -52,8 +52,8 @@ class FlatEngine(Engine):
         """Make an empty model for records of `dimension` features, and set `dimension`."""
 
     @abc.abstractmethod
-    def _learn(self, batch: Any, labels: Any, step: Step, detailed: bool) -> NDArray[Any]:
-        """Learn a batch, fill the arrays of `step`, append events to the log; return the second result of `trace`."""
+    def _learn(self, batch: Any, labels: Any, step: Step) -> None:
+        """Learn a batch, fill the arrays of `step`, and append events to the log."""
 
     @abc.abstractmethod
     def _predict(self, batch: Any, answer: Prediction) -> None:
@@ -112,23 +112,16 @@ class FlatEngine(Engine):
         return {}
 
     def learn(self, X: Any, labels: Any = None) -> Step:  # noqa: D102
-        return self.trace(X, labels)[0]
-
-    def trace(self, X: Any, labels: Any = None, detailed: bool = False) -> tuple[Step, NDArray[Any]]:
-        """Learn like `learn`, and with `detailed` also return what the steps decided by, for tests.
-
-        `_learn` of each engine has its columns; without `detailed` there are no rows.
-        """
         batch = self._checked(X, self.most_features)
         marks, step = record_labels(labels, len(batch)), no_answers(len(batch))
         if not len(batch):
-            return step, np.empty((0, 0))
+            return step
         if not self._begun:
             self._begin_with(batch)
         self._classes = max(self._classes, int(marks.max()) + 1)
-        rows = self._learn(batch, marks, step, detailed)
+        self._learn(batch, marks, step)
         step.events.extend(self._events())
-        return step, rows
+        return step
 
     def predict(self, X: Any) -> Prediction:  # noqa: D102
         batch = self._checked(X)
@@ -142,6 +135,10 @@ class FlatEngine(Engine):
 
     def models(self) -> dict[Path, ModelFacts]:  # noqa: D102
         return {(): self._facts()} if self._begun else {}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return copies of the arrays of the model by their names in a state; none before the first record."""
+        return {name: array.copy() for name, array in self._packed().items()} if self._begun else {}
 
     def _whole_header(self) -> dict[str, Any]:
         own = self._header() if self._begun else self.untouched

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, SAART, FuzzyART
-from resonance.engine.mlca.batch import T_HEAD
+from resonance.engine.evq.layout import HELD, ID, LAST, SUPPORT
 
+from tests.engine.nodes import categories, ildn_nodes, mlca_nodes
 from tests.engine.watched import watched
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
@@ -58,20 +59,38 @@ def dataset(folder, vector):
     return data["X"][vector["order"]], data["y"][vector["order"]].astype(np.int64) - 1
 
 
+def cims(x, weights, sigma):
+    """Return the correntropy-induced metric between a record and each node, at one bandwidth."""
+    return np.sqrt(1.0 - np.exp(-((x - weights) ** 2) / (2.0 * sigma**2)).mean(axis=1))
+
+
 def check_caea(path):
     """Compare every step and the final state of a flat run."""
     v = load(path)
     X, y = dataset(path.parent, v)
     classes = int(v["n_classes"])
     model = CAEA.make({**PAPER, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
-    step, traced = model.trace(X, y, detailed=True)
-    equal("step_id", step.path[:, 0], v["step_id"])
-    equal("step_case", traced[:, 1].astype(int), v["step_case"])
-    equal("step_second", traced[:, 4].astype(int), v["step_second"])
-    equal("step_nodes", traced[:, 10].astype(int), v["step_nodes"])
-    for name, column in (("step_v1", 2), ("step_v2", 3), ("step_threshold", 5), ("step_sigma", 6)):
-        close(name, traced[:, column], v[name])
-    nodes = model.nodes
+    names = ("step_id", "step_case", "step_second", "step_nodes", "step_v1", "step_v2", "step_threshold", "step_sigma")
+    traced: dict[str, list[Any]] = {name: [] for name in names}
+    for x, label in zip(X, y, strict=True):
+        before, step = model.arrays(), model.learn(x[None], [label])
+        case, second, own = 1, -1, dict.fromkeys(names[4:], np.nan)
+        if before and len(before["id"]) >= (int(v["lam"]) + 1) // 2:
+            sigma = before["sigma"].mean()
+            far = cims(x, before["weight"], sigma)
+            k1, k2 = np.argsort(far, kind="stable")[:2]
+            second = before["id"][k2]
+            own = dict(zip(names[4:], (far[k1], far[k2], before["threshold"][k1], sigma), strict=True))
+            if not step.novel[0]:
+                case = 3 if far[k2] <= before["threshold"][k2] else 2
+        nodes = len(model.arrays()["id"])
+        for name, value in zip(names, (step.path[0, 0], case, second, nodes, *own.values()), strict=True):
+            traced[name].append(value)
+    for name in names[:4]:
+        equal(name, traced[name], v[name])
+    for name in names[4:]:
+        close(name, traced[name], v[name])
+    nodes = model.arrays()
     for ours, golden in (("id", "node_id"), ("count", "node_count")):
         equal(golden, nodes[ours], v[golden])
     counts = np.zeros((len(nodes["id"]), classes), dtype=np.int64)
@@ -106,7 +125,7 @@ def check_reading(path):
     for e in step.events:
         change[e.index] += 1 if e.kind in ("emerged", "split") else -1
     equal("step_clusters", np.cumsum(change), v["step_clusters"])
-    nodes = model.nodes
+    nodes = model.arrays()
     equal("node_id", nodes["id"], v["node_id"])
     equal("node_cluster", nodes["cluster"], v["node_cluster"])
     equal("cowin", nodes["cowin"], v["cowin"])
@@ -133,7 +152,7 @@ def _check_folding(X, whole, model, again):
 
 def _leaves(model, v, prefix):
     """Compare the leaves of a tree."""
-    leaves = model.leaves
+    leaves = model.arrays()
     golden = v[f"{prefix}leaf_path"]
     equal(f"{prefix}leaf_path", leaves["path"][:, : golden.shape[1]], golden)
     equal(
@@ -156,7 +175,7 @@ def check_treefix(path):
     model = HCAEA.make({**PAPER, **tree, "lambda": int(v["lam"]), "age_max": int(v["age_max"])})
     model.learn(X, y)
     _leaves(model, v, "treefix_")
-    equal("treefix_leaf_count", model.leaves["count"], v["treefix_leaf_count"])
+    equal("treefix_leaf_count", model.arrays()["count"], v["treefix_leaf_count"])
 
 
 def check_caea_and_tree(path):
@@ -189,7 +208,7 @@ def check_sa_art(path):
         model = SAART.make(given | {"rho0": params["rho0"], "lambda": params["lam"], "delta": params["delta"]})
     step = model.learn(X)
     equal("label", step.path[:, 0], v["label"])
-    found = model.categories
+    found = categories(model)
     close("W", found["weight"], v["W"])
     if "predict" not in v:
         return
@@ -212,21 +231,31 @@ def check_mlca(path):
     X, Y = data["X"][v["order"]], data["Y"][v["order"]]
     given = {"vigilance": float(v["min_cim"]), "lambda": int(v["lam"]), "k": int(v["ref_node"])}
     model = MLCA.make({**given, "smoothing": float(v["smooth"]), "warmup": "buffer"})
-    _, traced = model.trace(X[:n], [np.flatnonzero(row).tolist() for row in Y[:n]], detailed=True)
+    sets = [np.flatnonzero(row).tolist() for row in Y[:n]]
+    held = given["lambda"]
+    model.learn(X[:held], sets[:held])
+    known = len(model.labels)
+    for t in range(held, n):
+        before, step = mlca_nodes(model), model.learn(X[t : t + 1], [sets[t]])
+        after, ids = mlca_nodes(model), before["id"]
+        equal(f"step_winner {t}", step.path[0, 0], v["step_winner"][t])
+        equal(f"step_nodes {t}", len(after["id"]), v["step_nodes"][t])
+        sigma = before["sigma"].mean()
+        far = cims(X[t], before["weight"], sigma)
+        near = np.argsort(far, kind="stable")
+        close(f"step_sigma {t}", sigma, v["step_sigma"][t])
+        for name, at in (("v1", 0), ("v2", 1)):
+            if np.isfinite(v[f"step_{name}"][t]):
+                close(f"step_{name} {t}", far[near[at]], v[f"step_{name}"][t])
+                equal(f"step_second {t}", ids[near[1]], v["step_second"][t])
+        # The column in which a record was counted is the membership of each label.
+        counted = [after[name][:known] - before[name][:known] for name in ("having", "lacking")]
+        if len(model.labels) == known:
+            column = [model.labels.index(label) for label in range(Y.shape[1])]
+            equal(f"step_delta {t}", sum(counted)[column].argmax(axis=1), v["step_delta"][t])
+        known = len(model.labels)
     column = [model.labels.index(label) for label in range(Y.shape[1])]
-    neighbours = T_HEAD + given["k"]
-    for name, at in (("winner", 0), ("case", 2), ("nodes", 6), ("neighbors", 7)):
-        equal(f"step_{name}", traced[:, at], v[f"step_{name}"])
-    # With one node the vectors name it as second winner, too.
-    several = np.isfinite(v["step_v2"])
-    equal("step_second", traced[several, 1], v["step_second"][several])
-    equal("step_neighbor_index", traced[:, T_HEAD:neighbours], v["step_neighbor_index"])
-    equal("step_delta", traced[:, neighbours:][:, column], v["step_delta"])
-    for name, at in (("v1", 3), ("v2", 4), ("sigma", 5)):
-        finite = np.isfinite(v[f"step_{name}"])
-        equal(f"step_{name}", np.isfinite(traced[:, at]), finite)
-        close(f"step_{name}", traced[finite, at], v[f"step_{name}"][finite])
-    nodes, counts = model.nodes, model.statistics
+    nodes = counts = mlca_nodes(model)
     equal("node_count", nodes["count"], v["node_count"])
     equal("node_labels", nodes["labels"][:, column], v["node_labels"])
     close("node_weight", nodes["weight"], v["node_weight"])
@@ -243,19 +272,38 @@ def check_mlca(path):
     equal("test_pred", answer.probabilities[:, column] > 0.5, v["test_pred"] == 1)
 
 
+def replay(network, events):
+    """Change a network, a set of ids and a set of edges, as the events of a record tell."""
+    ids, edges = network
+    for code, a, b, c in events:
+        if code == 0:
+            ids.add(a)
+        elif code == 3:
+            edges.add((a, b))
+        else:
+            ids -= {a, b}
+            ids |= {c} if code == 1 else set()
+            moved = {pair: [c if end in (a, b) else end for end in pair] for pair in edges if {a, b} & set(pair)}
+            edges -= set(moved)
+            edges |= {(min(new), max(new)) for new in moved.values() if code == 1 and new[0] != new[1]}
+
+
 def check_ildn(path):
-    """Compare every change of the network, the final nodes and the nearest of them to each record."""
+    """Compare the network after every record, and the final nodes."""
     v = load(path)
     params = json.loads(str(v["params"]))
     given = {name: params[name] for name in ("sigma", "q", "rho", "k")}
     model = ILDN.make({**given, "lambda": params["lam"], "radius": params["h"], **ILDN.presets["paper"]})
-    step, story = model.trace(v["X"], detailed=True)
-    story[:, 0] += 1
-    equal("events", story, v["events"])
-    removed = {(t, a) for t, code, a, _, _ in story if code == 2}
-    winner = [-1 if (t + 1, node) in removed else node for t, node in enumerate(step.path[:, 0])]
-    equal("winner", winner, v["winner"])
-    nodes = model.nodes
+    network: tuple[set[int], set[tuple[int, int]]] = set(), set()
+    for t, x in enumerate(v["X"]):
+        step, events = model.learn(x[None]), v["events"][v["events"][:, 0] == t + 1, 1:].tolist()
+        replay(network, events)
+        arrays = model.arrays()
+        ids = arrays["nodes"][0]
+        equal(f"nodes {t}", ids, sorted(network[0]))
+        equal(f"edges {t}", ids[arrays["edges"]], np.array(sorted(network[1]), dtype=int).reshape(-1, 2))
+        equal(f"winner {t}", -1 if [2, step.path[0, 0], -1, -1] in events else step.path[0, 0], v["winner"][t])
+    nodes = ildn_nodes(model)
     equal("node_id", nodes["id"], v["node_id"])
     equal("node_n", nodes["count"], v["node_n"])
     for ours, golden in (("centre", "node_c"), ("covariance", "node_M"), ("radius", "node_H")):
@@ -265,8 +313,6 @@ def check_ildn(path):
     pairs = set(zip(nodes["cluster"].tolist(), v["node_cluster"].tolist(), strict=True))
     equal("node_cluster", len(pairs), len(set(v["node_cluster"].tolist())))
     equal("node_cluster", len(pairs), len(model.clusters()))
-    row = {int(node): at for at, node in enumerate(nodes["id"])}
-    equal("nearest_row", [row[int(node)] for node in model.nearest(v["X"], relative=False)], v["nearest_row"])
 
 
 EVQ_NAMES = {"M": "check_every"}
@@ -291,10 +337,10 @@ def _evq_events(events, records):
 
 def _evq_clusters(prefix, model, v):
     """Compare the clusters of a model, each float with the largest entry of its cluster's array."""
-    found = model.ellipsoids
-    for ours, golden in (("id", "id"), ("k", "k"), ("held", "nbuf"), ("last", "last")):
+    found = model.arrays()
+    for column, golden in ((ID, "id"), (SUPPORT, "k"), (HELD, "nbuf"), (LAST, "last")):
         if prefix + golden in v:
-            equal(prefix + golden, found[ours], v[prefix + golden])
+            equal(prefix + golden, found["number"][:, column], v[prefix + golden])
     for ours, golden in (("centre", "c"), ("cov", "C"), ("inv", "P")):
         if prefix + golden in v and len(v[prefix + golden]):
             for mine, theirs in zip(found[ours], v[prefix + golden], strict=True):
@@ -303,7 +349,7 @@ def _evq_clusters(prefix, model, v):
 
 
 def check_evq(path):
-    """Compare every step, the events, the clusters, the answers and what `consolidate` does."""
+    """Compare every step, the events, the clusters, the answers and what a consolidation at the end does."""
     v = load(path)
     params = json.loads(str(v["params"]))
     X = load(path.parents[2] / "data" / f"{v['dataset']}.npz")["X"]
@@ -315,16 +361,22 @@ def check_evq(path):
         given |= {"low": 0.0, "high": 1.0}
     X = X[v["order"]]
     model = EVQ.make(given)
-    step, counted = model.trace(X, detailed=True)
+    step = model.learn(X)
+    change = np.zeros(len(X), dtype=np.int64)
+    for e in step.events:
+        change[e.index] += 1 if e.kind in ("emerged", "split") else -1
     equal("step_id", step.path[:, 0], v["step_id"])
-    equal("step_clusters", counted, v["step_clusters"])
+    equal("step_clusters", np.cumsum(change), v["step_clusters"])
     equal("events", _evq_events(step.events, len(X)), v["events"])
     _evq_clusters("cluster_", model, v)
-    answer, outside = model.judge(X)
-    equal("predict_id", answer.cluster[:, 0], v["predict_id"])
-    equal("predict_novel", outside, v["predict_novel"])
+    found, near = model.predict(X).cluster[:, 0], ~v["predict_novel"]
+    equal("predict_novel", found < 0, v["predict_novel"])
+    equal("predict_id", found[near], v["predict_id"][near])
     if "con_events" in v:
-        equal("con_events", _evq_events(model.consolidate(), len(X)), v["con_events"])
+        model = EVQ.make(given | {"consolidate_every": len(X)})
+        events = _evq_events(model.learn(X).events, len(X))
+        events[len(v["events"]) :, 0] = len(X)
+        equal("con_events", events[len(v["events"]) :], v["con_events"])
         _evq_clusters("con_", model, v)
 
 

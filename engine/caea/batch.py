@@ -6,7 +6,7 @@ from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, at_labels, mean_sigma, remove_nodes, with_class, with_room
 from resonance.engine.caea.reading import read_clusters
-from resonance.engine.caea.step import ANSWER, DETAILS, FOUNDED, SCORE, fade_hits, learn_one, nodes_to_remove, renew
+from resonance.engine.caea.step import ANSWER, FOUNDED, REPORTED, SCORE, fade_hits, learn_one, nodes_to_remove, renew
 from resonance.engine.classes import majority_label
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 
@@ -31,18 +31,13 @@ def scratch_for(rules):
         np.empty(room, dtype=np.int64),
         np.empty(room, dtype=np.int64),
         np.empty(2 * rules.d),
-        np.empty(DETAILS),
+        np.empty(REPORTED),
     )
 
 
 @jit
-def learn_batch(
-    own_floats, own_integers, rules, factors, X, labels, path, log, scratch, cluster, score, novel, node, details
-):
-    """Learn a batch; return the blocks, which may have grown.
-
-    `scratch` is from `scratch_for`; `details` has a row for each record, or none at all.
-    """
+def learn_batch(own_floats, own_integers, rules, factors, X, labels, path, log, scratch, cluster, score, novel, node):
+    """Learn a batch; return the blocks, which may have grown. `scratch` is from `scratch_for`."""
     d, records = rules.d, borrow(X)
     sums, squares, gone, work, row = scratch
     sums, squares, gone, work, row = borrow(sums), borrow(squares), borrow(gone), borrow(work), borrow(row)
@@ -72,10 +67,6 @@ def learn_batch(
             renew(floats, integers, rules, factors, sums, squares, work)
             fade_hits(integers, rules)
             read_clusters(floats, integers, rules, path, t, log)
-        if len(details) > 0:
-            for i in range(DETAILS):
-                details[t, i] = row[i]
-            details[t, DETAILS] = integers[block.K]
     return own_floats, own_integers
 
 

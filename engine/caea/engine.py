@@ -12,9 +12,8 @@ from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, 
 from resonance.engine.caea.faults import FITS, REST, check_fault, checked_arrays, model_fault
 from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
-from resonance.engine.caea.step import DETAILS
 from resonance.engine.correntropy import bandwidth_factors
-from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.errors import ParameterError
 from resonance.engine.events import NO_PATH
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import MAX, Parameter, filled
@@ -124,21 +123,9 @@ class CAEA(FlatEngine):
         self._scratch = scratch_for(self._rules)
         self._floats, self._integers = new_block(dimension, self._rules.h, block.SMALLEST, block.FEWEST_LINKS, 0)
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
-        """Learn a batch; with `detailed` return what each step decided by.
-
-        Returns
-        -------
-        ndarray of shape (n, 11)
-            Columns: founded, case (1 new node, 2 first winner, 3 both), CIM of the first and second winner, id of
-            the second, threshold, bandwidth, answer, score, position of the second winner, nodes afterwards.
-        """
-        rows = np.empty((len(batch) if detailed else 0, DETAILS + 1))
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         fixed = self._rules, self._factors, batch, labels, NO_PATH.copy(), self._log, self._scratch
-        self._floats, self._integers = learn_batch(
-            self._floats, self._integers, *fixed, *filled_by_kernels(step), rows
-        )  # fmt: skip
-        return rows
+        self._floats, self._integers = learn_batch(self._floats, self._integers, *fixed, *filled_by_kernels(step))
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         predict_batch(
@@ -169,9 +156,8 @@ class CAEA(FlatEngine):
         self._classes = classes
         self._floats, self._integers = unpacked_model(floats, integers, dimension, rules.h)
 
-    @property
-    def nodes(self) -> dict[str, NDArray[Any]]:
-        """The present nodes, in the order in which they were made.
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the present nodes, in the order in which they were made; nothing before the first record.
 
         Returns
         -------
@@ -181,7 +167,7 @@ class CAEA(FlatEngine):
             ``age`` (K, K; -1 where there is no edge), ``cowin`` (K, K), ``labels`` (K, classes).
         """
         if not self.dimension:
-            raise StateError("there are no nodes before the first record")
+            return {}
         return {**nodes_of(self._floats, self._integers, self.dimension, self._classes), **_links_of(self._integers)}
 
 
@@ -233,7 +219,7 @@ def facts_of(integers: IntArray, path: Path) -> ModelFacts:
 
 
 def nodes_of(floats: FloatArray, integers: IntArray, d: int, classes: int) -> dict[str, NDArray[Any]]:
-    """Return the nodes of a model's blocks without what joins them; see `CAEA.nodes`."""
+    """Return the nodes of a model's blocks without what joins them; see `CAEA.arrays`."""
     capacity, k, links, room = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS, block.LABELS))
     rows = floats[block.F_HEAD : block.F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
     fields = fields_of(integers)
@@ -254,7 +240,7 @@ def nodes_of(floats: FloatArray, integers: IntArray, d: int, classes: int) -> di
 
 
 def _links_of(integers: IntArray) -> dict[str, NDArray[Any]]:
-    """Return what joins the nodes of a model; see `CAEA.nodes`."""
+    """Return what joins the nodes of a model; see `CAEA.arrays`."""
     capacity, k, links = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS))
     linked = fields_of(integers)[block.LINKED]
     table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)

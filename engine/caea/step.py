@@ -14,16 +14,10 @@ from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_c
 
 # What a step reports beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)
-CASE = 1  # 1 new node, 2 first winner only, 3 both winners
-V1 = 2
-V2 = 3
-SECOND = 4  # id of the second winner
-THRESHOLD = 5
-SIGMA = 6
-ANSWER = 7  # cluster before learning, -1 for none
-SCORE = 8
-SECOND_AT = 9  # its position
-DETAILS = 10
+ANSWER = 1  # cluster before learning, -1 for none
+SCORE = 2
+SECOND = 3  # position of the second winner where both have won (case III), else -1
+REPORTED = 4
 
 CLOSE = 0.36
 """Squared share of a node's threshold within which a record is close to it."""
@@ -185,7 +179,7 @@ def _count_hits(floats, integers, d, squares):
 
 
 @inline
-def _answer(integers, k, k1, best, squares, details):
+def _answer(integers, k, k1, best, squares, report):
     """Note cluster and score of the nearest node that has a cluster; `k1` is the nearest of all."""
     clusters = at_field(block.CLUSTER, integers[block.CAPACITY])
     near, near_bits = k1, best
@@ -195,15 +189,15 @@ def _answer(integers, k, k1, best, squares, details):
             if integers[clusters + j] >= 0 and squares[j] < near_bits:
                 near, near_bits = j, squares[j]
     if near_bits < FAR:
-        details[ANSWER] = integers[clusters + near]
-        details[SCORE] = 1.0 - cim(near_bits)
+        report[ANSWER] = integers[clusters + near]
+        report[SCORE] = 1.0 - cim(near_bits)
 
 
 @inline
-def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, details):
+def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, report):
     """Learn `x` and answer for it; the block has room for one more node and link. Return the position of its node.
 
-    Deletion and reading come after. The clock is written to the winner, for evictions; `details` gets the rest.
+    Deletion and reading come after. The clock is written to the winner, for evictions; `report` gets the rest.
     """
     d, h = rules.d, rules.h
     capacity, k = integers[block.CAPACITY], integers[block.K]
@@ -211,10 +205,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, d
     integers[block.N] += 1
     for i in range(d):
         floats[at + i] = x[i]
-    details[FOUNDED] = 1.0
-    details[CASE] = 1.0
-    details[V1] = details[V2] = details[THRESHOLD] = details[SIGMA] = details[SCORE] = np.nan
-    details[SECOND] = details[ANSWER] = details[SECOND_AT] = -1.0
+    report[FOUNDED], report[ANSWER], report[SCORE], report[SECOND] = 1.0, -1.0, np.nan, -1.0
     if k < h and integers[block.CLUSTERS] == 0:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
@@ -224,7 +215,7 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, d
     squared_cim(weights, capacity, k, d, scale_of(sigma), x, sums, squares)
     k1, best = smallest(squares, padded)
     if integers[block.CLUSTERS] > 0:
-        _answer(integers, k, k1, best, squares, details)
+        _answer(integers, k, k1, best, squares, report)
     if k < h:
         return _found_early(floats, integers, rules, factors, x, clock, sums, squares, work)
 
@@ -235,19 +226,14 @@ def learn_one(floats, integers, rules, factors, x, clock, sums, squares, work, d
     v1, v2 = cim(best), cim(second)
     thresholds = at_threshold(d, capacity)
     threshold = floats[thresholds + k1]
-    details[V1] = v1
-    details[V2] = v2
-    details[SECOND] = integers[at_field(block.ID, capacity) + k2]
-    details[SECOND_AT] = k2
-    details[THRESHOLD] = threshold
-    details[SIGMA] = sigma
     if v1 > threshold:  # case I (14)
         fresh = bandwidth(floats, integers, rules, factors, x, work)
         return append_node(floats, integers, rules, x, fresh, threshold, clock)
 
     both = v2 <= floats[thresholds + k2]  # case III (16)
-    details[FOUNDED] = 0.0
-    details[CASE] = 3.0 if both else 2.0
+    report[FOUNDED] = 0.0
+    if both:
+        report[SECOND] = k2
     count = integers[at_field(block.COUNT, capacity) + k1]
     share = 1.0 / count
     for i in range(d):  # (18)

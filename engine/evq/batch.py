@@ -10,7 +10,7 @@ from resonance.engine.evq.step import found, keep_record, move, nearest, note_ra
 
 
 @jit
-def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, node, counted):
+def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, node):
     """Learn a batch from record `start` on; return the first record that was not learned.
 
     A record adds at most one cluster, the last of a warm-up that much for each that waited; where there is no room for
@@ -67,14 +67,12 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
             node[t, 0] = model.number[i, ID]
         if consolidates:
             consolidate(model, rules, t, work)
-        if len(counted) > 0:
-            counted[t] = head[K]
     return len(X)
 
 
 @jit
-def predict_batch(model, rules, X, cluster, score, novel, label):
-    """Answer for a batch: the nearest cluster, and the majority label of the nearest one that has any."""
+def predict_batch(model, rules, X, cluster, score, label):
+    """Answer for a batch: the nearest cluster if it is near enough, and the majority label of the nearest with any."""
     clusters = model.head[K]
     if clusters == 0:
         return
@@ -83,9 +81,9 @@ def predict_batch(model, rules, X, cluster, score, novel, label):
         majority[model.slot[at]] = majority_label(model.votes[model.slot[at]])
     for t in range(len(X)):
         i, squared = nearest(model, rules, X[t])
-        cluster[t, 0] = model.number[i, ID]
+        if np.sqrt(squared) <= model.shape[i, RADIUS]:
+            cluster[t, 0] = model.number[i, ID]
         score[t] = score_of(squared, model.shape[i, RADIUS])
-        novel[t] = np.sqrt(squared) > model.shape[i, RADIUS]
         label[t] = majority[i]
         if label[t] >= 0 or model.votes.shape[1] == 0:
             continue

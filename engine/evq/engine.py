@@ -5,20 +5,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import BoolArray, Cluster, Event, FloatArray, IntArray, Prediction, Step, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import BoolArray, FloatArray, IntArray, Prediction, Step
 from resonance.engine.classes import MAX_CLASSES, room_for_classes
-from resonance.engine.errors import StateError
-from resonance.engine.events import events_from
 from resonance.engine.evq import layout
 from resonance.engine.evq.batch import learn_batch, predict_batch
 from resonance.engine.evq.events import CRITERIA, FURTHER, shapes_of
-from resonance.engine.evq.layout import HELD, ID, LAST, MADE, RADIUS, SUPPORT, Buffers, K, note_shape, work_for
-from resonance.engine.evq.merge import consolidate
+from resonance.engine.evq.layout import HELD, ID, MADE, Buffers, K, note_shape, work_for
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
 from resonance.engine.facts import ModelFacts
 from resonance.engine.parameters import Parameter
-from resonance.engine.shell import FlatEngine, filled_by_kernels, no_prediction
+from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.table import checked, packed, put, require, require_covariances, resized
 
 
@@ -84,72 +81,25 @@ class EVQ(FlatEngine):
         self._model = layout.new_model(self._rules, low, high, min(slots, self._given["max_clusters"]), classes)
         self._classes = classes
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
-        """Learn a batch; with `detailed` return the number of clusters after each record."""
-        counted = np.empty(len(batch) if detailed else 0, dtype=np.int64)
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         slots, classes = self._model.votes.shape
         self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
         work, done, answers = work_for(self._rules, self._log), 0, filled_by_kernels(step)
-        while (done := learn_batch(self._model, self._rules, batch, labels, done, work, *answers, counted)) < len(
-            batch
-        ):
+        while (done := learn_batch(self._model, self._rules, batch, labels, done, work, *answers)) < len(batch):
             slots = min(max(2 * slots, slots + self._given["warmup"]), self._given["max_clusters"])
             self._model = resized(self._model, slots=slots)
-        return counted
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
-        outside = np.ones(len(batch), dtype=np.bool_)
-        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, outside, answer.label)
-        answer.cluster[outside] = -1
-
-    def judge(self, X: ArrayLike) -> tuple[Prediction, BoolArray]:
-        """Answer like `predict`, but with the nearest cluster however far it is; and say whether it is too far.
-
-        Returns
-        -------
-        Prediction
-            The nearest cluster of each record.
-        ndarray of bool, shape (n,)
-            The record lies outside of the cluster's radius.
-        """
-        batch = check_batch(X, self.dimension)
-        answer, outside = no_prediction(len(batch)), np.ones(len(batch), dtype=np.bool_)
-        if self.dimension and len(batch):
-            predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, outside, answer.label)
-        return answer, outside
-
-    def clusters(self, consolidated: bool = False) -> list[Cluster]:
-        """Present clusters, by id; `consolidated` as they would be after `consolidate`, which changes nothing."""
-        if consolidated:
-            copy = type(self).from_state(self.state())
-            copy.consolidate()
-            return copy.clusters()
-        return super().clusters()
+        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
 
     def _shapes(self) -> FloatArray:
         shapes: FloatArray = shapes_of(self._model, self._rules, self._model.slot[: self._model.head[layout.K]])
         return shapes
 
-    def consolidate(self) -> list[Event]:
-        """Merge, pair by pair, the clusters that overlap most and are compact together, until there are none.
-
-        It removes thin leftovers that win too seldom to be checked, and never splits. It changes the state: a run
-        that is to be repeated calls it at the same records, or has `consolidate_every` do so.
-
-        Returns
-        -------
-        list of Event
-            One for each merge; their index is -1, for no record caused them.
-        """
-        if not self.dimension:
-            return []
-        consolidate(self._model, self._rules, -1, work_for(self._rules, self._log))
-        return events_from(self._log, self.dimension, CRITERIA, FURTHER)
-
     def _facts(self) -> ModelFacts:
-        found = self.ellipsoids
-        ids = found["id"].tolist()
-        since = dict(zip(ids, found["made"].tolist(), strict=True))
+        used = self._model.number[self._model.slot[: self._model.head[K]]]
+        ids = used[:, ID].tolist()
+        since = dict(zip(ids, used[:, MADE].tolist(), strict=True))
         # A cluster is its own node.
         return ModelFacts((), int(self._model.head[layout.N]), since, {each: each for each in ids})
 
@@ -184,24 +134,3 @@ class EVQ(FlatEngine):
         self._model.buffer_label[:count][sampled] = buffers["buffer_label"]
         for i in range(count):
             note_shape(self._model, rules, i)
-
-    @property
-    def ellipsoids(self) -> dict[str, NDArray[Any]]:
-        """The present clusters with all that they consist of, by id.
-
-        Returns
-        -------
-        dict
-            ``id``, ``k`` (support), ``last`` (number of the record won last), ``held`` (records in the buffer),
-            ``made`` (records accepted when it was founded), ``radius``, of shape (K,); ``centre`` (K, d); ``cov`` and
-            ``inv`` (K, d, d): C, and P (zeros for `evq`).
-        """
-        if not self.dimension:
-            raise StateError("there are no clusters before the first record")
-        used = self._model.slot[: self._model.head[K]]
-        columns = {"id": ID, "k": SUPPORT, "last": LAST, "held": HELD, "made": MADE}
-        return {
-            **{name: self._model.number[used, column] for name, column in columns.items()},
-            "radius": self._model.shape[used, RADIUS],
-            **{name: getattr(self._model, name)[used] for name in ("centre", "cov", "inv")},
-        }

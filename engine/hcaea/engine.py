@@ -11,7 +11,6 @@ from resonance.engine.caea.block import CHILD, ID, K
 from resonance.engine.caea.engine import fields_of, nodes_of
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.classes import majority_label
-from resonance.engine.errors import StateError
 from resonance.engine.events import events_from
 from resonance.engine.hcaea.batch import learn_batch, predict_clusters, predict_labels
 from resonance.engine.hcaea.memory import ROOT
@@ -74,9 +73,8 @@ class HCAEA(RootedTree):
         learn_batch(*self._memory, self._rules, self._factors, batch, marks, self._log, *filled_by_kernels(step))
         return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
 
-    @property
-    def leaves(self) -> dict[str, NDArray[Any]]:
-        """The leaves of the tree, depth first in node order.
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the leaves of the tree, depth first in node order; nothing before the first record.
 
         Returns
         -------
@@ -85,7 +83,7 @@ class HCAEA(RootedTree):
             majority, -1 for none or a tie), ``labels`` (L, classes).
         """
         if not self.dimension:
-            raise StateError("there are no leaves before the first record")
+            return {}
         rows: list[tuple[int, int, tuple[int, ...]]] = []
         self._find_leaves(ROOT, (), rows)
         memory = self.dimension, self._classes
@@ -121,7 +119,7 @@ class HCAEA(RootedTree):
         if self.dimension and count:
             predict_clusters(self._indexes, self._rules, batch, answer.cluster, answer.score)
             # All leaves are described for their labels alone.
-            leaves = self.leaves if self._classes else None
+            leaves = self.arrays() if self._classes else None
             if leaves and (total := len(leaves["sigma"])):
                 stride = (total + 7) // 8 * 8
                 weights = np.zeros((self.dimension, stride))

@@ -90,8 +90,8 @@ def learn_here(floats, integers, table, rules, factors, m, top, clock, x, label,
             pool = head_of(table, POOL)
             slot = kept.put_record(block_of(table, POOL), pool, rules.d, x, label)
             _keep(pool, head, node, slot, rules.keep)
-        second = np.int64(row[step.SECOND_AT])
-        if rules.nearest and row[step.CASE] == 3.0 and head[children + second] >= 0:
+        second = np.int64(row[step.SECOND])
+        if rules.nearest and second >= 0 and head[children + second] >= 0:
             drop_kept(head_of(table, POOL), head, second)  # it has an edge now
     return node
 

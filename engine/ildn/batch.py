@@ -5,13 +5,9 @@ from resonance.engine.arithmetic import jit
 from resonance.engine.classes import majority_label
 from resonance.engine.ildn import layout, reading
 from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
-from resonance.engine.ildn.graph import connect, drop_edges, end_of, row_of
+from resonance.engine.ildn.graph import connect, drop_edges, row_of
 from resonance.engine.ildn.layout import append_node, remove_rows, room_for
 from resonance.engine.ildn.merging import merge, passes
-
-# A row of the story of a batch: record, code, then up to three node ids, -1 where there is none.
-CREATED, MERGED, REMOVED, JOINED = 0, 1, 2, 3
-STORY_WIDTH = 5
 
 _FAR = 9.0
 """Squared distance in squared radii from which on a record belongs to no cluster."""
@@ -80,22 +76,13 @@ def nearest(model, rules, x, marks, room):
 
 
 @jit
-def _note(story, t, code, a, b, c):
-    row = np.empty(STORY_WIDTH)
-    row[0], row[1], row[2], row[3], row[4] = t, code, a, b, c
-    story.append(row)
-
-
-@jit
-def _remove(model, rules, gone, count, record, criterion, value, threshold, log, detailed, story):
+def _remove(model, rules, gone, count, record, criterion, value, threshold, log):
     """Remove nodes and read their clusters again. `value` is the reason; where it is -1, the most records of a node."""
     fields = model.fields
     affected = reading.clusters_among(model, gone, count)
     past = reading.shapes_of(model, rules, affected)
     values = np.full(len(affected), value)
     for at in range(count):
-        if detailed:
-            _note(story, record, REMOVED, fields[layout.ID, gone[at]], -1, -1)
         cluster = fields[layout.CLUSTER, gone[at]]
         if cluster >= 0 and value < 0.0:
             c = np.searchsorted(affected, cluster)
@@ -107,7 +94,7 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log,
 
 
 @jit
-def _denoise(model, rules, record, room, log, detailed, story):
+def _denoise(model, rules, record, room, log):
     """Delete the nodes of far fewer records than a node has on average (9)."""
     counts, nodes = model.fields[layout.COUNT], model.head[layout.NODES]
     total, count = np.int64(0), 0
@@ -119,11 +106,11 @@ def _denoise(model, rules, record, room, log, detailed, story):
             room.gone[count] = row
             count += 1
     if count > 0:
-        _remove(model, rules, room.gone, count, record, reading.DENOISING, -1.0, fewest, log, detailed, story)
+        _remove(model, rules, room.gone, count, record, reading.DENOISING, -1.0, fewest, log)
 
 
 @jit
-def _expire(model, rules, record, room, log, detailed, story):
+def _expire(model, rules, record, room, log):
     """Delete the nodes of each cluster that has won no record for long, and such nodes of none."""
     fields, nodes, now, count = model.fields, model.head[layout.NODES], model.head[layout.LEARNED], 0
     affected = reading.clusters_among(model, np.arange(nodes), nodes)
@@ -140,11 +127,11 @@ def _expire(model, rules, record, room, log, detailed, story):
             count += 1
     if count > 0 and count < nodes:
         bound = float(rules.expire)
-        _remove(model, rules, room.gone, count, record, reading.EXPIRED, bound, bound, log, detailed, story)
+        _remove(model, rules, room.gone, count, record, reading.EXPIRED, bound, bound, log)
 
 
 @jit
-def _merge_all(model, rules, winner, record, room, detailed, story):
+def _merge_all(model, rules, winner, room):
     """Merge the winner with its neighbours, the oldest first, as long as one passes the test; return its row."""
     fields = model.fields
     entry = fields[layout.FIRST, winner]
@@ -152,16 +139,13 @@ def _merge_all(model, rules, winner, record, room, detailed, story):
         other = row_of(model, model.edges[entry])
         entry = model.follows[entry]
         if passes(model, rules, winner, other, room):
-            a, b = fields[layout.ID, winner], fields[layout.ID, other]
             winner = merge(model, rules, winner, other, room)
-            if detailed:
-                _note(story, record, MERGED, a, b, fields[layout.ID, winner])
             entry = fields[layout.FIRST, winner]
     return winner
 
 
 @jit
-def learn_batch(model, rules, X, labels, start, log, detailed, story, cluster, score, novel, node):
+def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node):
     """Learn the records from `start` on; return how many are learned, and the entries of edges that the next needs.
 
     It ends early, before a record, where the model has no room for what that record may bring.
@@ -185,8 +169,6 @@ def learn_batch(model, rules, X, labels, start, log, detailed, story, cluster, s
         novel[t] = inside == 0
         if inside == 0:
             winner = append_node(model, rules, x)
-            if detailed:
-                _note(story, t, CREATED, fields[layout.ID, winner], -1, -1)
             room.inside[0] = winner
             inside = 1
         else:
@@ -197,29 +179,21 @@ def learn_batch(model, rules, X, labels, start, log, detailed, story, cluster, s
             add_record(model, rules, winner, x, room)
             fields[layout.WON, winner] = head[layout.LEARNED]
             if inside > 1:
-                fresh = connect(model, room.inside, inside)
-                if detailed:
-                    for entry in fresh:
-                        if entry >> 32 < end_of(entry):
-                            _note(
-                                story, t, JOINED, fields[layout.ID, entry >> 32], fields[layout.ID, end_of(entry)], -1
-                            )
+                connect(model, room.inside, inside)
         if labels[t] >= 0:
             model.labels[winner, labels[t]] += 1
         reading.join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
         if not novel[t]:
-            winner = _merge_all(model, rules, winner, t, room, detailed, story)
+            winner = _merge_all(model, rules, winner, room)
         node[t, 0] = fields[layout.ID, winner]
         if head[layout.NODES] > rules.max_nodes:
             room.gone[0] = np.argmin(fields[layout.WON, : head[layout.NODES]])  # that won longest ago
             crowd = float(head[layout.NODES])
-            _remove(
-                model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log, detailed, story
-            )  # fmt: skip
+            _remove(model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log)
         if head[layout.LEARNED] % rules.interval == 0:
-            _denoise(model, rules, t, room, log, detailed, story)
+            _denoise(model, rules, t, room, log)
             if rules.expire > 0:
-                _expire(model, rules, t, room, log, detailed, story)
+                _expire(model, rules, t, room, log)
     return len(X), 0
 
 
@@ -240,17 +214,3 @@ def predict_batch(model, rules, X, cluster, score, label):
         where, _ = nearest(model, rules, X[t], majority, room)
         if where >= 0:
             label[t] = majority[where]
-
-
-@jit
-def nearest_nodes(model, rules, X, relative, node):
-    """Write the id of the node nearest to each record: in radii, or with `relative` false by distance alone (5)."""
-    room = room_for(model, rules)
-    for t in range(len(X)):
-        squared_distances(model.centre, model.head[layout.NODES], X[t], room.squares)
-        best = np.inf
-        for row in range(model.head[layout.NODES]):
-            ratio = _ratio(model, rules, row, X[t], room)
-            value = ratio if relative else room.distance[row]
-            if value < best or row == 0:
-                best, node[t] = value, model.fields[layout.ID, row]

@@ -4,15 +4,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import FloatArray, IntArray, Prediction, Step, check_batch
+from numpy.typing import NDArray
+from resonance.engine.base import FloatArray, IntArray, Prediction, Step
 from resonance.engine.classes import MAX_CLASSES, room_for_classes
-from resonance.engine.errors import StateError
-from resonance.engine.events import drained, new_log
 from resonance.engine.facts import ModelFacts
 from resonance.engine.ildn import layout
-from resonance.engine.ildn.batch import STORY_WIDTH, learn_batch, nearest_nodes, predict_batch
-from resonance.engine.ildn.graph import pairs_of
+from resonance.engine.ildn.batch import learn_batch, predict_batch
 from resonance.engine.ildn.layout import Rules, new_model, with_room
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
@@ -120,47 +117,18 @@ class ILDN(FlatEngine):
             radii=squared_radii(given["q"], dimension, given["radius"]),
         )
         self._model = new_model(dimension, layout.SMALLEST, 8, 16, 0)
-        self._story = new_log()
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
-        """Learn a batch; with `detailed` return what became of the nodes.
-
-        Returns
-        -------
-        ndarray of shape (events, 5)
-            Record, code (0 created, 1 merged, 2 removed, 3 edge) and node ids: the node; winner, neighbour and the
-            new node; the two ends; -1 where there is none.
-        """
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         room = room_for_classes(self._model.labels.shape[1], self._classes)
         self._model = resized(self._model, classes=room)
         answers, learned = filled_by_kernels(step), 0
         while learned < len(batch):
-            learned, edges = learn_batch(
-                self._model, self._rules, batch, labels, learned, self._log, detailed, self._story, *answers
-            )  # fmt: skip
+            learned, edges = learn_batch(self._model, self._rules, batch, labels, learned, self._log, *answers)
             if learned < len(batch):
                 self._model = with_room(self._model, edges)
-        rows: FloatArray = drained(self._story)[0]
-        return rows.reshape(-1, STORY_WIDTH).astype(np.int64)
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
-
-    def nearest(self, X: ArrayLike, relative: bool = True) -> IntArray:
-        """Return the id of the node nearest to each record, whether a cluster has it or not; changes nothing.
-
-        Parameters
-        ----------
-        X : array_like of shape (n, d)
-            Prepared records.
-        relative : bool, default True
-            By distance in radii, as `predict` answers; False: by Mahalanobis distance alone (5).
-        """
-        batch = check_batch(X, self.dimension)
-        node = np.full(len(batch), -1, dtype=np.int64)
-        if self.dimension and len(batch):
-            nearest_nodes(self._model, self._rules, batch, relative, node)
-        return node
 
     def _shapes(self) -> FloatArray:
         shapes: FloatArray = shapes_of(self._model, self._rules, present_clusters(self._model))
@@ -191,33 +159,4 @@ class ILDN(FlatEngine):
     @classmethod
     def compile(cls) -> None:  # noqa: D102
         super().compile()
-        model = cls()
-        model.learn(np.zeros((1, 2)))
-        model.nearest(np.zeros((1, 2)))
-
-    @property
-    def nodes(self) -> dict[str, NDArray[Any]]:
-        """The present nodes, in the order of their ids.
-
-        Returns
-        -------
-        dict
-            ``id``, ``count``, ``cluster`` (-1 for none), ``radius`` of shape (K,); ``centre`` (K, d), ``covariance``
-            (K, d, d), ``labels`` (K, classes); ``edges`` (E, 2), pairs of ids.
-        """
-        if not self.dimension:
-            raise StateError("there are no nodes before the first record")
-        model, d, rows = self._model, self.dimension, int(self._model.head[layout.NODES])
-        ids, slots = model.fields[layout.ID, :rows].copy(), model.fields[layout.SLOT, :rows]
-        covariance = np.tile(self._rules.sigma * np.eye(d), (rows, 1, 1))
-        covariance[slots >= 0] = model.covariance[slots[slots >= 0]][:, :, :d]
-        return {
-            "id": ids,
-            "count": model.fields[layout.COUNT, :rows].copy(),
-            "cluster": model.fields[layout.CLUSTER, :rows].copy(),
-            "radius": np.sqrt(model.values[layout.RADIUS, :rows]),
-            "centre": model.centre[:, :rows].T.copy(),
-            "covariance": covariance,
-            "labels": model.labels[:rows, : self._classes].copy(),
-            "edges": ids[pairs_of(model)],
-        }
+        cls().learn(np.zeros((1, 2)))

@@ -4,20 +4,8 @@ What a record or a merge does to edges costs what the chains of the nodes concer
 """
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
+from resonance.engine.arithmetic import jit
 from resonance.engine.ildn.layout import CLUSTER, EDGES, FIRST, ID, NODES, SPARE
-
-
-@inline
-def edge(a, b):
-    """Return two rows as one number."""
-    return a << 32 | b
-
-
-@inline
-def end_of(entry):
-    """Return the second of two rows."""
-    return entry & 0xFFFFFFFF
 
 
 @jit
@@ -90,12 +78,10 @@ def _take_all(model, row):
 
 @jit
 def connect(model, inside, count):
-    """Join every pair of the rows ``inside[:count]``, ascending, by an edge; return the new ones, from both ends.
+    """Join every pair of the rows ``inside[:count]``, ascending, by an edge.
 
     There is room for ``count * (count - 1)`` entries more.
     """
-    fresh = np.empty(count * (count - 1), dtype=np.int64)
-    new = 0
     for i in range(count):
         row = inside[i]
         before, entry = -1, model.fields[FIRST, row]
@@ -107,9 +93,6 @@ def connect(model, inside, count):
                 before, entry = entry, model.follows[entry]
             if entry < 0 or model.edges[entry] != name:
                 before = _link(model, row, before, name, entry)
-                fresh[new] = edge(row, inside[j])
-                new += 1
-    return fresh[:new]
 
 
 @jit

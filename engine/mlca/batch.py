@@ -13,10 +13,6 @@ from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, K, N, put_node
 CIM = 1
 CRITERIA = ("", "cim")
 
-# What a step tells, in a row of floats: this head, the ids of the nearest nodes, the memberships of the labels.
-WINNER, SECOND, CASE, V1, V2, SIGMA, NODES, NEIGHBOURS = 0, 1, 2, 3, 4, 5, 6, 7
-T_HEAD = 8
-
 
 @jit
 def emit_node(nodes, rules, record, kind, slot, criterion, value, log):
@@ -75,21 +71,19 @@ def put_first(nodes, rules, slot, count):
 
 
 @jit
-def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, details):
+def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log):
     """Learn a record with labels `own`, which stands in the window already; return its slot, and whether it is new.
 
-    `neighbours` are the nearest nodes that `answer` has found for it, 0 where it was not answered; `details` is one row
-    that gets what is known of the step, or none.
+    `neighbours` are the nearest nodes that `answer` has found for it, 0 where it was not answered.
     """
     head = nodes.head
     head[N] += 1
     for label in own:
         nodes.records[label] += 1
         head[KNOWN] = max(head[KNOWN], label + 1)
-    k, count, case = head[K], 0, 1
-    v1 = v2 = sigma = np.nan
-    second = np.int64(-1)
-    if k == 0:
+    k, count = head[K], 0
+    new = k == 0
+    if new:
         slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
     else:
         answered = nodes.scale[0]
@@ -101,19 +95,15 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, deta
             count = comparison.find_nearest_again(nodes, rules, x, neighbours, answered)
         else:
             count = neighbours
-        slot, v1, v2, sigma = nodes.near[0], cim_of(nodes, nodes.near[0]), np.inf, nodes.total[0] / k
-        if k > 1:
-            v2 = cim_of(nodes, nodes.near[1])
-            second = nodes.id[nodes.near[1]]
-        if v1 > rules.vigilance:  # case I
+        slot, v1 = nodes.near[0], cim_of(nodes, nodes.near[0])
+        new = v1 > rules.vigilance
+        if new:  # case I
             slot = found(nodes, rules, factors, x, m, record, CIM, v1, log)
             count = put_first(nodes, rules, slot, count)
         else:
             nodes.size[slot] += 1
             move(nodes, rules, slot, x, float(nodes.size[slot]))  # (18)
-            case = 2
-            if v2 <= rules.vigilance:
-                case = 3
+            if k > 1 and cim_of(nodes, nodes.near[1]) <= rules.vigilance:  # case III
                 other = nodes.near[1]
                 move(nodes, rules, other, x, 10.0 * nodes.size[other])  # (19)
     for label in own:
@@ -121,16 +111,7 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log, deta
     if k > 0:
         learn_memberships(nodes, rules, count, own)
     nodes.won[slot] = head[N]
-    if len(details) > 0:
-        row = details[0]
-        row[WINNER], row[SECOND], row[CASE], row[V1], row[V2] = nodes.id[slot], second, case, v1, v2
-        row[SIGMA], row[NODES], row[NEIGHBOURS] = sigma, head[K], count
-        row[T_HEAD:] = -1.0
-        for at in range(count):
-            row[T_HEAD + at] = nodes.id[nodes.near[at]]
-        for label in range(head[KNOWN] if k > 0 else 0):
-            row[T_HEAD + rules.neighbours + label] = nodes.memberships[label] if head[K] > 1 else rules.neighbours
-    return slot, case == 1
+    return slot, new
 
 
 @jit
@@ -164,7 +145,7 @@ def note_groups(nodes, rules, line_factors, record, changes):
 
 
 @jit
-def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log, changes, answers, details):
+def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log, changes, answers):
     """Answer for the records of a batch from `start` on, learn those that teach; return the first without room yet.
 
     With `held` they are the records that were held back: they stand in the window already, and no answer is due.
@@ -187,7 +168,7 @@ def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log,
                 nodes.window[head[N] % rules.interval, i] = x[i]
             m = min(head[N] + 1, rules.interval)
         own = owned[starts[t] : starts[t + 1]]
-        slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log, details[t : t + 1])
+        slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log)
         path[t, 0] = nodes.id[slot]
         novel[t] = new
         if rules.clustered and head[N] % rules.interval == 0:

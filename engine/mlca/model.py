@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import BoolArray, FloatArray, GroupChange, IntArray, Label, LabelAnswers, Prediction, Step
 from resonance.engine.correntropy import bandwidth_factors
-from resonance.engine.errors import RecordError, StateError
+from resonance.engine.errors import RecordError
 from resonance.engine.events import E_RECORD, SHAPE_HEAD, drained, new_log
 from resonance.engine.facts import ModelFacts
 from resonance.engine.labels import LabelEngine, checked_label, label_sets
 from resonance.engine.mlca import layout
-from resonance.engine.mlca.batch import CRITERIA, T_HEAD, learn_batch, note_groups, predict_batch
+from resonance.engine.mlca.batch import CRITERIA, learn_batch, note_groups, predict_batch
 from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, Groups, Held, K, N, Rules
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
@@ -92,41 +92,35 @@ class MultiLabel(FlatEngine, LabelEngine):
         teaches = np.array([labels is not None for labels in sets], dtype=np.bool_)
         return table, Marks(teaches, np.array(starts, dtype=np.int64), np.array(owned, dtype=np.int64))
 
-    def trace(self, X: ArrayLike, labels: Any = None, detailed: bool = False) -> tuple[Step, NDArray[Any]]:
-        """Learn a batch; with `detailed` the second result has a row for each record that was learned, in that order.
-
-        See `batch` for its columns; the ids of the nearest nodes follow, then the membership of each label.
-        """
+    def learn(self, X: ArrayLike, labels: Any = None) -> Step:  # noqa: D102
         batch = self._checked(X)
         table, marks = self._numbered(label_sets(labels, len(batch)))
-        step, probabilities, rows = no_answers(len(batch)), np.empty((len(batch), 0)), np.empty((0, T_HEAD))
+        step, probabilities = no_answers(len(batch)), np.empty((len(batch), 0))
         if self.dimension or marks.teaches.any():
             if not self.dimension:
                 self._begin(batch.shape[1])
             self._table = table
             self._make_room(labels=len(table))
             probabilities = np.full((len(batch), self._nodes.labels.shape[1]), np.nan)
-            rows = self._learn(batch, (marks, probabilities), step, detailed)
+            self._learn(batch, (marks, probabilities), step)
         step = replace(step, labels=self._label_answers(probabilities), events=self._events())
         changes = drained(self._changes)[0].astype(np.int64).reshape(-1, 3)
         step.groups.extend(GroupChange(*change) for change in changes.tolist())
-        return step, rows
+        return step
 
-    def _learn(self, batch: FloatArray, labels: tuple[Marks, FloatArray], step: Step, detailed: bool) -> FloatArray:
+    def _learn(self, batch: FloatArray, labels: tuple[Marks, FloatArray], step: Step) -> None:
         """Learn a batch; `labels` are its marks, and room for the probabilities."""
-        marks, answers, start, rows = labels[0], (*filled_by_kernels(step), labels[1]), 0, []
-        if self._waits:
-            start, first = self._hold(batch, marks, answers, detailed)
-            rows.append(first)
-        return np.concatenate([*rows, self._run(batch, marks, answers, start, False, detailed)])
+        marks, answers = labels[0], (*filled_by_kernels(step), labels[1])
+        start = self._hold(batch, marks, answers) if self._waits else 0
+        self._run(batch, marks, answers, start, False)
 
     @property
     def _waits(self) -> bool:
         """Whether records are held back until there are lambda."""
         return self._given["warmup"] == "buffer" and not self._nodes.head[N]
 
-    def _hold(self, batch: FloatArray, marks: Marks, answers: Answers, detailed: bool) -> tuple[int, FloatArray]:
-        """Hold records back; when there are lambda learn them. Return where the batch goes on, and the rows."""
+    def _hold(self, batch: FloatArray, marks: Marks, answers: Answers) -> int:
+        """Hold records back; when there are lambda learn them. Return where the batch goes on."""
         interval, nodes = self._rules.interval, self._nodes
         for t in np.flatnonzero(marks.teaches).tolist():
             self._held.append((batch[t].copy(), marks.owned[marks.starts[t] : marks.starts[t + 1]].copy()))
@@ -141,27 +135,18 @@ class MultiLabel(FlatEngine, LabelEngine):
             if self._rules.clustered:
                 note_groups(nodes, self._rules, self._line_factors, t, self._changes)
             step, unknown = no_answers(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
-            rows = self._run(X, whole, (*filled_by_kernels(step), unknown), 0, True, detailed)
+            self._run(X, whole, (*filled_by_kernels(step), unknown), 0, True)
             for row in self._log:
                 row[E_RECORD] = t
             answers[3][t], answers[2][t] = step.path[-1], step.novel[-1]
-            return t + 1, rows
-        return len(batch), np.empty((0, self._columns))
+            return t + 1
+        return len(batch)
 
-    @property
-    def _columns(self) -> int:
-        """Columns of a row of `trace`."""
-        return T_HEAD + self._rules.neighbours + len(self._nodes.records)
-
-    def _run(
-        self, batch: FloatArray, marks: Marks, answers: Answers, start: int, held: bool, detailed: bool
-    ) -> FloatArray:
-        """Answer for a batch from `start` on, learn what teaches, and return the rows."""
-        rows = np.empty((len(batch) if detailed else 0, self._columns))
+    def _run(self, batch: FloatArray, marks: Marks, answers: Answers, start: int, held: bool) -> None:
+        """Answer for a batch from `start` on, and learn what teaches."""
         fixed, at = (self._rules, self._factors, self._line_factors, batch, marks), start
-        while (at := learn_batch(self._nodes, *fixed, at, held, self._log, self._changes, answers, rows)) < len(batch):
+        while (at := learn_batch(self._nodes, *fixed, at, held, self._log, self._changes, answers)) < len(batch):
             self._make_room(node=True)
-        return rows[start:][marks.teaches[start:]] if detailed else rows
 
     def _make_room(self, labels: int = 0, node: bool = False) -> None:
         """Make room for so many labels, or for another node."""
@@ -180,16 +165,21 @@ class MultiLabel(FlatEngine, LabelEngine):
         assert answer.labels is not None  # noqa: S101
         predict_batch(self._nodes, self._rules, batch, answer.cluster, answer.score, answer.labels.probabilities)
 
+    def _order(self) -> IntArray:
+        """Return the slots in the order of their ids."""
+        return np.argsort(self._nodes.id[: self._nodes.head[K]])
+
     def _shapes(self) -> FloatArray:
-        found = self.nodes
-        shapes = np.zeros((len(found["id"]), SHAPE_HEAD + 2 * self.dimension))
-        shapes[:, 0], shapes[:, 1], shapes[:, 2] = found["id"], found["count"], 1
-        shapes[:, SHAPE_HEAD : SHAPE_HEAD + self.dimension] = found["weight"]
+        nodes, order = self._nodes, self._order()
+        shapes = np.zeros((len(order), SHAPE_HEAD + 2 * self.dimension))
+        shapes[:, 0], shapes[:, 1], shapes[:, 2] = nodes.id[order], nodes.size[order], 1
+        shapes[:, SHAPE_HEAD : SHAPE_HEAD + self.dimension] = nodes.weights[:, order].T
         return shapes
 
     def _facts(self) -> ModelFacts:
         """Return how many records were learned; since when a cluster is there is not kept."""
-        return ModelFacts((), int(self._nodes.head[N]), {}, {each: each for each in self.nodes["id"].tolist()})
+        ids = self._nodes.id[self._order()].tolist()
+        return ModelFacts((), int(self._nodes.head[N]), {}, {each: each for each in ids})
 
     def _header(self) -> dict[str, Any]:
         return {"labels": self._table}
@@ -242,40 +232,3 @@ class MultiLabel(FlatEngine, LabelEngine):
             model.learn(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5]]), [["a"], ["b", 1], []])
             model.predict(np.zeros((1, 2)))
             cls.from_state(model.state()).clusters()
-
-    @property
-    def nodes(self) -> dict[str, NDArray[Any]]:
-        """The present nodes, by id.
-
-        Returns
-        -------
-        dict
-            ``id``, ``count``, ``weight`` (K, d), ``sigma`` (K, d), of MLCA (K, 1), and ``labels`` (K, known labels):
-            records of the node that had the label.
-        """
-        if not self.dimension:
-            raise StateError("there are no nodes before the first record with labels")
-        nodes, known = self._nodes, len(self.labels)
-        order = np.argsort(nodes.id[: nodes.head[K]])
-        columns = {"id": nodes.id, "count": nodes.size, "weight": nodes.weights.T, "sigma": nodes.sigma}
-        found: dict[str, NDArray[Any]] = {name: column[order] for name, column in columns.items()}
-        found["labels"] = nodes.labels[order][:, :known]
-        return found
-
-    @property
-    def statistics(self) -> dict[str, NDArray[Any]]:
-        """What the probabilities are computed from, by label.
-
-        Returns
-        -------
-        dict
-            ``records``: records that had the label; ``having`` and ``lacking`` (labels, k + 1): how often a record
-            with, or without, the label saw each membership count; ``groups``: of each feature.
-        """
-        if not self.dimension:
-            raise StateError("there are no nodes before the first record with labels")
-        nodes, known = self._nodes, len(self.labels)
-        found: dict[str, NDArray[Any]] = {"groups": nodes.group.copy()}
-        for name, array in (("records", nodes.records), ("having", nodes.having), ("lacking", nodes.lacking)):
-            found[name] = array[:known].copy()
-        return found

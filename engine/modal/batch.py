@@ -40,7 +40,7 @@ def _repeats(model, x):
 
 
 @jit
-def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, counted):
+def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node):
     """Learn a batch from record `start` on, until a reading is due or there is no room for a landmark.
 
     Return the first record that was not learned, and whether a reading is due.
@@ -83,8 +83,6 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
                 model.votes[near, labels[t]] += 1
         if place >= 0:
             model.cluster[layout.RECORDS, place] += 1
-        if len(counted) > 0:
-            counted[t] = head[layout.CLUSTERS]
         if is_due(model, rules):
             # Whatever happens in it, these are no cells of it any more.
             cells.head[END] = UNFILLED

@@ -77,9 +77,7 @@ class Modal(FlatEngine):
         self._model, self._classes = new_model(self._rules, slots, classes), classes
         self.dimension = dimension
 
-    def _learn(self, batch: FloatArray, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
-        """Learn a batch; with `detailed` return the number of clusters after each record."""
-        counted = np.empty(len(batch) if detailed else 0, dtype=np.int64)
+    def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         slots, classes = self._model.votes.shape
         if self._cells is None:
             # Not before: of thousands of streams that a start reads, few have a record soon.
@@ -89,15 +87,14 @@ class Modal(FlatEngine):
         answers, done = filled_by_kernels(step), 0
         while True:
             own = self._model, self._rules, self._cells
-            done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, counted)
+            done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers)
             if due:
                 self._was_read = True
                 # Here and not in the kernel, which would take seconds longer to compile.
                 read_clusters(self._model, self._rules, done - 1, self._log)
                 fill_cells(self._model, self._cells)
-                counted[done - 1 : done] = self._model.head[layout.CLUSTERS]
             if done == len(batch):
-                return counted
+                return
             if due:
                 continue
             slots = min(2 * slots, self._rules.landmarks)

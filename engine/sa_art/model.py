@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from resonance.engine import table
 from resonance.engine.base import Cluster, FloatArray, IntArray, Prediction, Salience, Step, check_batch
 from resonance.engine.classes import MAX_CLASSES, majority_label, room_for_classes
-from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.errors import ParameterError, RecordError
 from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parameter
 from resonance.engine.sa_art import layout
@@ -87,7 +87,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         indices, indptr, data = compressed(dense)
         return SparseBatch(indices, indptr, data, dense.shape[1])
 
-    def _learn(self, batch: SparseBatch, labels: IntArray, step: Step, detailed: bool) -> NDArray[Any]:
+    def _learn(self, batch: SparseBatch, labels: IntArray, step: Step) -> None:
         room = room_for_classes(self._categories.labels.shape[1], self._classes)
         self._categories = resized(self._categories, classes=room)
         start, rest = 0, (batch.indices, batch.indptr, batch.data, labels)
@@ -95,7 +95,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
             lists = self._features, self._fields, self._kernel_rules
             start = learn_batch(self._categories, *lists, *rest, start, self._log, *filled_by_kernels(step))
             if start == len(batch):
-                return np.empty((0, 0))
+                return
             # The kernel has stopped before a record for which there is no room.
             end = int(batch.indptr[start + 1])
             self._resize(int(batch.indices[end - 1]) + 1 if end > batch.indptr[start] else 0)
@@ -204,32 +204,3 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
     @classmethod
     def learns_zeros(cls, parameters: Mapping[str, Any]) -> bool:  # noqa: D102
         return bool(parameters["complement"])
-
-    @property
-    def categories(self) -> dict[str, NDArray[Any]]:
-        """The present categories, by id.
-
-        Returns
-        -------
-        dict
-            ``id``, ``size``, ``rho``, ``labels`` (K, classes), and ``weight`` (K, d), with complement coding
-            (K, 2d) with those of 1 - x in the second half.
-        """
-        if self._fixed is None:
-            raise StateError("there are no categories before the first record")
-        order = np.argsort(self._categories.id[: self._categories.head[layout.K]])
-        columns = {"id": self._categories.id, "size": self._categories.size, "rho": self._categories.rho}
-        found: dict[str, NDArray[Any]] = {name: column[order] for name, column in columns.items()}
-        found["labels"] = self._categories.labels[order, : self._classes]
-        found["weight"] = self._by_feature(order, layout.W, 0.0)
-        if self._kernel_rules.complement:
-            found["weight"] = np.concatenate([found["weight"], self._by_feature(order, layout.CW, 1.0)], axis=1)
-        return found
-
-    def _by_feature(self, order: IntArray, field: int, absent: float) -> FloatArray:
-        """Return a field of the categories in some order of slots as a matrix (K, d)."""
-        matrix = np.full((len(order), self.dimension), absent)
-        for row, slot in zip(matrix, order.tolist(), strict=True):
-            count = self._categories.used[slot]
-            row[self._features[slot][:count]] = self._fields[slot][field, :count]
-        return matrix

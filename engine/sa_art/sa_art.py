@@ -2,10 +2,8 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from resonance.engine.parameters import Parameter, filled
-from resonance.engine.sa_art.layout import COUNT, CS, MEAN, SQUARES, K, Rules, S
+from resonance.engine.sa_art.layout import Rules
 from resonance.engine.sa_art.model import SHARED, AdaptiveResonance
 
 FLOOR = 1e-12
@@ -85,21 +83,3 @@ class SAART(AdaptiveResonance):
             floor=FLOOR,
             fixed=True,
         )
-
-    @property
-    def categories(self) -> dict[str, NDArray[Any]]:
-        """The present categories, by id; the statistics of 1 - x follow from those of x.
-
-        Returns
-        -------
-        dict
-            As `AdaptiveResonance.categories`, and ``salience`` like ``weight``, ``mean``, ``squares`` and ``count``
-            (K, d).
-        """
-        found = super().categories
-        order = np.argsort(self._categories.id[: self._categories.head[K]])
-        for name, field in (("mean", MEAN), ("squares", SQUARES), ("count", COUNT), ("salience", S)):
-            found[name] = self._by_feature(order, field, 0.0)
-        if self._kernel_rules.complement:
-            found["salience"] = np.concatenate([found["salience"], self._by_feature(order, CS, 1.0)], axis=1)
-        return found

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-CREATED, MERGED, REMOVED, EDGE = range(4)
-
 
 def eps(n):
     return 1.0 + 2.0 * 1.05 ** (1 - n)
@@ -44,7 +42,6 @@ class PlainILDN:
     next_id: int = 0
     nodes: dict[int, PlainNode] = field(default_factory=dict)
     edges: set[tuple[int, int]] = field(default_factory=set)
-    events: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def squared_radius(self, n, d):
         x2 = float(chi2.ppf(self.q, d))
@@ -61,7 +58,6 @@ class PlainILDN:
                 inside[i] = distance
         if not inside:
             w = self._new(PlainNode(x.copy(), self.sigma * np.eye(d), 1, self.t))
-            self._tell(CREATED, w)
             if len(self.nodes) > self.max_nodes:
                 self._remove(min(self.nodes, key=lambda i: self.nodes[i].won))
         else:
@@ -75,7 +71,6 @@ class PlainILDN:
                 for b in sorted(inside):
                     if a < b and (a, b) not in self.edges:
                         self.edges.add((a, b))
-                        self._tell(EDGE, a, b)
             while (j := next((j for j in self.neighbours(w) if self.merge_test(w, j)), None)) is not None:
                 w = self._merge(w, j)
         if self.t % self.lam == 0:
@@ -133,7 +128,6 @@ class PlainILDN:
                 self.edges.add((k, m))
         self._drop(i)
         self._drop(j)
-        self._tell(MERGED, i, j, m)
         return m
 
     def _drop(self, i):
@@ -142,7 +136,3 @@ class PlainILDN:
 
     def _remove(self, i):
         self._drop(i)
-        self._tell(REMOVED, i)
-
-    def _tell(self, code, a, b=-1, c=-1):
-        self.events.append((self.t, code, a, b, c))

@@ -52,5 +52,5 @@ def test_a_tree_has_room_for_the_classes_of_a_model_only_where_they_came():
     half = HCAEA.from_state(half.state())
     half.learn(rows[6_000:], 20 * kind[6_000:])
     assert half.state() == tree.state()
-    assert tree.leaves["labels"].shape == (len(tree.leaves["label"]), 20 * 39 + 1)
+    assert tree.arrays()["labels"].shape == (len(tree.arrays()["label"]), 20 * 39 + 1)
     assert set(tree.predict(rows[:500]).label.tolist()) <= {-1, *(20 * kind).tolist()}

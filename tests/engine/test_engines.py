@@ -387,7 +387,7 @@ def test_a_model_that_lost_all_its_nodes_answers_and_goes_on():
             X = np.random.default_rng(seed).random((3, 2))
             engine.learn(X, [0, 1, 2])
             answer = engine.predict(X)
-            nodes = len(engine.leaves["sigma"]) if isinstance(engine, HCAEA) else len(engine.nodes["id"])
+            nodes = len(engine.arrays()["sigma"])
             if not nodes:
                 lost += 1
                 assert (answer.label == -1).all()

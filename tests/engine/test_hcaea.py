@@ -24,7 +24,7 @@ def test_the_leaves_of_each_root_node_are_counted_and_bounded(depth):
     reached = 0
     for at in range(0, len(X), 250):
         engine.learn(X[at : at + 250])
-        roots, found = np.unique(engine.leaves["path"][:, 0], return_counts=True)
+        roots, found = np.unique(engine.arrays()["path"][:, 0], return_counts=True)
         # The model of a root node counts its leaves even while it is not valid and the node itself is the leaf.
         counted = sum(int(head[LEAVES]) for head in list(engine._integers)[1:] if len(head) > 1 and head[LEVEL] == 1)
         assert len(roots) <= found.sum() <= counted + len(roots)
@@ -51,7 +51,7 @@ def test_the_leaf_that_won_longest_ago_goes_first():
     assert not np.array_equal(bounded.learn(X).path, free.learn(X).path)
     # What was won last is still there: the path of the last record ends in a leaf.
     last = bounded.learn(X[-1:]).path[0]
-    assert last.tolist() in bounded.leaves["path"].tolist()
+    assert last.tolist() in bounded.arrays()["path"].tolist()
 
 
 def test_labels_of_leaves_give_classes():
@@ -96,5 +96,5 @@ def test_predict_without_labels_describes_no_leaf(monkeypatch):
     def leaves(_):
         raise AssertionError("the leaves are for labels")
 
-    monkeypatch.setattr(HCAEA, "leaves", property(leaves))
+    monkeypatch.setattr(HCAEA, "arrays", leaves)
     assert (model.predict(np.zeros((3, 2))).label == -1).all()

@@ -11,6 +11,7 @@ from resonance.engine.ildn.layout import SLOT, WIDEST, Rules, append_node, new_m
 from resonance.engine.ildn.radius import chi_square_quantile, squared_radii
 from scipy.stats import chi2
 
+from tests.engine.nodes import ildn_nodes
 from tests.engine.plain_ildn import PlainILDN, eps
 from tests.engine.streams import shifting, wandering_ring
 
@@ -18,15 +19,18 @@ NAMES = {"lambda": "lam"}
 
 
 def both(X, **given):
-    """Learn a stream with the engine and with the plain program; return both, and the engine's story."""
+    """Learn a stream with the plain program and with the engine, record by record; return both."""
     plain = PlainILDN(**{NAMES.get(name, name): value for name, value in given.items()})
-    plain_nodes = [plain.learn(x) for x in X]
     engine = ILDN.make({**given, "min_cluster_records": 1})
-    step, story = engine.trace(X, detailed=True)
-    story[:, 0] += 1
-    removed = {(t, a) for t, code, a, _, _ in story if code == 2}
-    assert [-1 if (t + 1, i) in removed else i for t, i in enumerate(step.path[:, 0])] == plain_nodes
-    return engine, plain, story
+    for x in X:
+        winner = plain.learn(x)
+        step = engine.learn(x[None])
+        arrays = engine.arrays()
+        ids = arrays["nodes"][0]
+        assert ids.tolist() == sorted(plain.nodes)
+        assert {tuple(edge) for edge in ids[arrays["edges"]].tolist()} == plain.edges
+        assert step.path[0, 0] == winner or (winner == -1 and step.path[0, 0] not in ids)
+    return engine, plain
 
 
 @pytest.mark.parametrize(
@@ -41,11 +45,8 @@ def both(X, **given):
     ],
 )
 def test_every_change_of_the_network_is_that_of_the_plain_program(X, given):
-    engine, plain, story = both(X, **given)
-    np.testing.assert_array_equal(story, np.array(plain.events))
-    nodes = engine.nodes
-    assert nodes["id"].tolist() == sorted(plain.nodes)
-    assert {tuple(edge) for edge in nodes["edges"].tolist()} == plain.edges
+    engine, plain = both(X, **given)
+    nodes = ildn_nodes(engine)
     for at, i in enumerate(nodes["id"]):
         node = plain.nodes[int(i)]
         assert nodes["count"][at] == node.n
@@ -73,7 +74,7 @@ def test_clusters_are_the_components_and_every_change_of_them_is_reported_once(s
         records = {i: node.n for i, node in plain.nodes.items()}
         parts = [part for part in plain.components() if sum(records[i] for i in part) >= smallest]
         present = set(members)
-        nodes, members = engine.nodes, {c.id: set() for c in engine.clusters()}
+        nodes, members = ildn_nodes(engine), {c.id: set() for c in engine.clusters()}
         for i, c in zip(nodes["id"].tolist(), nodes["cluster"].tolist(), strict=True):
             if c >= 0:
                 members[c].add(i)
@@ -129,14 +130,15 @@ def check_description(c, nodes):
 
 def test_the_nearest_node_is_that_of_the_plain_program():
     X = shifting(500, d=3)
-    engine, plain, _ = both(X[:400], sigma=1e-3)
-    for relative in (True, False):
-        found = engine.nearest(X, relative)
-        for x, i in zip(X, found, strict=True):
-            ratio = {j: node.squared_distance(x) for j, node in plain.nodes.items()}
-            if relative:
-                ratio = {j: value / plain.squared_radius(plain.nodes[j].n, 3) for j, value in ratio.items()}
-            assert i == min(ratio, key=ratio.__getitem__)
+    engine, plain = both(X[:400], sigma=1e-3)
+    ids, _, _, cluster = engine.arrays()["nodes"]
+    clusters = dict(zip(ids.tolist(), cluster.tolist(), strict=True))
+    found = engine.predict(X)
+    for x, cluster, score in zip(X, found.cluster[:, 0], found.score, strict=True):
+        ratio = {j: node.squared_distance(x) / plain.squared_radius(node.n, 3) for j, node in plain.nodes.items()}
+        near = min(ratio, key=ratio.__getitem__)
+        assert score == pytest.approx(1 / (1 + ratio[near]))
+        assert cluster == (clusters[near] if ratio[near] <= 9 else -1)
 
 
 def exact_distances(X, sigma, Q):
@@ -215,7 +217,7 @@ def test_a_constant_feature_and_duplicates_never_make_a_node_singular():
     X[:, 1] = 0.5
     engine = ILDN(sigma=1e-3)
     engine.learn(np.repeat(X, 2, axis=0))
-    for covariance in engine.nodes["covariance"]:
+    for covariance in ildn_nodes(engine)["covariance"]:
         assert np.linalg.eigvalsh(covariance).min() > 0
     assert np.isfinite(engine.predict(X).score).all()
 
@@ -265,7 +267,7 @@ def test_a_share_so_small_that_no_radius_is_left_is_refused():
 def trained():
     engine = ILDN(sigma=1e-3, min_cluster_records=8)
     engine.learn(wandering_ring(600), np.arange(600) % 3)
-    assert len(engine.nodes["edges"]) > 2
+    assert len(ildn_nodes(engine)["edges"]) > 2
     return engine
 
 
@@ -275,7 +277,7 @@ def test_a_model_says_how_many_records_it_has_learned_and_which_nodes_are_in_clu
     engine = trained()
     (facts,) = engine.models().values()
     assert facts.records == 600
-    nodes = engine.nodes
+    nodes = ildn_nodes(engine)
     clustered = nodes["cluster"] >= 0
     assert list(facts.cluster_of.items()) == list(
         zip(nodes["id"][clustered].tolist(), nodes["cluster"][clustered].tolist(), strict=True)

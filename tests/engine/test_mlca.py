@@ -8,6 +8,7 @@ import pytest
 from resonance.engine import ENGINES, MLCA, MLCAC, MLCAI, GroupChange, LabelEngine, RecordError
 from resonance.engine.labels import label_sets
 
+from tests.engine.nodes import mlca_nodes
 from tests.engine.plain_mlca import FORMS, GIVEN, PlainMLCA, stream
 
 STEPS = json.loads((Path(__file__).parents[1] / "data" / "mlca_steps.json").read_text())
@@ -55,7 +56,7 @@ def test_every_step_is_that_of_the_plain_version(form, vigilance, warmup):
         winners.append(plain.learn(X[t], sets[t]))
     assert step.path[first:, 0].tolist() == winners
     column = [model.labels.index(label) for label in range(3)]
-    nodes, counts = model.nodes, model.statistics
+    nodes = counts = mlca_nodes(model)
     np.testing.assert_allclose(nodes["weight"], plain.y, atol=1e-12)
     np.testing.assert_allclose(nodes["sigma"], np.array(plain.sigma)[:, : nodes["sigma"].shape[1]], rtol=1e-12)
     assert nodes["count"].tolist() == plain.m
@@ -63,7 +64,7 @@ def test_every_step_is_that_of_the_plain_version(form, vigilance, warmup):
     np.testing.assert_array_equal(counts["having"][column], plain.c)
     np.testing.assert_array_equal(counts["lacking"][column], plain.nc)
     if form == "mlca_c":
-        assert [np.flatnonzero(counts["groups"] == g).tolist() for g in range(len(plain.groups))] == plain.groups
+        assert [np.flatnonzero(counts["group"] == g).tolist() for g in range(len(plain.groups))] == plain.groups
 
 
 def test_every_step_is_the_recorded_one(form):
@@ -71,9 +72,9 @@ def test_every_step_is_the_recorded_one(form):
     model, recorded = ENGINES[form](**GIVEN), STEPS[form]
     assert model.learn(X[:50], sets[:50]).path[:, 0].tolist() == recorded["winner"]
     column = [model.labels.index(label) for label in range(3)]
-    assert model.nodes["labels"][:, column].tolist() == recorded["labels"]
-    assert model.statistics["having"][column].tolist() == recorded["having"]
-    assert model.statistics["lacking"][column].tolist() == recorded["lacking"]
+    assert mlca_nodes(model)["labels"][:, column].tolist() == recorded["labels"]
+    assert model.arrays()["having"][column].tolist() == recorded["having"]
+    assert model.arrays()["lacking"][column].tolist() == recorded["lacking"]
     np.testing.assert_allclose(by_label(model.predict(X[50:]).labels), recorded["probabilities"], atol=1e-12)
 
 
@@ -87,7 +88,7 @@ def test_most_nodes_need_no_second_comparison_and_none_is_missed():
     assert path == [plain.learn(x, own) for x, own in zip(X, sets, strict=True)]
     assert len(plain.y) > 100
     column = [model.labels.index(label) for label in range(3)]
-    np.testing.assert_array_equal(model.statistics["having"][column], plain.c)
+    np.testing.assert_array_equal(model.arrays()["having"][column], plain.c)
 
 
 def test_a_record_without_labels_is_answered_and_changes_nothing(form):
@@ -133,8 +134,8 @@ def test_new_labels_come_at_any_time():
     known = ~np.isnan(step.labels.probabilities)
     assert known.sum(axis=1).tolist() == [0, 1, 1, 1, 1, 3, 3, 3, 3, 4, 4, 4]
     # A label that had not come yet has no past: neither of records with it nor of records without it.
-    assert model.statistics["lacking"].sum(axis=1).tolist() == [4, 4, 4, 0]
-    assert model.statistics["having"].sum(axis=1).tolist() == [7, 4, 4, 4]
+    assert model.arrays()["lacking"].sum(axis=1).tolist() == [4, 4, 4, 0]
+    assert model.arrays()["having"].sum(axis=1).tolist() == [7, 4, 4, 4]
     np.testing.assert_array_equal(known[5], [True, True, True, False])
 
 
@@ -143,7 +144,7 @@ def test_an_empty_set_teaches_that_a_record_has_none_of_the_labels():
     model = MLCA(vigilance=0.1)
     step = model.learn(X, [{"fault"} if x[0] > 0.5 else set() for x in X])
     assert (step.path >= 0).all()
-    assert model.statistics["lacking"].sum() > 80
+    assert model.arrays()["lacking"].sum() > 80
     answer = model.predict(np.array([[0.9, 0.5], [0.1, 0.5]])).labels.probabilities[:, 0]
     assert answer[0] > 0.5
     assert answer[1] < 0.1
@@ -239,10 +240,10 @@ def test_the_node_that_won_longest_ago_goes():
     vanished, emerged = step.events[2], step.events[3]
     assert (vanished.reason, vanished.before[0].size, emerged.reason.criterion) == (None, 1, "cim")
     assert emerged.reason.value > emerged.reason.threshold == 0.1
-    nodes = model.nodes
+    nodes = mlca_nodes(model)
     assert nodes["id"].tolist() == [0, 2]
     # Its labels have left the neighbourhoods, not the prior.
-    assert (nodes["labels"].sum(axis=0).tolist(), model.statistics["records"].tolist()) == ([2, 0, 1], [2, 1, 1])
+    assert (nodes["labels"].sum(axis=0).tolist(), model.arrays()["records"].tolist()) == ([2, 0, 1], [2, 1, 1])
     assert [cluster.id for cluster in model.clusters()] == [0, 2]
 
 
@@ -252,10 +253,10 @@ def test_bandwidths_of_a_full_model_are_those_of_its_nodes():
         model = engine(vigilance=0.05, max_nodes=30, lambda_=10)
         model.learn(X, sets)
         nodes = model._nodes
-        np.testing.assert_allclose(nodes.total, model.nodes["sigma"].sum(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(nodes.total, mlca_nodes(model)["sigma"].sum(axis=0), rtol=1e-12)
         if engine is MLCA:
-            np.testing.assert_array_equal(nodes.sorted[:30], np.sort(model.nodes["sigma"][:, 0]))
-        assert (len(model.nodes["id"]), engine.from_state(model.state()).state()) == (30, model.state())
+            np.testing.assert_array_equal(nodes.sorted[:30], np.sort(mlca_nodes(model)["sigma"][:, 0]))
+        assert (len(mlca_nodes(model)["id"]), engine.from_state(model.state()).state()) == (30, model.state())
 
 
 def test_attributes_that_never_change_are_one_group():
@@ -264,7 +265,7 @@ def test_attributes_that_never_change_are_one_group():
     X = np.column_stack([X, rng.normal(1000, 1, 40)])
     model = MLCAC(lambda_=20)
     step = model.learn(X, [{"a"}] * 40)
-    assert model.statistics["groups"].tolist() == [0, 1, 0, 1, 2]
+    assert model.arrays()["group"].tolist() == [0, 1, 0, 1, 2]
     assert step.groups == [GroupChange(19, 1, 3)]
 
 

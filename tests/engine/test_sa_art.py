@@ -10,6 +10,7 @@ from resonance.engine import SAART, FuzzyART, ParameterError, RecordError, Spars
 from resonance.engine.state import pack, unpack
 from sklearn.datasets import load_digits
 
+from tests.engine.nodes import categories
 from tests.engine.plain_sa_art import PlainFuzzyART, PlainSAART
 
 ARTLIB = json.loads((Path(__file__).parents[1] / "data" / "fuzzy_art_artlib.json").read_text())
@@ -64,7 +65,7 @@ def test_sa_art_is_what_its_specification_prints(given, binary):
     expected = [plain.learn(x) for x in X if x.any() or plain.complement]
     got = model.learn(X).path[:, 0]
     assert got[got >= 0].tolist() == expected
-    found, d = model.categories, X.shape[1]
+    found, d = categories(model), X.shape[1]
     np.testing.assert_allclose(found["weight"], plain.w, atol=1e-12)
     np.testing.assert_allclose(found["rho"], plain.rho, atol=1e-12)
     np.testing.assert_allclose(found["mean"], np.array(plain.mu)[:, :d], atol=1e-12)
@@ -80,7 +81,7 @@ def test_fuzzy_art_is_what_its_specification_prints(complement):
     plain = PlainFuzzyART(0.8 if complement else 0.4, 0.5, complement)
     model = FuzzyART(rho=plain.rho, beta=plain.beta, complement=complement)
     assert model.learn(X).path[:, 0].tolist() == [plain.learn(x) for x in X]
-    np.testing.assert_allclose(model.categories["weight"], plain.w, atol=1e-12)
+    np.testing.assert_allclose(categories(model)["weight"], plain.w, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", ARTLIB["cases"], ids=str)
@@ -88,7 +89,7 @@ def test_fuzzy_art_has_the_labels_and_the_weights_of_artlib(case):
     X = load_digits(return_X_y=True)[0][:600] / 16
     model = FuzzyART(rho=case["rho"], beta=case["beta"], alpha=ARTLIB["alpha"], max_clusters=1000)
     labels = model.learn(X).path[:, 0].astype("<i8")
-    weights = model.categories["weight"].astype("<f8")
+    weights = categories(model)["weight"].astype("<f8")
     assert (len(weights), hashlib.sha256(labels.tobytes()).hexdigest()) == (case["clusters"], case["labels"])
     assert hashlib.sha256(weights.tobytes()).hexdigest() == case["weights"]
 
@@ -261,10 +262,10 @@ def test_clusters_name_their_most_salient_features():
     assert {feature // 8 for feature in telling[:5]} == {topic}
     shares = [feature.salience * feature.weight for feature in largest.salient]
     assert shares == sorted(shares, reverse=True)
-    row = model.categories["id"].tolist().index(largest.id)
+    row = categories(model)["id"].tolist().index(largest.id)
     for feature in largest.salient:
-        assert feature.salience == model.categories["salience"][row, feature.feature]
-        assert feature.weight == model.categories["weight"][row, feature.feature]
+        assert feature.salience == categories(model)["salience"][row, feature.feature]
+        assert feature.weight == categories(model)["weight"][row, feature.feature]
     assert FuzzyART().learn(X).events[0].after[0].salient == ()
 
 

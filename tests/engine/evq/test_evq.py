@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from resonance.engine import EVQ, ParameterError, RecordError
+from resonance.engine.evq.layout import RADIUS
 from resonance.engine.state import pack, unpack
 
 from tests.engine.streams import shifting
@@ -38,8 +39,8 @@ def test_a_split_tells_separation_components_and_bic():
 
 
 def test_a_merge_tells_overlap_and_volume_and_the_older_id_survives():
-    model = EVQ(mode="evq-am", low=0.0, high=1.0, sig0=0.03, fac=1.2)
-    events = model.learn(halves()).events + model.consolidate()
+    model = EVQ(mode="evq-am", low=0.0, high=1.0, sig0=0.03, fac=1.2, consolidate_every=len(halves()))
+    events = model.learn(halves()).events
     merges = [e for e in events if e.kind == "absorbed"]
     assert merges
     for e in merges:
@@ -49,19 +50,6 @@ def test_a_merge_tells_overlap_and_volume_and_the_older_id_survives():
         assert 0.0 < e.reason.further["volume_ratio"] <= e.reason.further["volume_limit"] == 2.0
         assert e.after[0].size == sum(cluster.size for cluster in e.before)
         assert e.after[0].id == e.other
-
-
-def test_reading_consolidated_clusters_changes_nothing():
-    model = EVQ(mode="evq-am", low=0.0, high=1.0, sig0=0.03, fac=1.2, check_every=10**6)
-    model.learn(halves())
-    before = model.state()
-    seen = [(c.id, c.size) for c in model.clusters(consolidated=True)]
-    assert model.state() == before
-    assert len(seen) < len(model.clusters())
-    events = model.consolidate()
-    assert {e.index for e in events} == {-1}
-    assert [(c.id, c.size) for c in model.clusters()] == seen
-    assert (model.consolidate(), EVQ().consolidate()) == ([], [])
 
 
 def test_consolidation_comes_at_its_record_whatever_the_batch():
@@ -88,12 +76,12 @@ def test_the_first_warm_up_records_wait_and_are_then_learned_in_order():
 def test_score_is_one_half_on_the_border():
     model = EVQ(mode="evq-a", low=0.0, high=1.0)
     model.learn(np.random.default_rng(0).normal(size=(200, 2)) * 0.05 + 0.5)
-    found = model.ellipsoids
+    found = model.arrays()
     centre, root = found["centre"][0], np.linalg.cholesky(found["cov"][0])
-    border = centre + root @ np.array([0.6, -0.8]) * found["radius"][0]
-    answer, outside = model.judge(np.array([centre, border, centre + 1.0001 * (border - centre)]))
+    border = centre + root @ np.array([0.6, -0.8]) * model._model.shape[model._model.slot[0], RADIUS]
+    answer = model.predict(np.array([centre, border, centre + 1.0001 * (border - centre)]))
     np.testing.assert_allclose(answer.score, [1.0, 0.5, 0.5], atol=1e-4)
-    assert outside[[0, 2]].tolist() == [False, True]
+    assert answer.cluster[[0, 2], 0].tolist() == [0, -1]
 
 
 def test_labels_follow_their_records_into_the_parts():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import EVQ
+from resonance.engine.evq.layout import SUPPORT
 from resonance.engine.evq.matrices import eigenvectors, invert, squared_norm
 from resonance.engine.evq.step import squared_distance
 
@@ -61,8 +62,8 @@ def test_covariance_and_inverse_stay_those_of_the_records_at_condition_1e9(d, re
     model = EVQ(mode="evq-a", fac=1e6, sig0=sig0, low=0.0, high=1.0, refresh=refresh)
     for start in range(0, n, 500):
         model.learn(X[start : start + 500])
-    found = model.ellipsoids
-    assert found["k"].tolist() == [n]
+    found = model.arrays()
+    assert found["number"][:, SUPPORT].tolist() == [n]
 
     exact = X.astype(np.longdouble)
     centre = exact.mean(axis=0)

@@ -99,7 +99,7 @@ def test_one_label_is_written_in_several_ways():
     hops.learn()
     model = hops.task(ROUTES, 0).models.named(TOPIC)
     assert model.engine.labels == ("7", "true", "false")
-    assert (model.engine.statistics["records"].tolist(), model.labels.learned) == ([3, 2, 1], 4)
+    assert (model.engine.arrays()["records"].tolist(), model.labels.learned) == ([3, 2, 1], 4)
 
 
 @pytest.mark.parametrize(("more", "dead_letters"), [(0, 0), (1, 1)])
