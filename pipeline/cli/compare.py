@@ -20,7 +20,7 @@ TEXT = f"""Compare what two deployments on the same input have recorded, such as
 FIRST and SECOND are their names. It reads assignments and cluster events: how far they agree, which clusters are the
 same, events, sizes, and the 20 records that disagree most. Workers may run meanwhile. Nothing is changed.
 
-Stability and CPU time are not on Kafka: --cost measures them.
+CPU time is not on Kafka: --cost measures it.
 
 {SETTINGS_HELP}"""
 
@@ -28,9 +28,7 @@ First = Annotated[str, typer.Argument(metavar="FIRST", help="Name of a deploymen
 Second = Annotated[str, typer.Argument(metavar="SECOND", help="Name of another one on the same input.")]
 
 Contents = Annotated[bool, typer.Option("--contents", help="Show what the records that disagree most contain.")]
-Cost = Annotated[
-    bool, typer.Option("--cost", help="Learn the records again, with empty models: CPU time and stability.")
-]
+Cost = Annotated[bool, typer.Option("--cost", help="Learn the records again, with empty models: their CPU time.")]
 
 app = CommandApp()
 

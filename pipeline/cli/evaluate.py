@@ -46,13 +46,6 @@ Truth = Annotated[
     str | None,
     typer.Option("--truth", metavar="PATH", help="Member or column with the true class or labels, or labels.topic."),
 ]
-Marks = Annotated[
-    str | None,
-    typer.Option("--marks", metavar="PATH", help="Member with true changes: birth, death, split, merge, drift."),
-]
-Within = Annotated[
-    int, typer.Option("--within", min=0, metavar="N", help="Records after a change in which an event reports it.")
-]
 Shuffle = Annotated[
     int, typer.Option("--shuffle", min=0, metavar="N", help="Evaluate N random orders, too: mean and spread.")
 ]
@@ -78,8 +71,6 @@ def evaluate(
     engines: Engines = None,
     sweep: Sweep = None,
     truth: Truth = None,
-    marks: Marks = None,
-    within: Within = 2_000,
     shuffle: Shuffle = 0,
     fail_under: FailUnder = None,
     fail_over: FailOver = None,
@@ -114,20 +105,13 @@ def evaluate(
             if not span.whole:
                 raise ConfigurationError("--from, --to, --last and --partition are for topics; leave them out")
             settings.check_stream(partitions)
-            chosen = source.with_members(columns, [path for path in (truth, marks) if path])
+            chosen = source.with_members(columns, [truth] if truth else [])
             encode = arrays.encoder(settings, file)
             records = source.FileSource(file, chosen, settings.input.topics[0], partitions, skip_bad, encode=encode)
         else:
             records = source.open_topic(settings, source_name, span, settings.labels.topic)
         result = evaluation.evaluate(
-            found,
-            records,
-            truth=truth,
-            marks=marks,
-            shuffles=shuffle,
-            within=within,
-            processes=processes,
-            report=progress,
+            found, records, truth=truth, shuffles=shuffle, processes=processes, report=progress
         )
         content = summary.document(result, source_name, command_line())
         missed = summary.missed(content, under, over)

@@ -1,9 +1,9 @@
-"""What is known of the records beside the models: their places, features, true classes and change marks."""
+"""What is known of the records beside the models: their places, features and true classes."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -24,19 +24,8 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 UNKNOWN: Final = -1
 """Class of a record whose truth is not known."""
 
-MARKS: Final = ("birth", "death", "split", "merge", "drift")
-"""Kinds of changes that a mark names."""
-
 JOINED: Final = "+"
 """Between the labels of a record that has several, in the name of its class."""
-
-
-class Mark(NamedTuple):
-    """A true change."""
-
-    at: int
-    """Record from which on it holds."""
-    kind: str
 
 
 @dataclass(slots=True)
@@ -56,7 +45,6 @@ class Dataset:
     classes: list[str]
     labels: list[tuple[str, ...]]
     """True labels of each class where records have any number of them; empty otherwise."""
-    marks: list[Mark] = field(default_factory=list)
     sparse: SparseRows | None = None
     """The records where they are sparse; one that cannot be used has no entries."""
     remark: str = ""
@@ -71,53 +59,49 @@ class Dataset:
         return bool(self.classes)
 
     def rearranged(self, seed: int) -> tuple["Dataset", NDArray[np.int64]]:
-        """Return the records in a random order of each partition, without marks, and which one takes each place."""
+        """Return the records in a random order of each partition and which one takes each place."""
         order = shuffled(self.log, seed)
         sparse = None if self.sparse is None else self.sparse[order]
-        return replace(self, rows=self.rows[order], truth=self.truth[order], marks=[], sparse=sparse), order
+        return replace(self, rows=self.rows[order], truth=self.truth[order], sparse=sparse), order
 
 
-def read(settings: Settings, source: Recording, truth: str | None, marks: str | None) -> Dataset:
+def read(settings: Settings, source: Recording, truth: str | None) -> Dataset:
     """Read the records once.
 
-    `truth` is the path of a member with the class, or the labels, of a record, or the topic of the labels. `marks` is
-    the path of a member with the changes that begin at a record. Raises `ConfigurationError` where no record has them,
-    or the truth is a feature.
+    `truth` is the path of a member with the class, or the labels, of a record, or the topic of the labels. Raises
+    `ConfigurationError` where no record has it, or it is a feature.
     """
     late = settings.labels.topic
-    for option, path in (("--truth", truth), ("--marks", marks)):
-        _check_path(settings, option, path)
-    reader = _Reader(settings, None if truth is None or truth == late else parse_path(truth), marks, late)
+    _check_path(settings, truth)
+    reader = _Reader(settings, None if truth is None or truth == late else parse_path(truth), late)
     for batch in source.batches():
         reader.add(batch)
-    return reader.dataset(source, truth, marks)
+    return reader.dataset(source, truth)
 
 
-def _check_path(settings: Settings, option: str, path: str | None) -> None:
+def _check_path(settings: Settings, path: str | None) -> None:
     if path is None:
         return
     try:
         parts = parse_path(path)
     except ValueError as error:
-        raise ConfigurationError(f"{option} {path}: {error}") from None
+        raise ConfigurationError(f"--truth {path}: {error}") from None
     given = settings.input.features
     places = [parse_path(place) for place in ([given] if isinstance(given, str) else given)] if given else []
     if settings.input.sparse is not None:
         places = [parse_path(settings.input.sparse)]
     if any(parts[: len(place)] == place for place in places):
         raise ConfigurationError(
-            f"{option} {path} is a feature that the models learn, which says nothing of how good they are; leave it "
+            f"--truth {path} is a feature that the models learn, which says nothing of how good they are; leave it "
             "out of input.features"
         )
 
 
 class _Reader:
-    def __init__(self, settings: Settings, truth: Path | None, marks: str | None, late: str | None) -> None:
+    def __init__(self, settings: Settings, truth: Path | None, late: str | None) -> None:
         self._settings, self._truth, self._late = settings, truth, late
-        self._marks = None if marks is None else parse_path(marks)
         self._named: dict[tuple[str, ...] | str, int] = {}
         self._truths: list[int] = []
-        self._marked: list[tuple[int, str]] = []
         self._places: list[tuple[TopicPartition, int, int]] = []
         self._rows: list[NDArray[np.float64]] = []
         self._sparse: list[SparseRows] = []
@@ -144,8 +128,6 @@ class _Reader:
             self._truths.append(UNKNOWN if self._truth is None else self._class_of(find(content, self._truth)))
             if self._id is not None and self._late is not None:
                 self._by_id[id_text(find(content, self._id))] = number
-            if self._marks is not None:
-                self._marked += [(number, kind) for kind in _kinds(find(content, self._marks), record)]
         if own and self._settings.input.sparse is None:
             self._rows.append(self._rows_of(own))
         elif own:
@@ -191,22 +173,18 @@ class _Reader:
             self._mapping.layout = Layout(self._settings, shape)
             return
 
-    def dataset(self, source: Recording, truth: str | None, marks: str | None) -> Dataset:
+    def dataset(self, source: Recording, truth: str | None) -> Dataset:
         for own, labels in self._said.items():
             if truth == self._late and own in self._by_id:
                 self._truths[self._by_id[own]] = self._class_of(list(labels))
         if truth is not None and not self._named:
-            raise self._missing("--truth", truth, "says what a record truly is")
-        if marks is not None and not self._marked:
-            raise self._missing("--marks", marks, "marks a change")
+            raise self._missing(truth)
         logs = [at for at in source.logs if at[0] != self._late]
         numbers = {at: number for number, at in enumerate(logs)}
         log = np.array([numbers[at] for at, _, _ in self._places], dtype=np.int32)
         times = np.array([time for _, _, time in self._places], dtype=np.int64)
         offsets = np.array([offset for _, offset, _ in self._places], dtype=np.int64)
         order, remark = source.order(offsets, times, log)
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
         return Dataset(
             logs,
             log[order],
@@ -215,7 +193,6 @@ class _Reader:
             np.array(self._truths, dtype=np.int32)[order],
             [JOINED.join(name) if isinstance(name, tuple) else name for name in self._named],
             self._labels(),
-            sorted(Mark(int(place[number]), kind) for number, kind in self._marked),
             SparseRows.joined(self._sparse)[order] if self._sparse else None,
             remark,
         )
@@ -233,11 +210,11 @@ class _Reader:
             return []
         return [name if isinstance(name, tuple) else (name,) for name in self._named]
 
-    def _missing(self, option: str, path: str, what: str) -> ConfigurationError:
+    def _missing(self, path: str) -> ConfigurationError:
         listed = ", ".join(sorted(self._members)[:20])
         return ConfigurationError(
-            f"{option} {path}: no record has a member there that {what}{nearest(path, self._members)}; records have "
-            f"{listed}"
+            f"--truth {path}: no record has a member there that says what it truly is{nearest(path, self._members)}; "
+            f"records have {listed}"
         )
 
 
@@ -264,18 +241,6 @@ def _text(value: Any) -> str | None:
 def _texts(value: Any) -> tuple[str, ...] | None:
     found = [_text(each) for each in value] if isinstance(value, list) else [_text(value)]
     return tuple(text for text in found if text is not None)
-
-
-def _kinds(value: Any, record: Record) -> list[str]:
-    """Return the kinds of the changes at a record: a text, several with a comma between, or a list of them."""
-    texts = _texts(value) or ()
-    kinds = [kind.strip().lower() for text in texts for kind in text.split(",") if kind.strip()]
-    if odd := [kind for kind in kinds if kind not in MARKS]:
-        raise ConfigurationError(
-            f"--marks: {record.topic}[{record.partition}]@{record.offset} has {odd[0]!r}{nearest(odd[0], MARKS)}; a "
-            f"change is one of {', '.join(MARKS)}, and empty or null where nothing changes"
-        )
-    return kinds
 
 
 def class_counts(data: Dataset) -> dict[str, int]:

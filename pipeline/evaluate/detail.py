@@ -1,6 +1,5 @@
-"""What the report has of the best candidate alone: shares, profiles, confusion, drifts and a tree of its clusters."""
+"""What the report has of the best candidate alone: shares, profiles, confusion and drifts."""
 
-from collections import Counter
 from itertools import pairwise
 from typing import Any, Final
 
@@ -23,7 +22,6 @@ MOST_CHANGES: Final = 5
 """Most changed features of a drift, the strongest first."""
 
 MOST_DRIFTS: Final = 30
-MOST_BRANCHES: Final = 40
 
 OTHERS, NONE = "others", "none"
 
@@ -38,7 +36,6 @@ def detail(found: Evaluation) -> dict[str, Any]:
         "shares": _shares(run, largest, found.yardstick.bounds),
         "profile": _profile(data, run, largest),
         "drifts": _drifts(run),
-        "tree": _tree(run),
     }
     if data.has_truth:
         content["confusion"] = confusion(data, run, largest)
@@ -133,22 +130,3 @@ def _drifts(run: Run) -> list[dict[str, Any]]:
             ]
             found.append({"at": at, "text": drift_sentence(event), "features": features[:MOST_CHANGES]})  # type: ignore[arg-type]
     return found
-
-
-def _tree(run: Run) -> list[dict[str, Any]]:
-    """Return the clusters of hierarchies with their records, each below the one that it divides; else nothing."""
-    counted: Counter[tuple[str, ...]] = Counter()
-    for number, count in zip(*np.unique(run.path[run.path >= 0], return_counts=True), strict=True):
-        path = run.paths[number]
-        for depth in range(1, len(path) + 1):
-            counted[path[:depth]] += int(count)
-    if all(len(path) == 1 for path in counted):
-        return []
-    kept = {path for path, _ in counted.most_common(MOST_BRANCHES)}
-
-    def below(parent: tuple[str, ...]) -> list[dict[str, Any]]:
-        children = [path for path in kept if path[:-1] == parent]
-        children.sort(key=lambda path: (-counted[path], path))
-        return [{"cluster": path[-1], "records": counted[path], "below": below(path)} for path in children]
-
-    return below(())

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.evaluate import changes
 from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
@@ -22,7 +21,7 @@ SHUFFLED: Final = frozenset(NAMES) - {"microseconds", "bytes"}
 
 COMPARED: Final = frozenset(NAMES) - {
     *("f1_micro", "f1_macro", "hamming", "exact", "novelty", "unanswered"),
-    *("events", "stability", "microseconds", "bytes"),
+    *("events", "microseconds", "bytes"),
 }
 """Figures of a baseline, which has no models and no costs."""
 
@@ -38,8 +37,6 @@ class Measured:
     settings: Mapping[str, str] = field(default_factory=dict)
     shuffled: dict[str, dict[str, float]] = field(default_factory=dict)
     """Mean and spread of each figure over shuffled orders."""
-    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Events against marked changes, by kind."""
 
 
 @dataclass(slots=True)
@@ -70,9 +67,7 @@ def evaluate(
     source: Recording,
     *,
     truth: str | None = None,
-    marks: str | None = None,
     shuffles: int = 0,
-    within: int = changes.WITHIN,
     processes: int = 1,
     report: Report = lambda _: None,
 ) -> Evaluation:
@@ -84,7 +79,7 @@ def evaluate(
         Settings that do not fit the records, or a truth that no record has.
     """
     first = candidates[0].settings
-    data = read(first, source, truth, marks)
+    data = read(first, source, truth)
     if shuffles and first.labels.topic is not None:
         raise ConfigurationError("--shuffle: labels that come later than their records have an order; leave it out")
     orders: list[int | None] = [None, *range(shuffles)]
@@ -97,8 +92,6 @@ def evaluate(
         _check_answers(candidate, recorded, source.remedy)
         one = Measured(candidate.name, recorded, yardstick.whole(recorded), yardstick.by_window(recorded))
         one.settings = candidate.changes
-        if data.marks:
-            one.changes = changes.compare(data.marks, recorded, within)
         if others:
             shuffled = [Yardstick(data.rearranged(seed)[0], first).whole(run) for seed, run in enumerate(others)]
             one.shuffled = {name: value for name, value in spread(shuffled).items() if name in SHUFFLED}
@@ -145,7 +138,7 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
         notes.append(data.remark)
     if data.sparse is not None:
         notes.append(
-            f"sparse records: silhouette, k-means and the map see them at length 1, of more than {AXES} features on "
+            f"sparse records: silhouette and k-means see them at length 1, of more than {AXES} features on "
             f"{AXES} axes (truncated SVD)"
         )
     if costly := [one.name for one in found if one.whole.get("ari") is not None and one.whole["ami"] is None]:

@@ -32,7 +32,7 @@ LABELS: Final = ("f1_micro", "f1_macro", "hamming", "exact")
 
 NAMES: Final = (
     *(*AGREEMENT, *LABELS, "silhouette", "largest", "novelty", "unanswered"),
-    *("clusters", "events", "stability", "microseconds", "bytes"),
+    *("clusters", "events", "microseconds", "bytes"),
 )
 """Every figure, in the order of the tables."""
 
@@ -63,7 +63,7 @@ class Yardstick:
                 float(np.average([value for value, _ in each], weights=weights or None)) if any(weights) else None
             )
         clusters = len(np.unique(run.cluster[run.cluster >= 0]))
-        return found | {"clusters": clusters, **learning_figures(run), "bytes": run.state_bytes}
+        return found | {"clusters": clusters, "microseconds": microseconds(run), "bytes": run.state_bytes}
 
     def by_window(self, run: Run) -> list[Figures]:
         """Return the figures of each window."""
@@ -163,13 +163,9 @@ class Yardstick:
         return (0.0 if found is None else found), len(sample)
 
 
-def learning_figures(run: Run) -> Figures:
-    """Return how steady the clusters were as they were learned, and the time that a record took."""
-    followed = sum(each.followed for each in run.checkpoints)
-    return {
-        "stability": sum(each.same for each in run.checkpoints) / followed if followed else None,
-        "microseconds": 1e6 * run.seconds / max(len(run.cluster), 1),
-    }
+def microseconds(run: Run) -> float:
+    """Return the CPU time that a record took."""
+    return 1e6 * run.seconds / max(len(run.cluster), 1)
 
 
 def _largest(run: Run, places: Places) -> Figures:

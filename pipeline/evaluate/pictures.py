@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.detail import NONE, OTHERS
-from resonance.pipeline.evaluate.evaluation import Evaluation
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.watch import picture
 from resonance.pipeline.watch.lifelines import StreamLife, stream_lives
@@ -51,9 +50,6 @@ MEASURED: Final = 100
 
 STEP: Final = 3
 """Every so many points of a life-line are drawn."""
-
-MAPPED: Final = 1_500
-"""Most records of the map."""
 
 _WIDTH: Final = 7.5
 _STYLE: Final = {"svg.fonttype": "none", "text.parse_math": False, "font.size": 10}
@@ -159,37 +155,6 @@ def _colours(names: Sequence[str]) -> dict[str, str]:
     """Return the colour of each cluster, the same in all pictures; `names` begin with the largest."""
     found = {name: COLOURED[number % len(COLOURED)] for number, name in enumerate(names)}
     return found | {OTHERS: picture.FAINT, NONE: picture.GRID}
-
-
-def records_map(found: Evaluation, detail: dict[str, Any]) -> str:
-    """Draw some records along the two axes of the prepared features with the most variance; empty without features."""
-    rows, run = found.yardstick.prepared, found.ranked[0].run
-    if rows is None or rows.shape[1] < 2:
-        return ""
-    usable = np.flatnonzero(~np.isnan(rows).any(axis=1))
-    if len(usable) < 2:
-        return ""
-    sample = usable[:: max(-(-len(usable) // MAPPED), 1)]
-    centred = rows[sample] - rows[sample].mean(axis=0)
-    _, lengths, axes = np.linalg.svd(centred, full_matrices=False)
-    places = centred @ axes[:2].T
-    shown = lengths[:2] ** 2 / max((lengths**2).sum(), 1e-300)
-    largest = [each["cluster"] for each in detail["clusters"]]
-    names = np.array([run.names[number] if number >= 0 else NONE for number in run.cluster[sample].tolist()])
-    member = np.where(np.isin(names, [*largest, NONE]), names, OTHERS)
-
-    def draw(figure: Any) -> None:
-        ax = figure.subplots()
-        for name, colour in _colours(largest).items():
-            mine = member == name
-            if mine.any():
-                ax.scatter(*places[mine].T, s=9, color=colour, lw=0, label=name)
-        figure.legend(loc="outside right upper", fontsize=9)
-        _axes(ax, "")
-        ax.set_xlabel(f"first axis, {shown[0]:.0%} of the variance", color=picture.INK)
-        ax.set_ylabel(f"second axis, {shown[-1]:.0%}", color=picture.INK)
-
-    return _svg("map", "Records along two principal axes", 5.0, draw)
 
 
 def _axes(ax: Any, title: str) -> None:

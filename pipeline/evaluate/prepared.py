@@ -1,4 +1,4 @@
-"""The records as an engine sees them, from which silhouette, k-means and the map are computed."""
+"""The records as an engine sees them, from which silhouette and k-means are computed."""
 
 from typing import Final
 

@@ -34,7 +34,7 @@ th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:
 th.text,td.text{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:13em}
 td.heat{background:color-mix(in srgb,var(--tone) calc(var(--part)*1%),transparent)}
 svg{display:block;width:100%;min-width:640px;max-width:900px;height:auto}svg text{fill:var(--ink)}
-pre{background:var(--card);padding:12px;overflow-x:auto;font-size:.85rem}ul{margin:.2em 0;padding-left:1.4em}
+pre{background:var(--card);padding:12px;overflow-x:auto;font-size:.85rem}
 """
 
 
@@ -81,8 +81,6 @@ def page(found: Evaluation, document: dict[str, Any]) -> str:
         section("What sets each cluster apart", _profile(own["profile"])),
         section("Clusters and true classes", confusion_table(own.get("confusion"))),
         section("Before and after each drift", _drifts(own["drifts"])),
-        section("Tree of the clusters", _tree(own["tree"])),
-        section("Map of the records", pictures.records_map(found, own), picture=True),
         how_to(document),
     ]
     return as_html(title, parts)
@@ -190,14 +188,3 @@ def _drifts(drifts: Sequence[Mapping[str, Any]]) -> str:
         )
     head = '<tr><th>record</th><th class="text">drift</th><th class="text">before &rarr; after</th></tr>'
     return _scrolled(f"<table>{head}{''.join(lines)}</table>") if lines else ""
-
-
-def _tree(branches: Sequence[Mapping[str, Any]]) -> str:
-    if not branches:
-        return ""
-    items = (
-        f'<li>{escape(each["cluster"])} <span class="faint">{each["records"]:,} records</span>'
-        f"{_tree(each['below'])}</li>"
-        for each in branches
-    )
-    return f"<ul>{''.join(items)}</ul>"

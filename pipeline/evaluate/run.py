@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.source import Recording, loaded, rearranged, separated
-from resonance.pipeline.evaluate.stability import Checkpoint, Checkpoints
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
@@ -55,7 +54,6 @@ class Run:
     drifts: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     present: list[dict[str, Any]] = field(default_factory=list)
     """The clusters at the end, each with its stream."""
-    checkpoints: list[Checkpoint] = field(default_factory=list)
     dead_letters: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     """CPU time of decoding, learning and encoding."""
@@ -130,11 +128,6 @@ class AnswerSink:
             self._labels.column[place] = self._labels[likely]
         self._last = max(self._last, place)
 
-    def streams(self, places: NDArray[np.int64]) -> list[str | None]:
-        """Return which stream answered each of some records so far; None where none did."""
-        names = [*self._stream.found, None]
-        return [names[number] for number in self._stream.column[places]]
-
     def close(self, models: Iterable[StreamModel] = ()) -> None:
         """Take the clusters, and the size, of the models of a partition at the end."""
         for model in models:
@@ -174,20 +167,16 @@ def run_candidate(settings: Settings, source: Recording, data: Dataset, seed: in
     replay = FileReplay(settings, len(routes.logs))
     for at in (*data.logs, *late, *routes.logs):
         replay.add(at, lambda: answers)
-    checkpoints = Checkpoints(replay.tasks, data, answers.events, answers.streams, whole=settings.is_routed)
     seconds = 0.0
     for records in _batches(source, order, is_routed=settings.is_routed):
-        for part in checkpoints.cut(records):
-            began = thread_time()
-            for routed in routes.records(routes_of(replay, part, rekeyed=settings.is_rekeyed)):
-                replay.take(routed)
-            seconds += thread_time() - began
-            checkpoints.passed(part)
-            report(len(part))
+        began = thread_time()
+        for routed in routes.records(routes_of(replay, records, rekeyed=settings.is_rekeyed)):
+            replay.take(routed)
+        seconds += thread_time() - began
+        report(len(records))
     parts = replay.close()
     run = answers.run()
     run.seconds = seconds - answers.seconds
-    run.checkpoints = checkpoints.found
     run.dead_letters = sum((Counter(part.dead_letters) for part in parts), Counter())
     return run
 

@@ -1,9 +1,9 @@
 """The recorded data of an evaluation, which each candidate reads again."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, InputFileError
-from resonance.pipeline.evaluate.order import Ways, merged, read_ways, routed, ways_of
 from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -97,8 +96,6 @@ class TopicSource:
     ranges: tuple[PartitionRange, ...]
     in_order: bool = False
     remedy: str = "compare input.features with a record"
-    ways: Mapping[TopicPartition, Ways] = field(default_factory=dict)
-    """Routes that workers have made of the records."""
     remark: str = ""
     """What is said of an order that is of time alone."""
 
@@ -108,15 +105,8 @@ class TopicSource:
         return [part.at for part in self.ranges]
 
     def order(self, offsets: Offsets, times: Offsets, log: NDArray[np.int32]) -> tuple[Offsets, str]:
-        """Return the order of the routes where there are any, or of time."""
-        if not self.ways:
-            return merged(times, log), self.remark
-        ways = np.empty((len(offsets), 2), dtype=np.int64)
-        for number, at in enumerate(self.logs):
-            mine = log == number
-            ways[mine] = ways_of(self.ways.get(at), offsets[mine])
-        order, is_exact = routed(times, log, ways)
-        return order, "" if is_exact else self.remark
+        """Return the order of time."""
+        return merged(times, log), self.remark
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records of one partition after the other."""
@@ -142,15 +132,21 @@ def open_topic(settings: Settings, topic: str, span: Span, labels: str | None = 
     if not found:
         whole = "holds no committed records" if span.whole else "has no committed records in that range"
         raise BrokerError(f"{topic} on {settings.broker.bootstrap} {whole}; there is nothing to evaluate")
-    remark, ways = "", {}
-    if settings.is_rekeyed and len(found) > 1:
-        with open_ranges(settings, [settings.topic("routes")], Span(), or_unrouted=True) as (_, routes):
-            ways = read_ways(routes)
-        remark = MADE_ORDER
+    remark = MADE_ORDER if settings.is_rekeyed and len(found) > 1 else ""
     if labels is not None:
         with open_ranges(settings, [labels], Span(), or_unrouted=True) as (_, late):
             found += late
-    return TopicSource(tuple(replace(part, settings=settings) for part in found), ways=ways, remark=remark)
+    return TopicSource(tuple(replace(part, settings=settings) for part in found), remark=remark)
+
+
+def merged(timestamps: NDArray[np.int64], log: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the order of records read one partition after the other: by time, and each partition in its own order."""
+    moments = timestamps.copy()
+    for number in np.unique(log):
+        mine = log == number
+        # A record with an older time than one before it in its partition still comes after that one.
+        moments[mine] = np.maximum.accumulate(moments[mine])
+    return np.argsort(moments, kind="stable")
 
 
 def with_members(columns: Columns, paths: Sequence[str]) -> Columns:

@@ -24,7 +24,6 @@ def document(found: Evaluation, source: str, command: str) -> dict[str, Any]:
         "records": len(data),
         "features": list(data.features),
         "classes": dict(list(class_counts(data).items())[:MOST_CLASSES]),
-        "marks": len(data.marks),
         "windows": found.yardstick.bounds.tolist(),
         "best": {
             "candidate": best.name,
@@ -48,12 +47,9 @@ def _measured(one: Measured) -> dict[str, Any]:
         "settings": dict(one.settings),
         "streams": len(run.streams),
         "dead_letters": dict(run.dead_letters),
-        "checkpoints": [each._asdict() for each in sorted(run.checkpoints)],
     }
     if one.shuffled:
         content["shuffled"] = one.shuffled
-    if one.changes:
-        content["changes"] = one.changes
     return content
 
 

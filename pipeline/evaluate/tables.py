@@ -23,7 +23,6 @@ QUALITY: Final[Mapping[str, str]] = {
 LIFE: Final[Mapping[str, str]] = {
     "clusters": "clusters",
     "events": "events/1,000",
-    "stability": "stability",
     "microseconds": "us/record",
     "bytes": "bytes",
 }
@@ -51,9 +50,6 @@ def tables(document: Mapping[str, Any]) -> list[Table]:
     if labels:
         found.append(_table("labels", document["candidates"], {name: QUALITY[name] for name in labels}))
     found.append(_table("life and cost", rows, {name: LIFE[name] for name in LIFE if name in measured}))
-    if changes := _changes(document["candidates"]):
-        columns = ("candidate", "change", "true", "reported", "found", "precision", "recall", "delay")
-        found.append(Table("changes", columns, changes))
     return found
 
 
@@ -76,25 +72,8 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], headings: Mapping[str,
     return Table(title, ("candidate", *headings.values()), lines)
 
 
-def _changes(candidates: Sequence[Mapping[str, Any]]) -> list[list[Cell]]:
-    return [
-        [
-            one["name"],
-            kind,
-            row["true"],
-            row["reported"],
-            row["found"],
-            shown("precision", row["precision"]),
-            shown("recall", row["recall"]),
-            None if row["delay"] is None else shown("delay", float(row["delay"]["median"])),
-        ]
-        for one in candidates
-        for kind, row in one.get("changes", {}).items()
-    ]
-
-
 def shown(name: str, value: float | None) -> Cell:
     """Return a figure as tables have it: three decimals, or one where it is no share."""
     if value is None or isinstance(value, int):
         return value
-    return round(value, {"events": 2, "microseconds": 1, "delay": 1}.get(name, 3))
+    return round(value, {"events": 2, "microseconds": 1}.get(name, 3))

@@ -9,8 +9,8 @@ import orjson
 from numpy.typing import NDArray
 from resonance.engine.text import times as time_texts
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
-from resonance.pipeline.evaluate.order import merged
 from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Numbers, Run
+from resonance.pipeline.evaluate.source import merged
 from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.records import Record, TopicPartition
 

@@ -22,4 +22,4 @@ def _learn(one: FoundDeployment, found: RecordedBoth, report: Report) -> Run:
         with open_ranges(settings, [settings.labels.topic], Span(), or_unrouted=True) as (_, late):
             ranges += late
     source = TopicSource(tuple(ranges))
-    return run_candidate(settings, source, dataset.read(settings, source, None, None), None, report)
+    return run_candidate(settings, source, dataset.read(settings, source, None), None, report)

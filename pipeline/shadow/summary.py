@@ -10,7 +10,7 @@ from resonance.pipeline.checkpoint import originals
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.evaluate import tables
 from resonance.pipeline.evaluate.dataset import Dataset
-from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, learning_figures
+from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, microseconds
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -53,8 +53,7 @@ def document(
                 {name: each[name] for name in each if name not in AGREEMENT} for each in (whole, *windows)
             )
         # They are not on Kafka.
-        cost = learning_figures(learned[number]) if learned else {"stability": None, "microseconds": None}
-        whole |= {**cost, "bytes": _bytes_of(one)}
+        whole |= {"microseconds": microseconds(learned[number]) if learned else None, "bytes": _bytes_of(one)}
         kinds = Counter(event["kind"] for _, event in run.events)
         deployments.append(
             {"name": one.settings.name, "engine": one.settings.engine.name, "figures": whole}

@@ -1,4 +1,4 @@
-"""A file of records with true kinds, and changes at known rows."""
+"""A file of records with true kinds."""
 
 import numpy as np
 import orjson
@@ -15,8 +15,7 @@ def lines(count=1_200, seed=0):
     for row in range(count):
         kind = int(rng.integers(2 if row < 600 else 3))
         cpu, latency, inward = (centres[kind] + rng.normal(size=3) * [0.02, 8.0, 0.2]).tolist()
-        change = "birth" if row == 600 else None
-        yield {"cpu": cpu, "latency_ms": latency, "net": {"in": inward}, "kind": f"k{kind}", "change": change}
+        yield {"cpu": cpu, "latency_ms": latency, "net": {"in": inward}, "kind": f"k{kind}"}
 
 
 def write(path, **changes):

@@ -98,24 +98,10 @@ def test_the_baselines_are_one_cluster_and_k_means_of_the_first_half(evaluated):
     assert (one["figures"]["ari"], one["figures"]["largest"], one["figures"]["clusters"]) == (0.0, 1.0, 1)
 
 
-@pytest.mark.parametrize("engine", ["caea", "evq"])
-def test_precision_recall_and_delay_are_those_of_the_events_of_replay(engine, evaluated, file, tmp_path, monkeypatch):
-    (candidate,) = evaluated("--marks", "change", "--engine", engine, "--within", "300")["candidates"]
-    _, events = replayed(monkeypatch, file, tmp_path / "out", "--set", f"engine.name={engine}")
-    born = [event["cause"]["source"]["offset"] for event in events if event["kind"] == "emerged"]
-    # The third kind comes with row 600, and nothing else is marked.
-    found = [offset - 600 for offset in born if 600 <= offset <= 900][:1]
-    assert candidate["changes"]["birth"] == {
-        **{"true": 1, "reported": len(born), "found": len(found), "precision": len(found) / len(born)},
-        **{"recall": len(found) / 1, "delay": {"median": found[0], "most": found[0]} if found else None},
-    }
-    assert found
-
-
-def test_shuffled_orders_have_a_mean_and_a_spread_and_no_marks(evaluated):
+def test_shuffled_orders_have_a_mean_and_a_spread(evaluated):
     document = evaluated("--truth", "kind", "--shuffle", "2", "--engine", "evq")
     (candidate,) = document["candidates"]
-    assert set(candidate["shuffled"]) >= {"ari", "events", "stability"}
+    assert set(candidate["shuffled"]) >= {"ari", "events"}
     assert "microseconds" not in candidate["shuffled"]
     assert candidate["shuffled"]["ari"]["spread"] >= 0
     # All three kinds come from the first records on.
@@ -167,12 +153,12 @@ def test_candidates_in_processes_give_the_same_figures(evaluated, file, monkeypa
 
 
 def test_the_tables_fit_80_columns_and_the_last_line_names_the_best(file, monkeypatch, capsys):
-    options = ("--truth", "kind", "--marks", "change", "-e", "caea", "-e", "evq", "--shuffle", "1")
+    options = ("--truth", "kind", "-e", "caea", "-e", "evq", "--shuffle", "1")
     assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == 0
     shown = capsys.readouterr()
     *lines, last = shown.out.splitlines()
     assert max(map(len, lines)) <= 80
-    for word in ("ARI", "one cluster", "k-means, k = 3", "events/1,000", "birth", "shuffled, mean"):
+    for word in ("ARI", "one cluster", "k-means, k = 3", "events/1,000", "shuffled, mean"):
         assert word in shown.out
     assert last.startswith("best of 2 by ari: ")
     assert "; next is " in last
@@ -195,7 +181,7 @@ def test_a_column_of_csv_is_the_truth_without_being_learned(evaluated, tmp_path,
     assert run(monkeypatch, "evaluate", "rows.csv", *own, "--truth", "kind", "--json", "--processes", "1") == 0
     found = orjson.loads(capsys.readouterr().out)["candidates"][0]["figures"]
     expected = evaluated("--truth", "kind")["candidates"][0]["figures"]
-    for name in ("ari", "events", "novelty", "stability"):
+    for name in ("ari", "events", "novelty"):
         assert found[name] == expected[name]
 
 
@@ -212,7 +198,6 @@ def test_secrets_are_masked_in_the_command_that_is_shown(before, evaluated):
     [
         (["--truth", "knd"], 2, "no record has a member there that says what a record truly is (did you mean kind?)"),
         (["--truth", "cpu"], 2, "is a feature that the models learn"),
-        (["--marks", "kind"], 2, "a change is one of birth, death, split, merge, drift"),
         (["--sweep", "engine.valy=1"], 2, "must be one of the parameters"),
         (["--sweep", "engine.valley"], 2, "write it as KEY=VALUE,VALUE"),
         (["--engine", "nope"], 2, "engine.name = 'nope'"),

@@ -16,7 +16,7 @@ def seen(path, records):
     path.write_bytes(b"\n".join(map(orjson.dumps, records)))
     own = {"prepare.scale": "given", "prepare.ranges": {"*": [0, 10]}}
     given = Settings.of({"input.topics": [TOPIC], "input.sparse": "words", "engine.name": "sa_art", **own})
-    return prepared(read(given, FileSource(path, Columns(), TOPIC), None, None), given)
+    return prepared(read(given, FileSource(path, Columns(), TOPIC), None), given)
 
 
 def test_records_have_length_1_and_those_that_cannot_be_used_no_place(tmp_path):

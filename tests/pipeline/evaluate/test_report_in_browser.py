@@ -41,7 +41,7 @@ async def look(address):
 def test_an_evaluation_opens_without_a_network(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "machines.jsonl")
-    own = ("--truth", "kind", "--marks", "change", "-e", "caea", "-e", "modal", "--processes", "1", "-o", "out")
+    own = ("--truth", "kind", "-e", "caea", "-e", "modal", "--processes", "1", "-o", "out")
     assert run(monkeypatch, "evaluate", "machines.jsonl", *GIVEN, *SMALL, *own) == 0
     assert len(asyncio.run(look((tmp_path / "out" / PAGE).as_uri()))) == 2
 

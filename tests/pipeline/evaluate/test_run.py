@@ -10,7 +10,6 @@ from resonance.pipeline.evaluate.dataset import read
 from resonance.pipeline.evaluate.evaluation import evaluate
 from resonance.pipeline.evaluate.run import run_candidate
 from resonance.pipeline.evaluate.source import FileSource, open_topic
-from resonance.pipeline.evaluate.stability import _origins
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
@@ -38,7 +37,7 @@ def silent(_):
 
 def test_a_topic_gives_the_recorded_answers_and_events(deployment):
     source = open_topic(deployment.given, TOPIC, Span())
-    data = read(deployment.given, source, None, None)
+    data = read(deployment.given, source, None)
     run = run_candidate(deployment.given, source, data, None, silent)
     for partition in (0, 1):
         answers = [orjson.loads(record.value) for record in deployment.recorded("assignments", partition)]
@@ -54,7 +53,7 @@ def test_a_topic_gives_the_recorded_answers_and_events(deployment):
 
 def test_records_of_several_partitions_are_in_the_order_of_their_times(deployment):
     source = open_topic(deployment.given, TOPIC, Span.parse(begin="100", end="200"))
-    data = read(deployment.given, source, None, None)
+    data = read(deployment.given, source, None)
     assert data.offset.tolist() == [offset for offset in range(100, 200) for _ in (0, 1)]
     assert data.log.tolist() == [0, 1] * 100
 
@@ -64,36 +63,12 @@ def test_an_empty_range_ends_in_a_sentence(deployment):
         open_topic(deployment.given, TOPIC, Span.parse(begin="300", end="300"))
 
 
-def test_checkpoints_change_no_answer_and_follow_clusters(deployment, monkeypatch):
-    given = settings(stream="partition")
-    source = open_topic(given, TOPIC, Span.parse(partition=0))
-    data = read(given, source, None, None)
-    looked = run_candidate(given, source, data, None, silent)
-    assert [each.at for each in looked.checkpoints] == [150, 225, 300, 375, 450, 525, 600]
-    assert all(each.same <= each.followed <= 75 for each in looked.checkpoints)
-    monkeypatch.setattr("resonance.pipeline.evaluate.stability.CHECKPOINTS", 1)
-    plain = run_candidate(given, source, data, None, silent)
-    assert plain.checkpoints == []
-    assert names(plain) == names(looked)
-    assert plain.events == looked.events
-    assert plain.state_bytes == looked.state_bytes
-
-
-def test_a_cluster_is_followed_through_splits_and_absorptions():
-    def event(kind, cluster, other=None):
-        return 0, {"kind": kind, "cluster": cluster, "other": other}
-
-    came = _origins([event("split", "b", "a"), event("absorbed", "c", "b"), event("emerged", "d")])
-    # What was seen in a or c is in the same cluster if it is now in b, and not if it is in d.
-    assert came == {"b": {"a", "b", "c"}}
-
-
 def test_shuffled_records_keep_their_places_and_take_their_classes_along(tmp_path):
     path = tmp_path / "rows.jsonl"
     lines = [{"cpu": i, "latency_ms": 0, "net": {"in": 0}, "kind": f"k{i % 3}"} for i in range(60)]
     path.write_bytes(b"\n".join(map(orjson.dumps, lines)))
     given = settings(stream="partition")
-    data = read(given, FileSource(path, Columns(), TOPIC, 2), "kind", None)
+    data = read(given, FileSource(path, Columns(), TOPIC, 2), "kind")
     shuffled, order = data.rearranged(0)
     assert sorted(order) == list(range(60))
     assert order.tolist() != list(range(60))
@@ -132,7 +107,7 @@ def test_late_labels_are_the_truth_of_the_records_with_their_ids(monkeypatch):
     log.source.deployment.topic_ids[LABELS] = "id-3"
     log.take_settings(given)
     source = open_topic(given, TOPIC, Span(), LABELS)
-    data = read(given, source, LABELS, None)
+    data = read(given, source, LABELS)
     known = data.truth >= 0
     assert known.tolist() == [i % 2 == 0 for i in range(300)]
     assert [data.labels[data.truth[i]] for i in range(0, 300, 2)] == [

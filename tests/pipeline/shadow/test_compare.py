@@ -7,11 +7,7 @@ import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.evaluate.candidates import Candidate
-from resonance.pipeline.evaluate.evaluation import evaluate
 from resonance.pipeline.evaluate.report import DATA, PAGE
-from resonance.pipeline.evaluate.source import open_topic
-from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.shadow import deployments
 from sklearn import metrics
 
@@ -157,15 +153,11 @@ def test_a_record_that_disagrees_and_is_deleted_has_the_reason(both, monkeypatch
     assert all(other["value"] for other in others)
 
 
-def test_cost_and_stability_are_those_of_an_evaluation(both, monkeypatch, capsys):
+def test_cost_is_cpu_time_of_learning_again(both, monkeypatch, capsys):
     found = compared(monkeypatch, capsys, "--cost")["deployments"]
-    for one, deployment in zip(found, (both.live, both.shadow), strict=True):
-        assert one["figures"]["microseconds"] > 0
-        source = open_topic(deployment.given, TOPIC, Span())
-        figures = evaluate([Candidate("one", deployment.given, {})], source).candidates[0].whole
-        assert one["figures"]["stability"] == figures["stability"]
+    assert all(one["figures"]["microseconds"] > 0 for one in found)
     for one in compared(monkeypatch, capsys)["deployments"]:
-        assert one["figures"]["microseconds"] is one["figures"]["stability"] is None
+        assert one["figures"]["microseconds"] is None
 
 
 def test_it_is_shown_as_text(both, monkeypatch, capsys):
