@@ -312,7 +312,6 @@ class World:
             (processor, {"ThreadPoolExecutor": own.ThreadPoolExecutor}),
             (command_queue, {"queue": own.queue, "Future": own.Future}),
             (exactly_once, {"time": own.time, "threading": own.threading, "Watchdog": watched, "Future": own.Future}),
-            (exactly_once, {"check_group_metadata": lambda: None}),
             (transaction_errors, {"time": own.time}),
             (watchdog, {"time": own.time, "threading": own.threading, "os": own.os}),
             (producer, {"time": own.time, "Producer": type("Producer", (clients.Producer,), bound)}),

@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from confluent_kafka import Consumer
@@ -27,11 +27,6 @@ def membership_of(metadata: bytes, partitions: Iterable[TP]) -> Membership:
         )
     (generation,) = struct.unpack("<i", found[1])
     return Membership(generation, found[2].decode(), frozenset(partitions), metadata)
-
-
-def check_group_metadata(metadata: Callable[[str], bytes] | None = None) -> None:
-    """Raise `ConfigurationError` where `membership_of` cannot read what the installed confluent-kafka writes."""
-    membership_of((metadata or of_no_member)("resonance-check"), ())
 
 
 def of_no_member(group: str) -> bytes:
