@@ -48,6 +48,9 @@ class SparseBatch:
 class SparseEngine(Engine):
     """An engine that takes sparse batches as they are, beside dense ones: the same records, the same bits."""
 
+    fixed: bool | None
+    """Whether the number of features is that of the first batch; None before it."""
+
     @abc.abstractmethod
     def learn(self, X: ArrayLike | SparseBatch, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:
         """Learn a batch in order; see `Engine.learn`."""

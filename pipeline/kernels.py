@@ -19,7 +19,7 @@ from resonance.engine import ENGINES, PARTS, alerts, best_scores, text
 from resonance.engine.cache import is_kept
 from resonance.engine.drift import DriftWatch
 from resonance.engine.prepare import Preparation
-from resonance.engine.sparse_scale import SparseScale
+from resonance.engine.prepare.sparse_scale import SparseScale
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
 

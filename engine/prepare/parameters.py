@@ -2,9 +2,9 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, get_args
 
 from resonance.engine.arithmetic import log1p
 from resonance.engine.errors import ParameterError
@@ -33,50 +33,30 @@ class PreparationParameters:
         A parameter outside its range, or a name that is no feature.
     """
 
-    features: tuple[str, ...]
-    scale: Scale
-    warmup_records: int | None
-    missing: float | Literal["reject", "mean"]
-    log1p: tuple[str, ...]
-    categories: dict[str, tuple[str, ...]]
-    ranges: dict[str, tuple[float, float]]
-    clip: bool
-    project: int | Literal["auto"]
+    features: Sequence[str]
+    scale: Scale = "warmup"
+    warmup_records: int | None = None
+    missing: float | Literal["reject", "mean"] = "reject"
+    log1p: Sequence[str] = ()
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    clip: bool = False
+    project: int | Literal["auto"] = 0
     robust: bool = False
     rescale: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        features: Sequence[str],
-        scale: Scale,
-        warmup_records: int | None,
-        missing: float | Literal["reject", "mean"],
-        log1p: Sequence[str],
-        categories: Mapping[str, Sequence[str]] | None,
-        ranges: Mapping[str, tuple[float, float]] | None,
-        clip: bool,
-        project: int | Literal["auto"],
-        robust: bool = False,
-        rescale: bool = False,
-    ) -> Self:
-        """Return checked parameters from what a caller has."""
-        return cls(
-            tuple(features),
-            scale,
-            warmup_records,
-            missing if isinstance(missing, str) else bound("missing", missing),
-            tuple(log1p),
-            {name: tuple(values) for name, values in (categories or {}).items()},
-            {name: (pair[0], pair[1]) for name, pair in (ranges or {}).items()},
-            bool(clip),
-            project,
-            bool(robust),
-            bool(rescale),
-        )
-
     def __post_init__(self) -> None:
-        """Check everything."""
+        """Take every parameter in the form in which a state has it, and check it."""
+        own = {
+            "features": tuple(self.features),
+            "missing": self.missing if isinstance(self.missing, str) else bound("missing", self.missing),
+            "log1p": tuple(self.log1p),
+            "categories": {name: tuple(values) for name, values in (self.categories or {}).items()},
+            "ranges": {name: (pair[0], pair[1]) for name, pair in (self.ranges or {}).items()},
+            **{name: bool(getattr(self, name)) for name in ("clip", "robust", "rescale")},
+        }
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
         if not self.features or len(set(self.features)) != len(self.features):
             raise ParameterError("features", list(self.features), "at least one name, each of them once")
         if self.scale not in get_args(Scale):

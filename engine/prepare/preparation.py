@@ -1,23 +1,21 @@
 """The preparation of a stream's records: learned from its warm-up, frozen, and undone in what is described."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Final, Literal, Self, TypeGuard
+from typing import Any, Final, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare.columns import Columns
-from resonance.engine.prepare.faults import problem
-from resonance.engine.prepare.parameters import PreparationParameters, Scale
+from resonance.engine.prepare.parameters import PreparationParameters
 from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
-from resonance.engine.prepare.protocol import Described, Rescaling
-from resonance.engine.prepare.range_watch import LOOK, RangeWatch
-from resonance.engine.prepare.rescaling import rescale
+from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, rescale
 from resonance.engine.prepare.robust import sinh_and_slope
+from resonance.engine.prepare.scaling import Described
 from resonance.engine.prepare.steps import spread_steps
-from resonance.engine.prepare.transform import transform_and_project
+from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.engine.table import MAX_RECORDS
 
@@ -90,23 +88,8 @@ class Preparation:
         A parameter outside its range, or a name that is no feature.
     """
 
-    def __init__(
-        self,
-        features: Sequence[str],
-        scale: Scale = "warmup",
-        warmup_records: int | None = None,
-        missing: float | Literal["reject", "mean"] = "reject",
-        log1p: Sequence[str] = (),
-        categories: Mapping[str, Sequence[str]] | None = None,
-        ranges: Mapping[str, tuple[float, float]] | None = None,
-        clip: bool = False,
-        project: int | Literal["auto"] = 0,
-        robust: bool = False,
-        rescale: bool = False,
-    ) -> None:
-        self._parameters = PreparationParameters.of(
-            features, scale, warmup_records, missing, log1p, categories, ranges, clip, project, robust, rescale
-        )
+    def __init__(self, features: Sequence[str], **given: Any) -> None:
+        self._parameters = PreparationParameters(features, **given)
         self._columns = Columns(self._parameters)
         self._held: list[FloatArray] = []
         self._ready = not self._parameters.needs_warmup
@@ -121,7 +104,7 @@ class Preparation:
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features of a raw record."""
-        return self._parameters.features
+        return tuple(self._parameters.features)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -353,7 +336,7 @@ class Preparation:
         """Return the names of columns."""
         return [self.columns[feature] for feature in features.tolist()]
 
-    def check_engine(self, engine: Engine, state: bytes) -> None:
+    def check_engine(self, engine: Engine) -> None:
         """Raise `StateError` for an engine that has not learned what this prepares."""
         if engine.dimension not in (0, self.dimension):
             columns = self.dimension

@@ -1,12 +1,164 @@
-"""Ranges that are frozen anew where most records have left them, and how prepared values change with that."""
+"""Ranges that are frozen anew where most records have left them, and how prepared values change with that.
 
-from collections.abc import Sequence
+A scale that most records of a feature have left says nothing of it any more: the feature decides everything, or
+nothing. It is then frozen anew from the last records, and given back when the feature comes back.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-from resonance.engine.base import IntArray
+from numpy.typing import NDArray
+from resonance.engine.arithmetic import jit
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.columns import Columns
-from resonance.engine.prepare.protocol import RangeChange, Rescaling
-from resonance.engine.prepare.range_watch import RangeWatch
+from resonance.engine.prepare.robust import is_steady
+from resonance.engine.prepare.scaling import range_of
+
+LOOK: Final = 1_000
+"""Records between two looks at how many were far outside."""
+RECENT: Final = 200
+"""Records before a look that a new range is taken from, as many as a warm-up has."""
+_LOW, _HIGH = -1.0, 2.0
+"""Prepared values beyond are far outside of [0, 1]: by more than its width."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeChange:
+    """A feature has another range than before; `before` and `after` are its ends, in the units of the input."""
+
+    feature: str
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+
+class Rescaling(NamedTuple):
+    """What was a prepared value x of a column is ``factor * x + shift`` from now on."""
+
+    factor: FloatArray
+    """Shape (dimension,), like `shift`."""
+    shift: FloatArray
+    changes: list[RangeChange]
+    """The features of which that changes something."""
+
+
+@jit
+def _count(prepared, features, columns, low, width, home_low, home_width, seen, far, back, recent):
+    """Count records that are far outside of the present range and near the warm-up's; keep those before a look."""
+    for t in range(len(prepared)):
+        at = seen + t - (LOOK - RECENT)
+        for k in range(len(features)):
+            c, value = features[k], prepared[t, columns[k]]
+            far[k] += not _LOW <= value <= _HIGH
+            back[k] += _LOW <= (value * width[c] + (low[c] - home_low[k])) / home_width[k] <= _HIGH
+            if at >= 0:
+                recent[at, k] = value
+
+
+class RangeWatch:
+    """Counts how many records are far outside of the range of each of some features.
+
+    Parameters
+    ----------
+    features, columns : ndarray of int64, shape (watched,)
+        The features, and where in a prepared record each has its column.
+    low, width : ndarray of shape (features,)
+        What becomes 0 of each feature, and how wide [0, 1] is: their ranges of the warm-up, to which they can return.
+
+    Attributes
+    ----------
+    seen : int
+        Records since the last look.
+    """
+
+    def __init__(self, features: IntArray, columns: IntArray, low: FloatArray, width: FloatArray) -> None:
+        self._features, self._columns = features, columns
+        self._home_low, self._home_width = low[features], width[features]
+        self._begin()
+
+    def _begin(self) -> None:
+        """Count anew."""
+        self.seen = 0
+        self._far, self._back = (np.zeros(len(self._features), np.int64) for _ in range(2))
+        self._recent = np.zeros((RECENT, len(self._features)))
+
+    def see(self, prepared: FloatArray, low: FloatArray, width: FloatArray) -> None:
+        """Count prepared records, at most as many as there may be until the next look.
+
+        Parameters
+        ----------
+        prepared : ndarray of shape (n, columns)
+            The records.
+        low, width : ndarray of shape (features,)
+            The present ranges.
+        """
+        home = self._home_low, self._home_width
+        counted = self._far, self._back, self._recent
+        _count(prepared, self._features, self._columns, low, width, *home, self.seen, *counted)
+        self.seen += len(prepared)
+
+    def look(self, low: FloatArray, width: FloatArray, narrowest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the ranges of the features from now on; they are those given where nothing has changed for long.
+
+        Parameters
+        ----------
+        low, width : ndarray of shape (features,)
+            The present ranges.
+        narrowest : ndarray of shape (features,)
+            What the width of a new range has to be above.
+        """
+        new_low, new_width = low.copy(), width.copy()
+        for k, c in enumerate(self._features.tolist()):
+            moved = (low[c], width[c]) != (self._home_low[k], self._home_width[k])
+            if moved and 2 * self._back[k] > LOOK:
+                new_low[c], new_width[c] = self._home_low[k], self._home_width[k]
+            elif 2 * self._far[k] > LOOK and not is_steady(self._recent[:, k]):
+                begins, wide = range_of(self._recent[:, k])
+                found = float(low[c] + begins * width[c]), float(wide * width[c])
+                if abs(found[0]) <= MAGNITUDE and narrowest[c] < found[1] <= MAGNITUDE:
+                    new_low[c], new_width[c] = found
+        self._begin()
+        return new_low, new_width
+
+    def state(self) -> tuple[dict[str, int], dict[str, NDArray[Any]]]:
+        """Return what `from_state` reads: members of a header, and arrays."""
+        recent = self._recent[: max(self.seen - (LOOK - RECENT), 0)]
+        arrays = {"far": self._far, "back": self._back, "recent": recent}
+        return {"seen": self.seen}, {**arrays, "home_low": self._home_low, "home_width": self._home_width}
+
+    @classmethod
+    def from_state(cls, seen: Any, arrays: Mapping[str, NDArray[Any]], features: IntArray, columns: IntArray) -> Self:
+        """Continue from a state of these features.
+
+        Raises
+        ------
+        KeyError, ValueError
+            It is none.
+        """
+        far, back, recent, low, width = (arrays[name] for name in ("far", "back", "recent", "home_low", "home_width"))
+        if type(seen) is not int or not 0 <= seen <= LOOK:
+            raise ValueError(f"{seen!r} records since the last look")
+        for counts in (far, back):
+            if (
+                counts.shape != features.shape
+                or counts.dtype != np.int64
+                or not ((counts >= 0) & (counts <= seen)).all()
+            ):
+                raise ValueError("counts of records outside")
+        usable = (np.abs(low) <= MAGNITUDE) & (width > 0.0) & (width <= MAGNITUDE)
+        if low.shape != features.shape or width.shape != features.shape or not usable.all():
+            raise ValueError("ranges of the warm-up")
+        kept = max(seen - (LOOK - RECENT), 0)
+        if recent.shape != (kept, len(features)) or not (np.abs(recent) <= MAGNITUDE).all():
+            raise ValueError("last records")
+        watch = cls.__new__(cls)
+        watch._features, watch._columns = features, columns
+        watch._home_low, watch._home_width = low, width
+        watch._begin()
+        watch.seen, watch._far, watch._back = seen, far, back
+        watch._recent[:kept] = recent
+        return watch
 
 
 def rescale(columns: Columns, watch: RangeWatch, names: Sequence[str]) -> Rescaling | None:

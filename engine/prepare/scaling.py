@@ -1,6 +1,7 @@
 """Ranges and means of a warm-up's features, and the way back from a logarithm."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, jit
@@ -8,6 +9,15 @@ from resonance.engine.base import MAGNITUDE, FloatArray
 from resonance.engine.errors import ParameterError
 
 LARGEST = float(np.finfo(np.float64).max)
+
+
+class Described(NamedTuple):
+    """Centre and spread of a cluster by feature, in the units of the input."""
+
+    names: Sequence[str]
+    centre: FloatArray
+    """Shape (len(names),), like `spread`."""
+    spread: FloatArray
 
 
 def bound(name: str, value: Any) -> float:

@@ -1,22 +1,74 @@
 """From the sparse records of a stream to the batches that its engine learns: form, feature dictionary and scale."""
 
+import json
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from itertools import chain, count, repeat
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from resonance.engine.base import BoolArray, Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
-from resonance.engine.prepare.feature_names import NAME_BYTES, FeatureNames, bytes_of, is_too_long
-from resonance.engine.prepare.protocol import Described
-from resonance.engine.prepare.sparse_rows import SparseRows
+from resonance.engine.prepare.scaling import Described
+from resonance.engine.prepare.sparse_scale import REVISION, SparseScale
 from resonance.engine.sparse import SparseBatch, SparseEngine
-from resonance.engine.sparse_scale import REVISION, SparseScale
 from resonance.engine.state import pack, unpack
 
 KIND: Final = "sparse_prepare"
 
+NAME_BYTES: Final = 1_000
+"""Longest name of a feature, as JSON between its quotes; bounded because events name the most salient features."""
+
 _FEW: Final = 8
 """Names for each entry above which sorting the entries is faster than writing arrays for all names."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseRows:
+    """Decoded sparse records, possibly of several streams and of both forms."""
+
+    codes: IntArray
+    """Shape (entries,): of a record by index the features, of one by name their positions in `names`."""
+    indptr: IntArray
+    """Shape (n + 1,): where the entries of each record begin, and the end."""
+    data: FloatArray
+    """Shape (entries,): the values."""
+    by_index: BoolArray
+    """Shape (n,): the form of each record."""
+    names: Sequence[str]
+    """Names of features, in the order of their first appearance."""
+
+    def __len__(self) -> int:
+        return len(self.by_index)
+
+    def __getitem__(self, positions: Any) -> "SparseRows":
+        """Return the records at some positions, in the order of these."""
+        chosen = np.asarray(positions, np.int64)
+        starts = self.indptr[chosen]
+        counts = self.indptr[chosen + 1] - starts
+        indptr = starts_of(counts)
+        entries = np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1])
+        return SparseRows(self.codes[entries], indptr, self.data[entries], self.by_index[chosen], self.names)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the records of several batches as one batch, in order."""
+        names = list(dict.fromkeys(chain.from_iterable(part.names for part in parts)))
+        code = dict(zip(names, count(), strict=False))
+        codes = []
+        for part in parts:
+            by_index = np.repeat(part.by_index, np.diff(part.indptr))
+            places = np.array([code[name] for name in part.names], np.int64)
+            own = part.codes.copy()
+            own[~by_index] = places[own[~by_index]]
+            codes.append(own)
+        return cls(
+            np.concatenate([np.empty(0, np.int64), *codes]),
+            starts_of(np.concatenate([np.empty(0, np.int64), *(np.diff(part.indptr) for part in parts)])),
+            np.concatenate([np.empty(0), *(part.data for part in parts)]),
+            np.concatenate([np.empty(0, np.bool_), *(part.by_index for part in parts)]),
+            names,
+        )
 
 
 class Problem(NamedTuple):
@@ -73,7 +125,8 @@ class SparsePreparation:
         """Features that are allowed: the engine's ``max_features``."""
         self._scale = scale
         self._by_index: bool | None = None
-        self._names = FeatureNames()
+        self._names: list[str] = []
+        self._index: dict[str, int] = {}
 
     @property
     def known_features(self) -> list[str]:
@@ -112,14 +165,13 @@ class SparsePreparation:
     def rescale(self) -> None:
         """Keep the scale."""
 
-    def check_engine(self, engine: Engine, state: bytes) -> None:
-        """Raise `StateError` for an engine, read from `state`, that has not learned what this prepares."""
+    def check_engine(self, engine: Engine) -> None:
+        """Raise `StateError` for an engine that has not learned what this prepares."""
         if not isinstance(engine, SparseEngine):
             raise StateError(f"{engine.name} behind a preparation of sparse records, which it does not take")
-        header, _ = unpack(state, engine.name, engine.revision)
-        if header.get("fixed"):
+        if engine.fixed:
             raise StateError(f"{engine.name} with records of fixed length behind a preparation of sparse ones")
-        most = header["parameters"].get("max_features")
+        most = engine._given.get("max_features")
         if most != self.most:
             raise StateError(f"{engine.name} with max_features = {most} behind a preparation of {self.most:,}")
         if engine.dimension > self.most_known:
@@ -142,13 +194,14 @@ class SparsePreparation:
         features, unknown = looked.features, looked.features < 0
         new = list(dict.fromkeys(looked.place[unknown].tolist())) if unknown.any() else []
         names = [looked.names[place] for place in new]
-        if looked.faulty or len(self._names) + len(names) > self.most or any(map(is_too_long, names)):
+        if looked.faulty or len(self._names) + len(names) > self.most or any(map(_is_too_long, names)):
             raise RecordError(0, "a record of the batch cannot be prepared")
         if new:
             added = np.empty(len(looked.names), np.int64)
             added[new] = np.arange(len(self._names), len(self._names) + len(new))
             features = np.where(unknown, added[looked.place], features)
-            self._names.add(names)
+            self._index |= zip(names, count(len(self._names)), strict=False)
+            self._names += names
         self._by_index = form
         if self._scale.ranged:
             self.compared += len(features)
@@ -201,7 +254,7 @@ class SparsePreparation:
                 continue
             name = f"f{code}" if by_index else looked.names[place]
             if looked.features[entry] < 0:
-                if is_too_long(name):
+                if _is_too_long(name):
                     problems[at] = _long_name(name)
                     continue
                 new.setdefault(at, []).append(name)
@@ -216,7 +269,7 @@ class SparsePreparation:
         if not by_index:
             used, place = _occurring(codes, len(rows.names))
             names = [rows.names[code] for code in used.tolist()]
-            features = self._names.find(names)[place]
+            features = np.fromiter(map(self._index.get, names, repeat(-1)), np.int64, len(names))[place]
             logs, width = self._scale.factors(names)
         elif self._scale.names_features:
             used, place = np.unique(codes, return_inverse=True)
@@ -242,7 +295,7 @@ class SparsePreparation:
             "compared": self.compared,
             "outside": self.outside,
         }
-        return pack(KIND, REVISION, header, {"names": self._names.state()})
+        return pack(KIND, REVISION, header, {"names": np.frombuffer(_json(self._names), np.uint8)})
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:
@@ -253,7 +306,12 @@ class SparsePreparation:
             made = cls(scale, int(header["most"]))
             made._by_index = header["by_index"]
             made.compared, made.outside = int(header["compared"]), int(header["outside"])
-            made._names = FeatureNames.from_state(arrays["names"].tobytes())
+            made._names = names = json.loads(arrays["names"].tobytes())
+            if not isinstance(names, list) or not all(type(name) is str for name in names):
+                raise ValueError("no list of names")
+            made._index = {name: index for index, name in enumerate(names)}
+            if len(made._index) != len(names):
+                raise ValueError("a name that comes twice")
             if not (made._by_index is None or isinstance(made._by_index, bool)):
                 raise ValueError(f"by_index = {made._by_index!r}")
             if len(made._names) > (made.most if made._by_index is False else 0):
@@ -263,6 +321,13 @@ class SparsePreparation:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
         return made
+
+
+def starts_of(counts: IntArray) -> IntArray:
+    """Return where runs of some lengths begin, and where the last one ends."""
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
 
 
 def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
@@ -279,8 +344,22 @@ def _occurring(codes: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return used, places[codes]
 
 
+def _json(content: str | list[str]) -> bytes:
+    """Return JSON without spaces, in UTF-8."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _bytes_of(name: str) -> int:
+    """Return the size of a name in JSON between its quotes."""
+    return len(_json(name)) - 2
+
+
+def _is_too_long(name: str) -> bool:
+    return len(name) > NAME_BYTES or _bytes_of(name) > NAME_BYTES
+
+
 def _long_name(name: str) -> Problem:
-    text = f"the name {name[:40]}... has {bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
+    text = f"the name {name[:40]}... has {_bytes_of(name):,} bytes, {NAME_BYTES:,} are allowed; shorten it"
     return Problem("name_too_long", text)
 
 

@@ -1,10 +1,11 @@
 """Raw rows to prepared ones: one pass over each record."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from resonance.engine.arithmetic import fma, inline, jit, log1p
-from resonance.engine.base import MAGNITUDE
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.robust import asinh
 
 LANES = 8
@@ -194,3 +195,19 @@ def column_means(rows):
         for c in range(rows.shape[1]):
             means[c] += rows[i, c]
     return means / rows.shape[0]
+
+
+def problem(row: FloatArray, fault: IntArray, features: Sequence[str], width: FloatArray) -> str:
+    """Return what is wrong with a raw row by the fault that `transform` found: a feature, or an axis, and a code."""
+    c, code = int(fault[0]), int(fault[1])
+    if code == AXIS_TOO_FAR:
+        return f"beyond {MAGNITUDE:g} along principal axis {c + 1}"
+    if code == MISSING:
+        return f"{features[c]} is missing"
+    what = {
+        NOT_FINITE: "not a finite number",
+        NO_LOGARITHM: "log1p needs a value above -1",
+        TOO_LARGE: f"beyond {MAGNITUDE:g}",
+        TOO_FAR: f"beyond {MAGNITUDE:g} once scaled with width {float(width[c])!r}",
+    }
+    return f"{features[c]} is {float(row[c])!r}: {what[code]}"

@@ -42,7 +42,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._fixed: bool | None = None
+        self.fixed = None
         self._dimension = 0
 
     def _rules(self) -> Rules:
@@ -52,21 +52,21 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
     @property
     def dimension(self) -> int:  # type: ignore[override]
         """Features of a record; of open records, those that have come so far."""
-        return self._dimension if self._fixed is not False else int(self._categories.head[layout.D])
+        return self._dimension if self.fixed is not False else int(self._categories.head[layout.D])
 
     @property
     def _begun(self) -> bool:
-        return self._fixed is not None
+        return self.fixed is not None
 
     def _begin_with(self, batch: SparseBatch) -> None:
-        self._fixed = batch.dimension is not None
+        self.fixed = batch.dimension is not None
         self._begin(batch.dimension or 0)
 
     def _begin(
         self, dimension: int, slots: int = layout.FEWEST_SLOTS, rows: int = layout.FEWEST_ROWS, classes: int = 0
     ) -> None:
         self._dimension = dimension
-        self._kernel_rules = self._rules()._replace(fixed=self._fixed is True)
+        self._kernel_rules = self._rules()._replace(fixed=self.fixed is True)
         self._categories = table.new(Categories, slots=slots, classes=classes, **rows_for(self._kernel_rules, rows))
         self._categories.head[layout.D] = dimension
         self._classes = classes
@@ -74,7 +74,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
 
     def _checked(self, X: Any, most: int | None = None) -> SparseBatch:
         """Return a batch as the kernels take it, or raise `RecordError`."""
-        length = self._dimension if self._fixed else 0
+        length = self._dimension if self.fixed else 0
         most = self._given["max_features"]
         if isinstance(X, SparseBatch):
             return check_sparse(X, length, most, unit_interval=True)
@@ -130,7 +130,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         if self._kernel_rules.salient:
             first = np.lexsort((features, -rows[3] * rows[4]))[:MAX_SALIENT]
             salient = tuple(Salience(int(features[k]), float(rows[4, k]), float(rows[3, k])) for k in first)
-        if not self._fixed:
+        if not self.fixed:
             return Cluster(int(row[0]), path, int(row[1]), 1, rows[1].copy(), rows[2].copy(), features, salient)
         centre, spread = np.zeros(self._dimension), np.zeros(self._dimension)
         centre[features], spread[features] = rows[1], rows[2]
@@ -143,7 +143,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         return ModelFacts((), int(head[layout.N]), {}, {each: each for each in ids})
 
     def _header(self) -> dict[str, Any]:
-        return {"fixed": self._fixed, "classes": self._classes}
+        return {"fixed": self.fixed, "classes": self._classes}
 
     def _kept(self) -> list[int]:
         """Return the fields of a list that do not follow from others."""
@@ -164,10 +164,8 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         return arrays
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._fixed, classes, most = header["fixed"], header["classes"], self._given
-        require(
-            type(self._fixed) is bool and dimension >= self._fixed, f"{dimension} features, fixed = {self._fixed!r}"
-        )
+        self.fixed, classes, most = header["fixed"], header["classes"], self._given
+        require(type(self.fixed) is bool and dimension >= self.fixed, f"{dimension} features, fixed = {self.fixed!r}")
         require(type(classes) is int and 0 <= classes <= MAX_CLASSES and dimension <= most["max_features"], "sizes")
         rules = self._kernel_rules = self._rules()
         if not rules.salient:

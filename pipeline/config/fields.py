@@ -17,9 +17,9 @@ from resonance.engine.drift import DriftWatch
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import check_parameters
 from resonance.engine.prepare import MAX_AXES, REVISION, WARMUP_RECORDS, Preparation
+from resonance.engine.prepare.sparse_scale import REVISION as SPARSE_REVISION
+from resonance.engine.prepare.sparse_scale import SparseScale
 from resonance.engine.sparse import SparseEngine
-from resonance.engine.sparse_scale import REVISION as SPARSE_REVISION
-from resonance.engine.sparse_scale import SparseScale
 from resonance.pipeline.config.messages import STREAM_CHOICES, stream_not_set
 from resonance.pipeline.config.sections import (
     TOPIC_PATTERN,

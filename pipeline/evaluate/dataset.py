@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from resonance.engine.prepare.sparse_rows import SparseRows, starts_of
+from resonance.engine.prepare.sparse import SparseRows, starts_of
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, nearest

@@ -5,8 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.prepare import Preparation
-from resonance.engine.prepare.sparse import SparsePreparation
-from resonance.engine.prepare.sparse_rows import SparseRows
+from resonance.engine.prepare.sparse import SparsePreparation, SparseRows
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import Dataset
 from scipy.sparse import block_diag, csr_array

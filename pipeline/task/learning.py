@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from resonance.engine.prepare.protocol import RangeChange
+from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch

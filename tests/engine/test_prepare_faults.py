@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine.prepare import transform
-from resonance.engine.prepare.faults import problem
+from resonance.engine.prepare.transform import problem
 
 ROW, WIDTH = np.array([np.inf, -1.5, 1e200]), np.array([1.0, 1.0, 1e-9])
 

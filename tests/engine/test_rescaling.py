@@ -7,8 +7,7 @@ from resonance.engine.modal import layout
 from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters
-from resonance.engine.prepare.range_watch import RangeWatch
-from resonance.engine.prepare.rescaling import rescale
+from resonance.engine.prepare.rescaling import RangeWatch, rescale
 from resonance.engine.state import pack, unpack
 
 NAMES = ["a", "b", "c"]
@@ -59,9 +58,8 @@ def test_a_range_that_most_records_have_left_is_frozen_anew_and_given_back():
 
 def ranges(step=0.0):
     """Columns of `a` from 10 to 20, a category of two and `b` from 0 to 1, with a watch that has seen the usual."""
-    parameters = PreparationParameters.of(
-        ["a", "kind", "b"], "given", None, "reject", [], {"kind": ["x", "y"]}, {"a": (10, 20), "b": (0, 1)}, False, 0
-    )
+    given = {"categories": {"kind": ["x", "y"]}, "ranges": {"a": (10, 20), "b": (0, 1)}}
+    parameters = PreparationParameters(["a", "kind", "b"], "given", **given)
     columns = Columns(parameters)
     columns.step = np.array([step, 0.0, 0.0])
     watched = columns.rescalable

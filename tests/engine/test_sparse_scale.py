@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare import Preparation
-from resonance.engine.sparse_scale import EVERY, SparseScale
+from resonance.engine.prepare.sparse_scale import EVERY, SparseScale
 
 NAMES = ["a", "b", "c", "d"]
 RANGES = {EVERY: (0.0, 0.7), "b": (0.0, 3.0), "c": (0.0, 1e-3)}

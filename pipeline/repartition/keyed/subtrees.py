@@ -3,8 +3,7 @@
 from typing import Any
 
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.prepare import Preparation
-from resonance.engine.prepare.protocol import AnyPreparation
+from resonance.engine.prepare import AnyPreparation, Preparation
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from resonance.engine.base import FloatArray
-from resonance.engine.prepare.sparse_rows import SparseRows
+from resonance.engine.prepare.sparse import SparseRows
 from resonance.pipeline.config.sections import SchemaRegistrySection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ResonanceError, missing_extra

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from resonance.engine.prepare.sparse_rows import SparseRows
+from resonance.engine.prepare.sparse import SparseRows
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import RoutedRecord

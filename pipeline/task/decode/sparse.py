@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from resonance.engine.base import IntArray
-from resonance.engine.prepare.sparse_rows import SparseRows, starts_of
+from resonance.engine.prepare.sparse import SparseRows, starts_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
 from resonance.pipeline.task.decode.dense import Shape, kind_of, number_of

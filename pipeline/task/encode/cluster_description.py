@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import orjson
 from resonance.engine.base import Cluster, FloatArray
-from resonance.engine.prepare.protocol import AnyPreparation
+from resonance.engine.prepare import AnyPreparation
 from resonance.schemas import SalientFeature
 
 CENTRE_BYTES: Final = 200_000

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 from resonance.engine.base import GroupChange
 from resonance.engine.drift import ChangedChannel, ChangedUnit, DriftChange, Mark
-from resonance.engine.prepare.protocol import RangeChange
+from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.message_sizes import UNITS_BYTES
 from resonance.pipeline.task.model.stream_drift import Links, WatchedChange

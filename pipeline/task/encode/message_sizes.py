@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import orjson
-from resonance.engine.prepare.feature_names import NAME_BYTES
+from resonance.engine.prepare.sparse import NAME_BYTES
 from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.columns import Texts
 from resonance.pipeline.errors import ConfigurationError

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from resonance.engine.base import FloatArray, LabelAnswers, Step
 from resonance.engine.labels import LabelEngine
-from resonance.engine.prepare.protocol import AnyPreparation
+from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.decode.faults import FaultError, out_of_range
 from resonance.pipeline.task.decode.labels import Labels, RowLabels
 from resonance.pipeline.task.model.label_memory import LabelMemory, shown
@@ -20,7 +20,7 @@ from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts
 
 def process(
     engine: LabelEngine,
-    preparation: AnyPreparation,
+    preparation: Preparation,
     memory: LabelMemory,
     drift: StreamDrift | None,
     rows: FloatArray,
@@ -46,7 +46,7 @@ class _Work:
     def __init__(
         self,
         engine: LabelEngine,
-        preparation: AnyPreparation,
+        preparation: Preparation,
         memory: LabelMemory,
         drift: StreamDrift | None,
         row_labels: Sequence[RowLabels],

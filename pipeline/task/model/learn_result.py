@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from resonance.engine import Operations, RootStep
 from resonance.engine.base import Event, GroupChange, Step
-from resonance.engine.prepare.protocol import RangeChange
+from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange

@@ -10,8 +10,8 @@ from resonance.engine import ENGINES, PARTS, ROOT
 from resonance.engine.base import Engine, FloatArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
-from resonance.engine.prepare import LOOK, Preparation
-from resonance.engine.prepare.protocol import AnyPreparation, RangeChange
+from resonance.engine.prepare import LOOK, AnyPreparation, Preparation
+from resonance.engine.prepare.rescaling import RangeChange
 from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
@@ -168,8 +168,9 @@ class StreamModel:
             result.drift += [(0, change) for change in self._rescale()]
         if self.drift is not None:
             result.marks = Marks.numbered(len(rows)) if marks is None else marks
-        if self.labels is not None and isinstance(self.engine, LabelEngine):
-            label_learning.process(self.engine, self.preparation, self.labels, self.drift, rows, row_labels, result)
+        engine, preparation = self.engine, self.preparation
+        if self.labels is not None and isinstance(engine, LabelEngine) and isinstance(preparation, Preparation):
+            label_learning.process(engine, preparation, self.labels, self.drift, rows, row_labels, result)
             return result
         self._process(rows, result)
         if self.labels is not None:
@@ -240,7 +241,7 @@ class StreamModel:
             if self.drift is not None and result.marks is not None:
                 self.drift.hold(result.marks.take(taken))
             if preparation.wanted == 0:
-                prepared = preparation.freeze()
+                prepared: Any = preparation.freeze()
                 marks = release(self.drift, len(prepared), result.marks, warming[-1])
                 # The record that ended the warm-up counts as the cause of all events of the held records.
                 places = [warming[-1]] * len(prepared)
@@ -326,7 +327,7 @@ class StreamModel:
             columns = model.preparation.dimension
             model.labels = LabelMemory.from_state(arrays["labels"].tobytes(), columns, held, learned)
         try:
-            model._check_engine(arrays["engine"].tobytes())
+            model._check_engine()
             if model.drift is not None:
                 model.drift.check(model.engine.dimension)
         except StateError as error:
@@ -335,10 +336,10 @@ class StreamModel:
         model.snapshot_bytes = len(data)
         return model
 
-    def _check_engine(self, state: bytes) -> None:
-        """Raise `StateError` if the engine, read from `state`, differs from its preparation in features or bounds."""
+    def _check_engine(self) -> None:
+        """Raise `StateError` if the engine differs from its preparation in features or bounds."""
         preparation, engine = self.preparation, self.engine
-        preparation.check_engine(engine, state)
+        preparation.check_engine(engine)
         if preparation.clip != engine.unit_interval:
             raise StateError(f"{engine.name} behind a preparation with clip = {preparation.clip}")
 

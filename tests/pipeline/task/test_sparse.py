@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from resonance.engine import SAART, Cluster, SparseBatch
 from resonance.engine.errors import StateError
 from resonance.engine.prepare.sparse import KIND, SparsePreparation
-from resonance.engine.sparse_scale import REVISION
+from resonance.engine.prepare.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint

@@ -5,7 +5,7 @@ import pytest
 from resonance.engine import CAEA, SAART
 from resonance.engine.errors import StateError
 from resonance.engine.prepare.sparse import KIND, SparsePreparation, _occurring
-from resonance.engine.sparse_scale import REVISION
+from resonance.engine.prepare.sparse_scale import REVISION
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config import fields
