@@ -8,12 +8,14 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.errors import RecordError
-from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import Parametrised
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+Path = tuple[int, ...]
+"""Node ids that lead from the root of a tree to a model; ``()`` for the root, and for the model of a flat engine."""
 
 Label = str | int
 """A label: text, or an integer of 64 bits."""
@@ -220,6 +222,28 @@ class Prediction:
     score: FloatArray
     label: IntArray
     labels: LabelAnswers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """One model of an engine: the only one of a flat engine, or one of a tree.
+
+    Attributes
+    ----------
+    path : tuple of int
+        Nodes that lead to it; ``()`` for the root.
+    records : int
+        Records that it has learned.
+    since : dict of int to int
+        Of each cluster, how many records the model had learned when the cluster emerged; empty where that is not kept.
+    cluster_of : dict of int to int
+        Cluster of each node that has one.
+    """
+
+    path: Path
+    records: int
+    since: dict[int, int]
+    cluster_of: dict[int, int]
 
 
 class Engine(Parametrised, abc.ABC):

@@ -1,4 +1,4 @@
-"""Sorting in kernels: numba's own sort takes seconds to compile for every type of numbers, and more as `argsort`."""
+"""Sorting and joining in kernels: numba's own sort takes seconds to compile for every type of numbers."""
 
 import numpy as np
 from resonance.engine.arithmetic import bits_of, jit
@@ -48,3 +48,12 @@ def stable_order(values):
         keys, sorted_keys = sorted_keys, keys
         order, sorted_order = sorted_order, order
     return order
+
+
+@jit
+def root_of(parent, i):
+    """Return the root of the set that `i` is in, where sets are only ever joined, and shorten the way to it."""
+    while parent[i] != i:
+        parent[i] = parent[parent[i]]
+        i = parent[i]
+    return i

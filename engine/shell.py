@@ -6,11 +6,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import BoolArray, Cluster, Engine, Event, FloatArray, IntArray, Prediction, Step, check_batch
-from resonance.engine.classes import record_labels
+from resonance.engine.base import (
+    BoolArray,
+    Cluster,
+    Engine,
+    Event,
+    FloatArray,
+    IntArray,
+    ModelFacts,
+    Path,
+    Prediction,
+    Step,
+    check_batch,
+)
 from resonance.engine.errors import EngineError, StateError
 from resonance.engine.events import cluster_of, events_from, new_log
-from resonance.engine.facts import ModelFacts, Path
+from resonance.engine.labels import record_labels
 from resonance.engine.state import pack, unpack
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import numba
-from resonance.engine import ENGINES, PARTS, alerts, best_scores, text
+from resonance.engine import ENGINES, PARTS, alerts, text
 from resonance.engine.cache import is_kept
 from resonance.engine.drift import DriftWatch
 from resonance.engine.prepare import Preparation
@@ -52,7 +52,6 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
     SparseScale.compile()
     alerts.compile()
     text.compile()
-    best_scores.compile()
     families = _families()
     if families:
         # Spawn, because a fork would not survive numba's state in this process. Leaving the pool ends its processes.

@@ -7,8 +7,8 @@ from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, at_labels, mean_sigma, remove_nodes, with_class, with_room
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.caea.step import ANSWER, FOUNDED, REPORTED, SCORE, fade_hits, learn_one, nodes_to_remove, renew
-from resonance.engine.classes import majority_label
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
+from resonance.engine.labels import majority_label
 
 
 @jit

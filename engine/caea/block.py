@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from resonance.engine.arithmetic import inline, jit
-from resonance.engine.classes import room_for_classes
+from resonance.engine.labels import room_for_classes
 
 # Bounds that depend on the model; see `faults`.
 (

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import FloatArray, IntArray, Prediction, Step
+from resonance.engine.base import FloatArray, IntArray, ModelFacts, Path, Prediction, Step
 from resonance.engine.caea import block
 from resonance.engine.caea.batch import learn_batch, predict_batch, scratch_for
 from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, at_link, new_block
@@ -15,7 +15,6 @@ from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError
 from resonance.engine.events import NO_PATH
-from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.parameters import MAX, Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 

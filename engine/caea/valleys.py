@@ -14,8 +14,7 @@ from resonance.engine.arithmetic import jit, log
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_field, at_link
-from resonance.engine.forest import root_of
-from resonance.engine.ordering import stable_order
+from resonance.engine.ordering import root_of, stable_order
 
 _ERRORS, _PLANE = 1.0, 2.0
 """Standard errors of the counts that a valley has to be deeper; on a line, where no way leads around, twice as many."""

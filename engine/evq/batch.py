@@ -2,11 +2,11 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.classes import majority_label
 from resonance.engine.evq.layout import FRESH, HELD, ID, RADIUS, SUPPORT, K, N
 from resonance.engine.evq.merge import consolidate, merge_winner
 from resonance.engine.evq.split import split
 from resonance.engine.evq.step import found, keep_record, move, nearest, note_range, score_of, squared_distance
+from resonance.engine.labels import majority_label
 
 
 @jit

@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import BoolArray, FloatArray, IntArray, Prediction, Step
-from resonance.engine.classes import MAX_CLASSES, room_for_classes
+from resonance.engine.base import BoolArray, FloatArray, IntArray, ModelFacts, Prediction, Step
 from resonance.engine.evq import layout
 from resonance.engine.evq.batch import learn_batch, predict_batch
 from resonance.engine.evq.events import CRITERIA, FURTHER, shapes_of
 from resonance.engine.evq.layout import HELD, ID, MADE, Buffers, K, note_shape, work_for
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
-from resonance.engine.facts import ModelFacts
+from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.table import checked, packed, put, require, require_covariances, resized

@@ -10,11 +10,11 @@ from resonance.engine.base import Prediction, Step, check_batch
 from resonance.engine.caea.block import CHILD, ID, K
 from resonance.engine.caea.engine import fields_of, nodes_of
 from resonance.engine.caea.reading import CRITERIA
-from resonance.engine.classes import majority_label
 from resonance.engine.events import events_from
 from resonance.engine.hcaea.batch import learn_batch, predict_clusters, predict_labels
 from resonance.engine.hcaea.memory import ROOT
 from resonance.engine.hcaea.model_tree import RootedTree
+from resonance.engine.labels import majority_label
 from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
 
 

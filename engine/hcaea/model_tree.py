@@ -6,20 +6,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, check_batch
+from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, ModelFacts, Path, check_batch
 from resonance.engine.caea.block import CHILD, CLUSTERS, ID, Rules
 from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, fields_of, rules_from
 from resonance.engine.caea.faults import check_fault, checked_arrays
 from resonance.engine.caea.reading import stored_shapes
-from resonance.engine.classes import record_labels
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import cluster_of, new_log
-from resonance.engine.facts import ModelFacts, Path
 from resonance.engine.hcaea.batch import new_lists, pack_tree, unpack_tree
 from resonance.engine.hcaea.faults import tree_fault
 from resonance.engine.hcaea.kept_records import new_pool
 from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model
+from resonance.engine.labels import record_labels
 from resonance.engine.parameters import MAX, Parameter, Parametrised
 from resonance.engine.state import pack, unpack
 

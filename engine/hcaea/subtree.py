@@ -5,17 +5,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import check_batch
+from resonance.engine.base import Path, check_batch
 from resonance.engine.caea.block import PARENT_ID
 from resonance.engine.caea.reading import CRITERIA
-from resonance.engine.classes import record_labels
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.events import events_from
-from resonance.engine.facts import Path
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.model_tree import ModelTree
 from resonance.engine.hcaea.operations import MAX_NODES, Operations, SubtreeStep
 from resonance.engine.hcaea.subtree_step import TOP, hold_place, learn_below
+from resonance.engine.labels import record_labels
 from resonance.engine.shell import filled_by_kernels, no_answers
 
 

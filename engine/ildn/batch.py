@@ -2,12 +2,12 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.classes import majority_label
 from resonance.engine.ildn import layout, reading
 from resonance.engine.ildn.ellipsoid import add_record, outside_box, squared_distance, squared_distances
 from resonance.engine.ildn.graph import connect, drop_edges, row_of
 from resonance.engine.ildn.layout import append_node, remove_rows, room_for
 from resonance.engine.ildn.merging import merge, passes
+from resonance.engine.labels import majority_label
 
 _FAR = 9.0
 """Squared distance in squared radii from which on a record belongs to no cluster."""

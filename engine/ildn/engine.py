@@ -5,15 +5,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import FloatArray, IntArray, Prediction, Step
-from resonance.engine.classes import MAX_CLASSES, room_for_classes
-from resonance.engine.facts import ModelFacts
+from resonance.engine.base import FloatArray, IntArray, ModelFacts, Prediction, Step
 from resonance.engine.ildn import layout
 from resonance.engine.ildn.batch import learn_batch, predict_batch
 from resonance.engine.ildn.layout import Rules, new_model, with_room
 from resonance.engine.ildn.radius import squared_radii
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.ildn.state import packed_model, unpacked_model
+from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import MAX, Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.table import resized

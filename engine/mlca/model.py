@@ -6,11 +6,20 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import BoolArray, FloatArray, GroupChange, IntArray, Label, LabelAnswers, Prediction, Step
+from resonance.engine.base import (
+    BoolArray,
+    FloatArray,
+    GroupChange,
+    IntArray,
+    Label,
+    LabelAnswers,
+    ModelFacts,
+    Prediction,
+    Step,
+)
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import RecordError
 from resonance.engine.events import E_RECORD, SHAPE_HEAD, drained, new_log
-from resonance.engine.facts import ModelFacts
 from resonance.engine.labels import LabelEngine, checked_label, label_sets
 from resonance.engine.mlca import layout
 from resonance.engine.mlca.batch import CRITERIA, learn_batch, note_groups, predict_batch

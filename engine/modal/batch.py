@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.classes import majority_label
+from resonance.engine.labels import majority_label
 from resonance.engine.modal import layout
 from resonance.engine.modal.cells import END, UNFILLED, fill_cells, find_nearest
 from resonance.engine.modal.landmarks import add_landmark, is_wanted

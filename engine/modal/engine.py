@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, Prediction, Step
-from resonance.engine.classes import MAX_CLASSES, room_for_classes
+from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, ModelFacts, Prediction, Step
 from resonance.engine.events import SHAPE_HEAD
-from resonance.engine.facts import ModelFacts
+from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.modal import layout
 from resonance.engine.modal.batch import learn_batch, predict_batch
 from resonance.engine.modal.cells import END, UNFILLED, Cells, fill_cells, new_cells

@@ -6,10 +6,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine import table
-from resonance.engine.base import Cluster, FloatArray, IntArray, Prediction, Salience, Step, check_batch
-from resonance.engine.classes import MAX_CLASSES, majority_label, room_for_classes
+from resonance.engine.base import (
+    Cluster,
+    FloatArray,
+    IntArray,
+    ModelFacts,
+    Path,
+    Prediction,
+    Salience,
+    Step,
+    check_batch,
+)
 from resonance.engine.errors import ParameterError, RecordError
-from resonance.engine.facts import ModelFacts, Path
+from resonance.engine.labels import MAX_CLASSES, majority_label, room_for_classes
 from resonance.engine.parameters import Parameter
 from resonance.engine.sa_art import layout
 from resonance.engine.sa_art.batch import CRITERIA, DESCRIBED, compressed, described, learn_batch, predict_batch

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, Self
 
-from resonance.engine.facts import parent_of
+from resonance.engine.base import ModelFacts, Path
 from resonance.engine.labels import LabelEngine
 from resonance.pipeline.checkpoint.changed_ranges import ChangedRange, changed_ranges, features_of_before, range_hint
 from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
@@ -388,3 +388,9 @@ def overview(streams: Sequence[InspectedStream]) -> list[dict[str, Any]]:
         }
         for stream in streams
     ]
+
+
+def parent_of(models: dict[Path, ModelFacts], path: Path) -> int | None:
+    """Return the cluster, one level up, of the node whose model has this path; None where it is in none."""
+    above = models.get(path[:-1]) if path else None
+    return None if above is None else above.cluster_of.get(path[-1])

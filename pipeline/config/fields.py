@@ -9,7 +9,6 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
 from resonance.engine import alerts as alert_kernels
-from resonance.engine import best_scores
 from resonance.engine import text as text_kernels
 from resonance.engine.base import Engine
 from resonance.engine.cache import is_kept
@@ -127,7 +126,6 @@ class Fields(BaseSettings):
             others["resonance.engine.prepare.transform"] = partial(Preparation.compile, project=self.may_project)
         if self.raises_alerts:
             others["resonance.engine.alerts.silence"] = alert_kernels.compile
-        others["resonance.engine.best_scores"] = best_scores.compile
         others["resonance.engine.text.json_members"] = text_kernels.compile
         learning = f"{self.engine_class.__module__.rpartition('.')[0]}.batch"
         if unless_kept and all(map(is_kept, (learning, *others))):

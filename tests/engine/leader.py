@@ -2,10 +2,9 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit
-from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.classes import MAX_CLASSES, majority_label
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, ModelFacts
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
-from resonance.engine.facts import ModelFacts
+from resonance.engine.labels import MAX_CLASSES, majority_label
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.table import Numbers, Table, checked, floats, ints, new, packed, put, require

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Modal
 from resonance.engine.caea.block import LABELS
-from resonance.engine.classes import MAX_CLASSES, room_for_classes
+from resonance.engine.labels import MAX_CLASSES, room_for_classes
 
 ROOMS = {
     Modal: lambda model: model._model.votes.shape[1],

@@ -27,8 +27,8 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import orjson
 from resonance.engine.base import MAGNITUDE
-from resonance.engine.classes import MAX_CLASSES
 from resonance.engine.hcaea.operations import MAX_NODES
+from resonance.engine.labels import MAX_CLASSES
 from resonance.pipeline import mismatches
 from resonance.pipeline.records import SourceRecord
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS, TOPIC_NAME

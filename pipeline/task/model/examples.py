@@ -8,7 +8,6 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 from resonance.engine.base import Step
-from resonance.engine.best_scores import may_be_best
 from resonance.pipeline import exact_json
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.record_batch import RecordBatch
@@ -99,7 +98,7 @@ class Examples:
         if last - first <= _FEW:
             return [at for at, number in enumerate(cluster.tolist(), first) if number >= 0]
         # Once a cluster has enough of a block, few records are above the least of them.
-        return [first + at for at in may_be_best(cluster, step.score[first:last], *self._full_of(block), EXAMPLES)]
+        return [first + at for at in best_of(cluster, step.score[first:last], *self._full_of(block))]
 
     def _full_of(self, block: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the clusters whose records of a block must be better than one of them, and the score to beat."""
@@ -159,6 +158,25 @@ class Examples:
                 int(block), list(map(_typical, best)), list(map(_typical, before))
             )
         return made
+
+
+def best_of(
+    cluster: NDArray[np.int64], score: NDArray[np.float64], full: NDArray[np.int64], least: NDArray[np.float64]
+) -> list[int]:
+    """Return, in order, the records that are among the `EXAMPLES` best of their clusters; -1 is no cluster.
+
+    Of the clusters `full`, ascending, only records above the score `least` count. Of equal scores the first is better.
+    """
+    bound = np.full(len(cluster), -np.inf)
+    if len(full):
+        place = np.minimum(np.searchsorted(full, cluster), len(full) - 1)
+        bound = np.where(full[place] == cluster, least[place], bound)
+    wanted = np.flatnonzero((cluster >= 0) & ~(score <= bound))
+    order = wanted[np.lexsort((-score[wanted], cluster[wanted]))]
+    chosen = np.ones(len(order), np.bool_)
+    chosen[EXAMPLES:] = cluster[order[EXAMPLES:]] != cluster[order[:-EXAMPLES]]
+    positions: list[int] = np.sort(order[chosen]).tolist()
+    return positions
 
 
 def _typical(content: Any) -> _Typical:

@@ -8,9 +8,8 @@ import numpy as np
 import orjson
 import pytest
 from resonance.engine import make_engine
-from resonance.engine.facts import parent_of
 from resonance.pipeline.checkpoint.changed_ranges import ChangedRange
-from resonance.pipeline.checkpoint.inspection import inspect
+from resonance.pipeline.checkpoint.inspection import inspect, parent_of
 from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.cli.inspect import place, range_sentence
