@@ -51,7 +51,7 @@ def outside_box(model, rules, row, x, radius):
     slot = model.fields[SLOT, row]
     if slot < 0:
         return False
-    covariance, centre, limit = borrow(model.covariance)[slot], borrow(model.centre), radius * SLACK
+    covariance, centre, limit = model.covariance[slot], model.centre, radius * SLACK
     for i in range(rules.d):
         apart = x[i] - centre[i, row]
         if apart * apart > limit * covariance[i, i]:
@@ -89,7 +89,7 @@ def add_record(model, rules, row, x, room):
     slot = fields[SLOT, row]
     if slot < 0:
         slot = take_slot(model, rules, row)
-    covariance, whitening = borrow(model.covariance)[slot], borrow(model.whitening)[slot]
+    covariance, whitening = model.covariance[slot], model.whitening[slot]
     n = float(fields[COUNT, row])
     g = 1.0 / (n + 1.0)
     apart, z, v = borrow(room.apart), borrow(room.z), borrow(room.v)

@@ -55,7 +55,7 @@ def compare(nodes, rules, x):
         squared_cim(flat, stride, k, d, nodes.scale[0], x, nodes.sums, nodes.far)
         return
     padded = (k + 7) & ~7
-    weights, sums, part = borrow(flat), borrow(nodes.sums)[:padded], borrow(nodes.part)[:padded]
+    weights, sums, part = borrow(flat), nodes.sums[:padded], nodes.part[:padded]
     for j in range(padded):
         sums[j] = 0.0
     for g in range(groups):
@@ -76,7 +76,7 @@ def compare(nodes, rules, x):
         for j in range(padded):
             v = (size - part[j]) * share
             sums[j] += np.sqrt(v if v > 0.0 else 0.0)
-    far = borrow(nodes.far)[:padded]
+    far = nodes.far[:padded]
     for j in range(padded):
         far[j] = bits_of(sums[j] / groups)
     for j in range(k, padded):
@@ -106,7 +106,7 @@ def _insert_nearest(far, near, count, wanted, slot):
 @jit
 def find_nearest(nodes, wanted):
     """List the nearest `wanted` nodes in `near`, the nearest first, equals by their slots; return how many."""
-    far, near = borrow(nodes.far), borrow(nodes.near)
+    far, near = nodes.far, nodes.near
     count, worst = 0, FAR
     for j in range(nodes.head[K]):
         if count < wanted or far[j] < worst:
@@ -119,7 +119,7 @@ def find_nearest(nodes, wanted):
 def _compare_listed(nodes, rules, x, listed, count):
     """Write how far `x` is from the nodes in some slots to `far`: the bits that `compare` would write."""
     d = rules.d
-    weights, tile, far = borrow(nodes.weights), borrow(nodes.tile), borrow(nodes.far)
+    weights, tile, far = nodes.weights, nodes.tile, nodes.far
     for first in range(0, count, TILE):
         size = min(TILE, count - first)
         for i in range(d):
@@ -140,7 +140,7 @@ def find_nearest_again(nodes, rules, x, count, scale):
     mean of those is at most the power of the mean. A node can only be among the nearest if this bound reaches the least
     m' of the nodes that were the nearest; the others are left out.
     """
-    k, far, near, listed = nodes.head[K], borrow(nodes.far), borrow(nodes.near), borrow(nodes.listed)
+    k, far, near, listed = nodes.head[K], nodes.far, nodes.near, nodes.listed
     if nodes.scale[0] == scale:
         return count
     ratio = nodes.scale[0] / scale

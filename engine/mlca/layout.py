@@ -128,7 +128,7 @@ def list_groups(nodes):
 @jit
 def sum_bandwidths(nodes):
     """Sum the bandwidths of all nodes, in the order of their slots."""
-    total, sigma = borrow(nodes.total), borrow(nodes.sigma)
+    total, sigma = nodes.total, nodes.sigma
     for i in range(len(total)):
         total[i] = 0.0
     for j in range(nodes.head[K]):

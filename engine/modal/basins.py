@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.arithmetic import inline, jit, log
 from resonance.engine.base import BoolArray, FloatArray, IntArray
-from resonance.engine.borrowed import borrow
 from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
 from resonance.engine.modal.scales import SCALES, measure_scales
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
@@ -88,7 +87,7 @@ def _large_enough(model, rules, inside, reach, large):
     A part hangs together by landmarks that are within reach of each other.
     """
     count = model.head[LANDMARKS]
-    listed, gap = borrow(model.listed), borrow(model.gap)
+    listed, gap = model.listed, model.gap
     parent = np.arange(count)
     for i in range(count):
         for a in range(inside[i]):
@@ -114,7 +113,7 @@ def _adjacency(model, inside, reach, large):
     One of the two is within reach of the other: a thin place beside a dense one is its slope.
     """
     count = model.head[LANDMARKS]
-    listed, gap = borrow(model.listed), borrow(model.gap)
+    listed, gap = model.listed, model.gap
     start = np.zeros(count + 1, dtype=np.int64)
     for i in range(count):
         for a in range(inside[i]):

@@ -7,7 +7,6 @@ follow from the landmarks; a state has none.
 import numpy as np
 from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.borrowed import borrow
 from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, PLACE, RADIUS2, STAGGER
 from resonance.engine.modal.neighbours import NOWHERE, nearest, smallest_bits, squared_distances
 from resonance.engine.modal.parameters import Rules
@@ -67,7 +66,7 @@ def fill_cells(model, cells):
         own[i] = place if place < used else -1
         nodes[own[i]] += own[i] >= 0
     for f in range(len(model.at)):
-        at, middle = borrow(model.at[f]), borrow(cells.middle[f])
+        at, middle = model.at[f], cells.middle[f]
         middle[:used] = 0.0
         for i in range(count):
             if own[i] >= 0:
@@ -99,7 +98,7 @@ def fill_cells(model, cells):
         cells.column[p], cells.position[i], cells.radius2[p] = i, p, model.real[RADIUS2, i]
         filled[own[i]] += 1
     for f in range(len(model.at)):
-        at, copy, column = borrow(model.at[f]), borrow(cells.at[f]), borrow(cells.column)
+        at, copy, column = model.at[f], cells.at[f], cells.column
         for p in range(count):
             copy[p] = at[column[p]]
     cells.head[CELLS], cells.head[END] = used, count
@@ -148,11 +147,11 @@ def find_nearest(model, cells, x, counts):
     With `counts` the record is counted in every ball that it is in. The cells are filled, and there is a landmark.
     """
     used, end = cells.head[CELLS], cells.head[END]
-    apart, reach, widest, start = borrow(cells.apart), borrow(cells.reach), borrow(cells.widest), borrow(cells.start)
+    apart, reach, widest, start = cells.apart, cells.reach, cells.widest, cells.start
     squared_distances(cells.middle, 0, used, x, apart)
     first = nearest(apart, used) if used > 0 else -1
-    at, column, radius2, squared = borrow(cells.at), borrow(cells.column), borrow(cells.radius2), borrow(cells.squared)
-    hits = borrow(model.real[HITS])
+    at, column, radius2, squared = cells.at, cells.column, cells.radius2, cells.squared
+    hits = model.real[HITS]
     if not counts:
         hits = hits[:0]
     near, gap = _look(at, column, radius2, squared, hits, start[used], end, x, np.int64(-1), np.inf)

@@ -2,7 +2,6 @@
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, fma, inline, jit, log
-from resonance.engine.borrowed import borrow
 from resonance.engine.modal import layout
 
 _JUMP = 3.3
@@ -57,7 +56,7 @@ def measure_ball(model, rules, i):
 
     A ball reaches to the last of the nearest `neighbours`, or to the one before a gap.
     """
-    return _reach_of_ball(borrow(model.gap)[i], rules.neighbours, _jump(model))
+    return _reach_of_ball(model.gap[i], rules.neighbours, _jump(model))
 
 
 @jit
@@ -66,7 +65,7 @@ def measure_balls(model, rules, radius2, inside):
 
     That is by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
     """
-    count, gaps, jump = model.head[layout.LANDMARKS], borrow(model.gap), _jump(model)
+    count, gaps, jump = model.head[layout.LANDMARKS], model.gap, _jump(model)
     total, terms = 0.0, 0
     for i in range(count):
         gap = gaps[i]

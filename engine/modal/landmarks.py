@@ -2,7 +2,6 @@
 
 import numpy as np
 from resonance.engine.arithmetic import draw, exp_minus, inline, jit
-from resonance.engine.borrowed import borrow
 from resonance.engine.modal import layout
 from resonance.engine.modal.cells import enter_cells
 from resonance.engine.modal.density import logarithm, measure_ball
@@ -75,7 +74,7 @@ def _chosen_cluster(model, rules, place):
 def _idle_landmark(model, rules):
     """Return the first landmark without records for long in a cluster that has some, or in none; -1 for no such."""
     landmarks, n = model.head[layout.LANDMARKS], model.head[layout.N]
-    place, last = borrow(model.number[layout.PLACE]), borrow(model.number[layout.LAST])
+    place, last = model.number[layout.PLACE], model.number[layout.LAST]
     soon = rules.expire_records // _IDLE_SHARE
     oldest = n
     for i in range(landmarks):
@@ -112,11 +111,11 @@ def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
     landmarks, n, clock = model.head[layout.LANDMARKS], model.head[layout.N], model.head[layout.CLOCK]
     place, last, since = (
-        borrow(model.number[layout.PLACE]),
-        borrow(model.number[layout.LAST]),
-        borrow(model.number[layout.SINCE]),
+        model.number[layout.PLACE],
+        model.number[layout.LAST],
+        model.number[layout.SINCE],
     )
-    span, hits = borrow(model.real[layout.SPAN]), borrow(model.real[layout.HITS])
+    span, hits = model.real[layout.SPAN], model.real[layout.HITS]
     stale = 0
     for i in range(landmarks):
         is_stale = _is_stale(n, clock, last[i], hits[i], span[i] + (clock - since[i]))

@@ -146,11 +146,11 @@ def list_landmark(model, j, squared):
     count = model.head[LANDMARKS]
     _list_nearest(model.listed[j], model.gap[j], count, squared)
     _note_farthest(model, j, count)
-    farthest, squared = borrow(model.farthest), borrow(squared)
+    farthest, squared = model.farthest, borrow(squared)
     for i in range(count):
         if squared[i] > farthest[i] or i == j:
             continue
-        listed, gap = borrow(model.listed)[i], borrow(model.gap)[i]
+        listed, gap = model.listed[i], model.gap[i]
         length = _length(listed)
         # A list that has had to give one up knows nothing of those behind its last; one that has all others does.
         has_all = farthest[i] == np.inf and length < LISTED
@@ -172,14 +172,14 @@ def unlist_landmark(model, j, neighbours, squared):
         model.at[f, j] = NOWHERE
     near = np.empty(count, dtype=np.int64)
     candidates = 0
-    farthest = borrow(model.farthest)
+    farthest = model.farthest
     for i in range(count):
         if squared[i] <= farthest[i] and i != j:
             near[candidates] = i
             candidates += 1
     for at in range(candidates):
         i = near[at]
-        listed, gap = borrow(model.listed)[i], borrow(model.gap)[i]
+        listed, gap = model.listed[i], model.gap[i]
         a = 0
         while a < LISTED and listed[a] != j:
             a += 1

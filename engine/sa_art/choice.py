@@ -1,7 +1,6 @@
 """Which category a record belongs to: choice, match and search, over its non-zero entries alone."""
 
 from resonance.engine.arithmetic import fma, inline, jit
-from resonance.engine.borrowed import borrow
 from resonance.engine.sa_art.layout import D, K
 from resonance.engine.table import LANES
 
@@ -65,12 +64,12 @@ def compare(categories, rules, indices, data):
         known = max(known, indices[-1] + 1)
     d = float(known)
     count = (k + LANES - 1) // LANES * LANES
-    sums, totals, choice = borrow(categories.overlap), borrow(categories.match), borrow(categories.choice)
-    w, s, cw, cs = borrow(categories.w), borrow(categories.s), borrow(categories.cw), borrow(categories.cs)
+    sums, totals, choice = categories.overlap, categories.match, categories.choice
+    w, s, cw, cs = categories.w, categories.s, categories.cw, categories.cs
     for j in range(count):
         sums[j] = 0.0
         totals[j] = 0.0
-    plain, missing, unsalient = borrow(categories.plain), borrow(categories.missing), borrow(categories.unsalient)
+    plain, missing, unsalient = categories.plain, categories.missing, categories.unsalient
     size, done = 0.0, 0
     if rules.salient and not rules.complement:
         while done + 1 < len(indices) and indices[done + 1] < len(w):
@@ -123,7 +122,7 @@ def before(choice, ids, j, other):
 @jit
 def first_choice(categories):
     """Return the slot of the best choice, -1 where no category has anything in common with the record."""
-    choice, ids = borrow(categories.choice), borrow(categories.id)
+    choice, ids = categories.choice, categories.id
     best = -1
     for j in range(categories.head[K]):
         if choice[j] > 0.0 and (best < 0 or before(choice, ids, j, best)):
@@ -139,8 +138,8 @@ def search(categories, delta):
     tried once: so the search ends at the best choice among those that match, and all that come before it, or all if
     there is none, were rejected.
     """
-    choice, ids = borrow(categories.choice), borrow(categories.id)
-    match, rho = borrow(categories.match), borrow(categories.rho)
+    choice, ids = categories.choice, categories.id
+    match, rho = categories.match, categories.rho
     k = categories.head[K]
     winner = -1
     for j in range(k):

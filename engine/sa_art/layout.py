@@ -146,8 +146,8 @@ def spread_out(categories, rules, slot, own_names, own_entries):
     The sums go through the list in its order, so that they have the same bits after every update and every restore.
     """
     names, entries = borrow(own_names), borrow(own_entries)
-    rows, saliences = borrow(categories.w), borrow(categories.s)
-    others, other_saliences = borrow(categories.cw), borrow(categories.cs)
+    rows, saliences = categories.w, categories.s
+    others, other_saliences = categories.cw, categories.cs
     plain = missing = unsalient = 0.0
     for k in range(categories.used[slot]):
         i = names[k]

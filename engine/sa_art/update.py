@@ -12,7 +12,7 @@ def gather(categories, slot, own_names, own_entries, own_values, indices, data, 
 
     With `append` the list gets what it lacks.
     """
-    names, entries, values, x = borrow(own_names), borrow(own_entries), borrow(own_values), borrow(categories.x)
+    names, entries, values, x = borrow(own_names), borrow(own_entries), borrow(own_values), categories.x
     for p in range(len(indices)):
         x[indices[p]] = data[p]
     used = categories.used[slot]
