@@ -5,6 +5,7 @@ import inspect
 import keyword
 import math
 import numbers
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -124,6 +125,14 @@ def filled(rules: Callable[..., Rules], given: Mapping[str, Any], **own: Any) ->
     return rules(**{name: given[name] for name in rules.__annotations__ if name in given and name not in own}, **own)
 
 
+def _documented(doc: str, declared: Sequence[Parameter]) -> str:
+    """Return the docstring of a class with a section of the arguments that are declared, before its notes."""
+    each = [f"{_argument(p.name)} : {p.allowed}, default {p.default!r}\n    {p.meaning}" for p in declared]
+    text = "\n".join(["Parameters", "----------", *each])
+    head, *rest = re.split(r"\n(?=(?:Attributes|Notes|References|Examples)\n-)", inspect.cleandoc(doc), maxsplit=1)
+    return "\n".join([head.rstrip(), "", text, *(f"\n{part}" for part in rest)])
+
+
 def _argument(name: str) -> str:
     """Return the name of the constructor's argument for a parameter."""
     return f"{name}_" if keyword.iskeyword(name) else name
@@ -141,6 +150,8 @@ class Parametrised:
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
+        if (doc := cls.__dict__.get("__doc__")) and hasattr(cls, "parameters") and "\n    Parameters\n" not in doc:
+            cls.__doc__ = _documented(doc, cls.parameters)
         kind = inspect.Parameter.KEYWORD_ONLY
         arguments = [(_argument(each.name), each.default) for each in getattr(cls, "parameters", ())]
         cls.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

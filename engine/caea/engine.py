@@ -54,38 +54,6 @@ class CAEA(FlatEngine):
     are joined by edges that age, and every `lambda_` records the nodes that stayed alone, or won nothing for long, go.
     Clusters are then read from what is left, with ids that last.
 
-    Parameters
-    ----------
-    lambda_ : int, default 50
-        Records between two deletions and readings (``lambda`` in settings); h = lambda / 2 rounded up is the
-        number of initial nodes and of records that a bandwidth is taken from. More clusters than about h are not
-        separated: raise it.
-    age_max : int, default 10
-        An edge older than this is removed.
-    grace : int, default 2
-        Intervals that a node without an edge is kept; 0 is the paper's rule.
-    reading : {"valley", "affinity", "components"}, default "valley"
-        Average linkage on what co-winning exceeds chance, whose groups are one where no valley of the density divides
-        them; the linkage alone; or connected components (the paper).
-    tau : float in (0, 1), default 0.08
-        Affinity at which groups are still joined.
-    min_cluster_records : int, default 25
-        Records that the nodes of a confirmed cluster have won at least; it also has 2 nodes.
-    max_nodes : int, default 1000
-        Bound of the memory: beyond it the node that won longest ago is removed. At least h + 1.
-    expire_records : int, default 2000
-        Records after which a node that won none of them is removed, those of a cluster without any all at once; 0
-        for never (the paper). Densities are of at least as many records, and at most twice as many.
-    bandwidth : {"varying", "all"}, default "varying"
-        Whether the bandwidth is the median over the features that vary in the last h records, or over all (the
-        paper). With "varying" equal nodes are one where thresholds are taken.
-    renew : int, default 3
-        Readings in a row with mostly novel records, after which the bandwidth and the threshold of all nodes are
-        taken anew; 0 for never (the paper).
-    valley : float, default 0.5
-        Natural logarithm of how many times rarer records are in the least valley than at the lower of its two sides,
-        beside what errors of the counts explain.
-
     References
     ----------
     N. Masuyama, N. Amako, Y. Yamada, Y. Nojima, H. Ishibuchi, "Adaptive resonance theory-based topological

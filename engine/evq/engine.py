@@ -27,15 +27,11 @@ class EVQ(FlatEngine):
     two are compact together, and may be split in two when a normal mixture shows two separate modes along a feature
     or a principal axis of a sample of its records.
 
-    Parameters
-    ----------
-    **given : object
-        By the names in `EVQ.parameters`, where ranges and defaults stand. With `low` and `high`, which hold for every
-        feature, the ranges are known; without them they are taken from the stream, the first `warmup` records are
-        held back, and a new cluster is as wide as the present ones.
-
     Notes
     -----
+    With `low` and `high`, which hold for every feature, the ranges are known; without them they are taken from the
+    stream, the first `warmup` records are held back, and a new cluster is as wide as the present ones.
+
     ``evq-a`` and ``evq-am`` are for records that come cluster by cluster: on a shuffled stream the first cluster takes
     everything and never lets go. ``evq-ams`` splits it.
 

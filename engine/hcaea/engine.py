@@ -25,21 +25,6 @@ class HCAEA(RootedTree):
     one that the paper's layer-by-layer training gives, but built online. A node that is removed takes its subtree
     with it, and its last records go to its neighbours.
 
-    Parameters
-    ----------
-    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes, expire_records, bandwidth, renew, valley
-        As for `CAEA`, for every model of the tree.
-    max_depth : int or None, default 3
-        Levels in all, the root included; None for no limit (64).
-    min_child_records : int or None, default None
-        Records that a node needs before it gets a child model; None means d + 1. A larger one, say `lambda_`, makes
-        the tree coarser, smaller and faster.
-    orphans : {"nearest", "drop"}, default "nearest"
-        Whether the last records of a removed node go to the nearest one that is left, or to no child at all.
-    max_leaves : int, default 1000
-        Bound of the subtree of each root node: beyond it the leaf that won longest ago is removed. With `max_nodes`
-        it bounds the memory of a stream.
-
     Notes
     -----
     A child model with 2 nodes or fewer is not valid: it goes on learning, and its parent's node counts as a leaf.

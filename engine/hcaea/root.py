@@ -24,13 +24,6 @@ class HCAEARoot(RootedTree):
     Together with one `HCAEASubtree` for each root node that has a child, which are given the operations of that node
     in order, it is HCAEA bit for bit: what a child learns never comes back to the root.
 
-    Parameters
-    ----------
-    lambda_, age_max, grace, reading, tau, min_cluster_records, max_nodes, expire_records, bandwidth, renew, valley
-        As for `CAEA`.
-    max_depth, min_child_records, orphans, max_leaves
-        As for `HCAEA`.
-
     Notes
     -----
     `Step.cluster` and `Step.path` have all levels, of which only the first is filled here. What `learn` returns is a

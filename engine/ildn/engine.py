@@ -53,30 +53,6 @@ class ILDN(FlatEngine):
     or was all of it; its records, and the fewest that stay), ``max_nodes``, ``expire_records``,
     ``min_cluster_records``.
 
-    Parameters
-    ----------
-    sigma : float, default 1e-3
-        Variance of a new node in every feature, in squared prepared units: how near records must lie to be one
-        node's. Small, and every record is a node; large, and all are one.
-    q : float in [0.01, 1), default 0.9
-        Share of a normal distribution that an ellipsoid holds.
-    radius : {"sq", "sqrt"}, default "sq"
-        Whether the squared radius is ``eps X`` or ``eps^2 X``, with ``eps = 1 + 2 * 1.05^(1 - n)`` for a node of n
-        records and X the quantile of chi-square: the paper can be read both ways, its results are those of ``sq``.
-    rho : float in (0, 1], default 0.95
-        The merge test compares volumes in as many directions as make up this share of the variance.
-    lambda_ : int, default 1000
-        Records between two removals of thin nodes (``lambda`` in settings).
-    k : float in [0, 1], default 0.01
-        A node is thin when it has fewer records than this share of the mean of all nodes.
-    min_cluster_records : int, default 25
-        Records that the nodes of a cluster have won at least; 1 is the paper's rule.
-    max_nodes : int, default 1000
-        Bound of the memory: beyond it the node that won longest ago is removed.
-    expire_records : int, default 20,000
-        Records after which a cluster that won none of them vanishes, and a node of no cluster goes; 0 for never (the
-        paper). That is looked at with the thin nodes.
-
     References
     ----------
     Xing, Cao, Zhou, Shen, Zhao, "An incremental local distribution network for unsupervised learning", PAKDD 2015.

@@ -13,24 +13,6 @@ class MLCA(MultiLabel):
     often the label comes at all and from its share among the nearest nodes, against the shares that records with and
     without the label have seen so far.
 
-    Parameters
-    ----------
-    vigilance : float in [0, 1], default 0.3
-        CIM above which a record founds a node of its own.
-    lambda_ : int, default 50
-        Last learned records that the bandwidth of a new node is taken from (``lambda`` in settings).
-    k : int, default 10
-        Nearest nodes that labels are read from.
-    smoothing : float above 0, default 1.0
-        Laplace smoothing.
-    warmup : {"growing", "buffer"}, default "growing"
-        ``growing``: the first records are learned as they come, with the bandwidth of those before them. ``buffer``:
-        the first `lambda_` records are held back, and learned with one bandwidth when the last of them has come.
-    max_nodes : int, default 10,000
-        Bound of the memory: beyond it the node that won longest ago goes.
-    max_labels : int, default 1000
-        Labels that there may be; a record that brings one more is refused.
-
     Notes
     -----
     A node that goes takes its labels out of the neighbourhoods of records to come. The prior stays the share of all

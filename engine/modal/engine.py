@@ -30,11 +30,6 @@ class Modal(FlatEngine):
     it, and two hills are one cluster unless the valley between them is deeper than the errors of the counts explain.
     A record has the cluster of its nearest landmark; one that is far from all landmarks has none.
 
-    Parameters
-    ----------
-    **given : object
-        By the names in `Modal.parameters`, where ranges and defaults stand.
-
     Notes
     -----
     The counts become more exact with every record, so that a steady stream comes to rest: valleys that are there are

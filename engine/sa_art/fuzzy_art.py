@@ -14,21 +14,6 @@ class FuzzyART(AdaptiveResonance):
     ``|min(I, w)| / (alpha + |w|)``, provided that the shared part is at least `rho` of the record; else it founds a
     category of its own. The template moves towards the shared part and so only ever becomes smaller.
 
-    Parameters
-    ----------
-    rho : float in (0, 1], default 0.7
-        Vigilance: the share of a record that its cluster must have.
-    beta : float in (0, 1], default 0.1
-        Learning rate; 1 is fast learning.
-    alpha : float in (0, 1], default 0.01
-        Choice parameter.
-    complement : bool, default True
-        Records are coded as [x, 1 - x], so that what is absent counts too; categories are boxes then.
-    max_clusters : int, default 500
-        Bound of the memory: beyond it the cluster that won longest ago vanishes.
-    max_features : int, default 10,000
-        Features that records may have; one with more is refused.
-
     Notes
     -----
     Defined on [0, 1]: a value outside it is refused. A record of zeros has, without complement coding, nothing in

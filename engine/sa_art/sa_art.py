@@ -19,23 +19,6 @@ class SAART(AdaptiveResonance):
     when it is tried and rejected. Only the non-zero entries of a record, and the features of the cluster that learns
     it, cost time.
 
-    Parameters
-    ----------
-    rho0 : float in (0, 1], default 0.7
-        Vigilance of a new cluster.
-    lambda_ : float in [0, 1], default 0.5
-        Weight of the frequency in the salience (``lambda`` in settings); the rest is that of the steadiness.
-    delta : float in [0, 1), default 0.01
-        Step of the vigilance; 0 leaves it at `rho0`.
-    complement : bool, default False
-        Records are coded as [x, 1 - x]. On sparse data what both lack then outweighs what they have.
-    alpha : float in (0, 1], default 0.01
-        Choice parameter.
-    max_clusters : int, default 500
-        Bound of the memory: beyond it the cluster that won longest ago vanishes.
-    max_features : int, default 10,000
-        Features that records may have; one with more is refused.
-
     Notes
     -----
     Defined on [0, 1]: a value outside it is refused. A record of zeros has, without complement coding, nothing in

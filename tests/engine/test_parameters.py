@@ -1,7 +1,7 @@
 """One parameter takes what its declaration says, and nothing else."""
 
 import pytest
-from resonance.engine import Parameter, ParameterError
+from resonance.engine import ENGINES, Parameter, ParameterError
 
 
 @pytest.mark.parametrize("value", [1, 0, "true", None, 1.0])
@@ -11,3 +11,10 @@ def test_a_yes_or_no_is_true_or_false(value):
     assert axes.check(False) is False
     with pytest.raises(ParameterError, match=r"pcs = .*: must be true or false"):
         axes.check(value)
+
+
+def test_the_help_of_an_engine_has_every_parameter_as_it_is_declared():
+    for engine in ENGINES.values():
+        assert engine.__doc__.count("\nParameters\n") == 1
+        for each in engine.parameters:
+            assert f" : {each.allowed}, default {each.default!r}\n    {each.meaning}\n" in engine.__doc__
