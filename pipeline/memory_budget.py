@@ -90,11 +90,6 @@ class MemoryBudget:
         return self._share(8, 1024 * MIB)
 
     @property
-    def drained(self) -> int:
-        """Messages whose outputs a recovery holds at once, with these."""
-        return self._share(8, 256 * MIB)
-
-    @property
     def restored(self) -> int:
         """Records that a restore has read and not yet learned; nothing else is in memory then."""
         return self._share(8, 64 * MIB)

@@ -19,7 +19,8 @@ _MEANING: Final = {
     RESET: "forgets models and offsets and begins anew at the start of the log: outputs are sent again with the same "
     "bytes, or, where that cannot be, with a new version of every stream, and subscribers have to drop the clusters of "
     "the old one",
-    NEW_VERSION: "keeps the place in the log and begins new models there",
+    NEW_VERSION: "keeps the place in the log and begins new models there; with hierarchy = keyed there is only "
+    f"{RESET}",
 }
 
 

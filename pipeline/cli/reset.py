@@ -58,12 +58,13 @@ def reset(
             "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "
             "choose one of the options"
         )
-    if to_archive is not None:
-        settings.check_local(
-            "resonance reset --to-archive",
-            "roots and subtrees stand in two logs and would have to go back together; reset the whole deployment, or "
-            "give it another name, which begins anew beside this one",
-        )
+    for option, value in (("--stream", stream), ("--to-archive", to_archive)):
+        if value is not None:
+            settings.check_local(
+                f"resonance reset {option}",
+                "roots and subtrees stand in two logs and would have to change together; reset the whole deployment, "
+                "or give it another name, which begins anew beside this one",
+            )
     source = entry.open_source(settings)
     if yes:
         # Plan on an empty group, because what workers do after the plan would be given up unseen.
@@ -71,8 +72,6 @@ def reset(
     changes = _plan(settings, source, stream, to_archive)
     if stream is not None:
         written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
-        outputs = {batch.topic for change in changes for batch in change.outputs}
-        written |= dict.fromkeys(sorted(outputs), "outputs of what was on its way to subtrees are emitted")
     elif to_archive is not None:
         written = {source.snapshots: "those of the archive are written"}
         if any(change.archive for change in changes):
@@ -100,7 +99,7 @@ def _plan(
 ) -> "list[rewrite.Change]":
     """Return the changes that the options choose."""
     if stream is not None:
-        return reset_stream.plan_stream_reset(settings, source, stream)
+        return [reset_stream.plan_stream_reset(settings, source, stream)]
     if to_archive is not None:
         changes, unchanged = rollback.plan_return(
             settings, source, positions.Position.parse(to_archive, "--to-archive")

@@ -94,4 +94,9 @@ def worker(
     recovery = [command for command, given in requested.items() if given]
     if len(recovery) > 1:
         raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
+    if new_version:
+        settings.check_local(
+            mismatches.NEW_VERSION,
+            f"roots and subtrees stand in two logs and begin anew together, by {mismatches.RESET}",
+        )
     end((process if settings.worker.processes == 1 else supervisor).run(settings, *recovery))

@@ -14,10 +14,9 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
-from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import is_stream_of, new_models, write
+from resonance.pipeline.recovery.rewrite import new_models, write
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
@@ -54,29 +53,18 @@ def begin_versions(
         if mismatches.NEW_VERSION not in found.remedies:
             raise found
         _log.info("new models, because %s", found.problem)
-    begun, below = list(stopped), None
-    if settings.is_keyed:
-        # Roots do not know which subtrees are lost, and would keep sending messages to them.
-        lost = any(at[0] == source.routes for at in stopped)
-        begun = [at for at in logs if at[0] != source.routes and (lost or at in stopped)]
-    records = {at: tables[at[1]].records().get(at[0]) for at in begun}
-    begins = {at: _begin_of(records[at], committed[at], bounds[at]) for at in begun}
-    if settings.is_keyed:
-        below = Below(settings, source, tables, make_task, begins)
-        below.end(lambda name: any(is_stream_of(source, at, name) for at in begun))
     changes = []
-    for at in begun:
-        table, start = tables[at[1]], begins[at]
+    for at in stopped:
+        table = tables[at[1]]
+        start = _begin_of(table.records().get(at[0]), committed[at], bounds[at])
         task, count = _new_models(settings, source, at, table, (bounds[at][0], start), make_task)
-        if below is not None:
-            below.report(task)
         change = new_models(source, at, table.writer(source.identities[at[0]]), task, start, committed[at])
         # Those that the task has open clear with its next record.
         kept = task.open_alerts
         cleared = alerts.clear(at, "new_version", lambda found, kept=kept: found.key in kept)  # type: ignore[misc]
         changes.append(replace(change, outputs=cleared))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
-    write(source, changes if below is None else [*changes, *below.changes(source)], atomic=atomic)
+    write(source, changes, atomic=atomic)
     return len(changes)
 
 

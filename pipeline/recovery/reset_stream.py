@@ -7,20 +7,18 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.listing import check_stream
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.recovery.drain_subtrees import Below
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, is_stream_of, new_models
 
 
-def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> list[Change]:
-    """Return what changes when one stream's model is dropped; the other streams of its partition continue.
+def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> Change:
+    """Return the change with which one stream's model is dropped; the other streams of its partition continue.
 
     Raises `ConfigurationError`, with the nearest names, where there is no such stream, and `MismatchError` where the
     partition cannot be restored.
     """
     # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
-    places = [at for at in source.logs if not settings.is_keyed or at[0] != source.routes]
-    chosen = [at for at in places if is_stream_of(source, at, stream)] or places
+    chosen = [at for at in source.logs if is_stream_of(source, at, stream)] or source.logs
     tasks = tasks_of(source)
     parts = restore_partitions(source, chosen, partial(tasks, settings))
     known = {name: at for at, part in parts.items() for name in part.task.models.names}
@@ -31,10 +29,5 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     before = Standing(task.models.named(stream).version, part.writer.snapshot_at(stream))
     task.models.used = part.writer.archives.used
     task.restore(replace(snapshot, next=start), new_version=True)
-    below = Below.of(settings, source, tasks, {at: start}, stream) if settings.is_keyed else None
-    if below is not None:
-        below.end(lambda name: name == stream)
-        below.report(task)
     changed = StreamChange(stream, before, Standing(task.models.named(stream).version, start))
-    change = new_models(source, at, part.writer, task, start, part.committed, [changed])
-    return [change] if below is None else [change, *below.changes(source)]
+    return new_models(source, at, part.writer, task, start, part.committed, [changed])

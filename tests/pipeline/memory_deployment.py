@@ -15,7 +15,6 @@ from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import (
-    drain_subtrees,
     entry,
     new_version,
     recovery,
@@ -32,7 +31,7 @@ from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
 READERS = (
-    *(archive_writer, bootstrapping, drain_subtrees, log_reader, new_version),
+    *(archive_writer, bootstrapping, log_reader, new_version),
     *(opening, recovery, reset, restore, rollback),
 )
 """Modules that read logs."""

@@ -183,8 +183,8 @@ def _new_version(deployment):
 
 def _stream_resets(deployment):
     for stream in deployment.restored(TOPIC)[AT].task.models.names:
-        changes = reset_stream.plan_stream_reset(deployment.given, deployment.source, stream)
-        deployment.write(deployment.source, changes, atomic=True)
+        change = reset_stream.plan_stream_reset(deployment.given, deployment.source, stream)
+        deployment.write(deployment.source, [change], atomic=True)
 
 
 @pytest.mark.parametrize("begin_versions", [_new_version, _stream_resets])

@@ -1,7 +1,7 @@
 """Second stage of a keyed hierarchy: the subtrees of one partition of the routes."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -135,34 +135,6 @@ class SubtreeTask(StreamTask):
         records = batch.records.take([rows[at] for at in order.tolist()])
         learned = [(texts, step) for _, texts, step in answers]
         outputs.put("assignments", records.offsets, self._encoder.assignments([], learned, records, order))
-
-    def answer_alone(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Answer records with the first level alone, where their subtrees no longer exist.
-
-        A record from an unknown partition is a `BrokerError`, as in `process`.
-        """
-        emitted = [message for message in self._reader.read(records) if message.emitted]
-        self._check_places(emitted)
-        batch = OperationBatch.of(emitted, self._depth)
-        outputs = Outputs()
-        streams = [range(stream[0].start, stream[-1].stop) for stream in batch.streams]
-        self._write(batch, [self._answers(batch, rows) for rows in streams], outputs)
-        return outputs.sort()
-
-    def end_streams(self, is_ended: Callable[[str], bool]) -> list[SubtreeModel]:
-        """Remove the subtrees of ended streams, with their snapshots, and return them."""
-        ended = []
-        for name in self.models.names:
-            model = self.models.named(name)
-            if isinstance(model, SubtreeModel) and is_ended(model.stream):
-                self.models.remove(model)
-                ended.append(model)
-            self.models.evict()
-        return ended
-
-    def forget(self, name: str) -> None:
-        """Mark for deletion the snapshot of a subtree that is not here."""
-        self.models.forget(name)
 
     def _follow(self, batch: OperationBatch, run: range, outputs: Outputs | None) -> None:
         """Apply the messages of a subtree."""

@@ -73,10 +73,6 @@ class Subtrees(Streams):
         self._schedule.remove(name)
         self._gone[name] = None
 
-    def forget(self, name: str) -> None:
-        """Mark for deletion the snapshot of a subtree that no task has."""
-        self._gone[name] = None
-
     def dropped(self) -> list[str]:
         """Return the subtrees whose snapshots must be deleted, each once."""
         gone, self._gone = list(self._gone), {}

@@ -44,11 +44,6 @@ class Lifetimes:
         """Keep `since` of these clusters only: the ends of the others, with which it would go, are never emitted."""
         self.since = {cluster: time for cluster, time in self.since.items() if cluster in clusters}
 
-    def join(self, other: "Lifetimes") -> None:
-        """Add the lifetimes of other clusters of the stream."""
-        self.since |= other.since
-        self._keep(sorted([*self._waiting, *other._waiting]))
-
     def overdue(self) -> list[str]:
         """Remove and return the waiting clusters beyond `MAX_ENDED`, the oldest first."""
         if len(self._waiting) <= MAX_ENDED:

@@ -109,6 +109,13 @@ def test_two_ways_to_recover_do_not_go_together(monkeypatch, capsys):
     assert "--reset and --new-version: each gives up something else; choose one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["worker --new-version", "reset --stream p0", "reset --to-archive -10m"])
+def test_levels_that_learn_apart_begin_anew_together(monkeypatch, capsys, command):
+    keyed = ("--set=hierarchy=keyed", "--set=engine.name=hcaea", "--set=stream=partition")
+    assert run(monkeypatch, *command.split(), "--topics", "in", *keyed) == 2
+    assert " is not available with hierarchy = keyed: roots and subtrees stand in two logs" in capsys.readouterr().err
+
+
 def test_the_settings_are_shown_as_toml(monkeypatch, capsys):
     ranges = '{"geo.lat": [-90, 90]}'
     options = ["--input.topics", "t", '--input.features=["geo.lat"]', "--prepare.scale", "given"]

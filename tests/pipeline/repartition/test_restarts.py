@@ -314,7 +314,7 @@ def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, dele
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     deployment = rekeyed(monkeypatch)
     deployment.turn(0.7)
-    (change,) = plan_stream_reset(deployment.given, deployment.source, "FR")
+    change = plan_stream_reset(deployment.given, deployment.source, "FR")
     assert change.at[0] == ROUTES
     assert [s.stream for s in change.streams] == ["FR"]
     deployment.write(deployment.source, [change], atomic=True)

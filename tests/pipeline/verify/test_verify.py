@@ -291,7 +291,7 @@ def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch):
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(150, archive=True)
     deployment.work(300)
-    (change,) = plan_stream_reset(deployment.given, deployment.source, "p0:a")
+    change = plan_stream_reset(deployment.given, deployment.source, "p0:a")
     deployment.write(deployment.source, [change], atomic=True)
     deployment.work(600)
     text = [orjson.loads(record.value) for record in deployment.recorded()[-9:]]
