@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Self
 
 from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveKey, ArchiveManifest, streams_of
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, ArchiveEntry, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, ArchiveEntry, PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
@@ -94,7 +94,7 @@ class Archives:
                     continue
                 try:
                     manifest = ArchiveManifest.parse(record.value or b"", f"{self._topic[0]}[{self._topic[1]}]")
-                    if manifest.partition not in (self._at[1], UNSTATED):
+                    if manifest.partition != self._at[1]:
                         named = f"{manifest.identity.topic}[{manifest.partition}]"
                         _log.warning("%s[%d]@%d: an archive of %s was copied here", *self._topic, record.offset, named)
                     elif manifest.written == entry.written:

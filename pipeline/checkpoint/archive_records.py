@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, Identity, typed
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity, typed
 from resonance.pipeline.disk_map import DiskMap
 
 FORMAT: Final = 1
@@ -147,5 +147,5 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        places = data.get("partition", UNSTATED), data["position"], data["written"], data["timestamp"]
+        places = (data[name] for name in ("partition", "position", "written", "timestamp"))
         return typed(cls(Identity.of(data), *places, state, data["records"], streams))

@@ -31,9 +31,6 @@ FORMAT: Final = 1
 MAX_ARCHIVES: Final = 4_000
 """Archives that an index lists: about 200 kB, those of an hour each for half a year."""
 
-UNSTATED: Final = -1
-"""Partition in the records of earlier releases, which did not state what a record is of."""
-
 UNREADABLE: Final = (ValueError, KeyError, TypeError)
 """Errors of parsing a record that another program wrote under one of this program's keys."""
 
@@ -127,7 +124,7 @@ class PartitionRecord:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state = base64.b64decode(data["state"])
-        places = data.get("partition", UNSTATED), data["replay_from"], data["position"], data["committed"]
+        places = data["partition"], data["replay_from"], data["position"], data["committed"]
         return typed(cls(Identity.of(data), *places, state, data["epoch"], data["began"]))
 
 
@@ -176,9 +173,8 @@ class Manifest:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         current = typed(Version(**data["current"]))
         previous = typed(Version(**data["previous"])) if data["previous"] else None
-        topic = data["topic"], data.get("topic_id", "")
-        place = data.get("partition", UNSTATED), data.get("stream", "")
-        return typed(cls(*topic, *place, current, previous, data["epoch"]))
+        place = (data[name] for name in ("topic", "topic_id", "partition", "stream"))
+        return typed(cls(*place, current, previous, data["epoch"]))
 
 
 class ArchiveEntry(NamedTuple):
@@ -231,8 +227,7 @@ class ArchiveIndex:
         for position, written, digest in entries:
             if type(position) is not int or type(written) is not int or type(digest) is not str:
                 raise TypeError(f"archives = {entries!r}")
-        origin = data.get("topic_id", ""), data.get("partition", UNSTATED)
-        return typed(cls(*origin, entries, data["epoch"], data.get("used", 0)))
+        return typed(cls(data["topic_id"], data["partition"], entries, data["epoch"], data.get("used", 0)))
 
 
 def archives_key(topic: str) -> bytes:

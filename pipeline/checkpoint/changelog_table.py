@@ -10,7 +10,6 @@ import orjson
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
-    UNSTATED,
     ArchiveIndex,
     Identity,
     Manifest,
@@ -83,12 +82,12 @@ class ChangelogTable:
         for stop in self._broken.values():
             raise stop
         for topic, record in self._records.items():
-            own = "", record.identity.topic_id
+            own = record.identity.topic_id
             for topic_id, count in self._topic_ids[topic].items():
-                if count and topic_id not in own:
+                if count and topic_id != own:
                     what = f"the snapshot of stream {self._of(topic).stream_with(topic_id)}"
                     raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
-            if (topic_id := self.archives(topic).topic_id) not in own:
+            if topic in self._indexes and (topic_id := self._indexes[topic].topic_id) != own:
                 what = f"the list of the archives of input topic {topic}"
                 raise mismatches.copied(self._where, what, f"the topic with id {topic_id}")
 
@@ -159,8 +158,6 @@ class ChangelogTable:
         self, what: str, found: Manifest | PartitionRecord | ArchiveIndex, key: str = "", named: str = ""
     ) -> None:
         """Raise MismatchError where a record names another partition than this one, or another thing than its key."""
-        if found.partition == UNSTATED:
-            return
         if found.partition != self.partition:
             raise mismatches.copied(self._where, what, f"partition {found.partition}")
         if named != key:

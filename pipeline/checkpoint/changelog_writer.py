@@ -16,7 +16,6 @@ from itertools import takewhile
 from typing import Final
 
 from resonance.pipeline.checkpoint.changelog_records import (
-    UNSTATED,
     ArchiveEntry,
     ArchiveIndex,
     Identity,
@@ -36,7 +35,7 @@ from resonance.pipeline.tasks import Task
 CHUNK_BYTES: Final = 512_000
 """Longest value of a chunk: well below the 1 MB that a topic takes by default, compressed or not."""
 
-NO_ARCHIVES: Final = ArchiveIndex("", UNSTATED)
+NO_ARCHIVES: Final = ArchiveIndex("", -1)
 
 
 class ChangelogWriter:

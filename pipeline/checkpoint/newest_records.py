@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, PartitionRecord, partition_key
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, partition_key
 from resonance.pipeline.checkpoint.compatibility import check_log, check_owner, check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import SETTLE_SECONDS
@@ -53,7 +53,7 @@ def _parsed(source: DeploymentContext, at: TopicPartition, value: bytes) -> Part
     except (*UNREADABLE, MismatchError):
         # A restore says what is wrong with it.
         return None
-    return record if record.identity.topic == at[0] and record.partition in (at[1], UNSTATED) else None
+    return record if (record.identity.topic, record.partition) == at else None
 
 
 def check_newest(source: DeploymentContext, records: dict[TopicPartition, PartitionRecord], recovery: str = "") -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import orjson
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, UNSTATED, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord
 
 
 def is_reproducible(began: int, first_version: int) -> bool:
@@ -54,9 +54,6 @@ class OffsetNote:
 
 
 def is_proved(committed: CommittedOffset, record: PartitionRecord) -> bool:
-    """Return whether a worker or a command committed an offset, for the log of a partition's snapshots.
-
-    Where an earlier release wrote them last, its offset has no such note.
-    """
+    """Return whether a worker or a command committed an offset, for the log of a partition's snapshots."""
     note = OffsetNote.read(committed)
-    return record.partition == UNSTATED or (note is not None and note.topic_id == record.identity.topic_id)
+    return note is not None and note.topic_id == record.identity.topic_id

@@ -3,18 +3,11 @@
 After the write that start has no other models to return to, and a file can claim anything with valid checksums.
 """
 
-import sys
-from contextlib import suppress
-
-from resonance.engine.errors import StateError
-from resonance.engine.state import unpack
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.records import StreamSnapshot
 from resonance.pipeline.recovery.rewrite import is_stream_of
-from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
 from resonance.pipeline.tasks import MakeTask, Task
 
 
@@ -32,7 +25,6 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
         if not is_stream_of(source, at, name):
             raise MismatchError(f"{where}: stream {name} is none of this partition")
         try:
-            _check_size(snapshot)
             task.restore(snapshot)
             model = task.models.named(name)
             stands = (model.next, model.version, list(model.preparation.features))
@@ -42,17 +34,3 @@ def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, mak
         if not fits:
             raise MismatchError(f"{where}: the state of stream {name} contradicts its header")
     return task
-
-
-def _check_size(snapshot: StreamSnapshot) -> None:
-    """Raise ValueError before an engine allocates room for more than the state can hold."""
-    with suppress(StateError):
-        # Any other defect is reported where the state is loaded.
-        _, parts = unpack(snapshot.body, KIND, STATE_REVISION)
-        header, _ = unpack(parts["engine"].tobytes(), str(snapshot.header["engine"]), sys.maxsize)
-        if header["parameters"] != snapshot.header["parameters"]:
-            raise ValueError("the parameters are others than in its header")
-        # A sparse state holds only the features of its clusters, not all that exist.
-        most = max(len(snapshot.body), header["parameters"].get("max_features", 0))
-        if not 0 <= header["dimension"] <= most:
-            raise ValueError(f"a dimension of {header['dimension']}")

@@ -161,17 +161,6 @@ def test_a_long_list_is_thinned_where_it_is_old():
     assert positions == [*range(1, MAX_ARCHIVES // 2, 2), *range(MAX_ARCHIVES // 2 + 1, MAX_ARCHIVES + 2)]
 
 
-def test_a_list_that_an_earlier_release_wrote_states_what_it_is_of_from_now_on(topics):
-    positions = topics.work(until=200)
-    value = orjson.loads(topics.changelog.archives.value())
-    del value["topic_id"], value["partition"]
-    before = ArchiveIndex.parse(orjson.dumps(value), "")
-    writer = ChangelogWriter(SOURCE.identities[TOPIC], 0, archives=before)
-    assert writer.archives == topics.changelog.archives
-    topics.append(SNAPSHOTS, Message(archives_key(TOPIC), orjson.dumps(value), []))
-    assert topics.newest(9_999).position == positions[-1]
-
-
 def test_an_owner_that_was_taken_for_dead_lists_nothing(topics):
     positions = topics.work(until=200)
     newer = replace(topics.changelog.archives, epoch=5)

@@ -247,18 +247,6 @@ def test_snapshots_that_can_be_read_long_after_their_offsets_are_waited_for(log,
     assert (restored().start, waited) == (60, [restore.SETTLE_SECONDS, 90.0])
 
 
-def unstated(message):
-    """A message of the snapshots topic as an earlier release wrote it."""
-    if message.value is None or b'"epoch"' not in message.value:
-        return message
-    value = orjson.loads(message.value)
-    for name in ("partition", "stream"):
-        value.pop(name, None)
-    if b'["manifest"' in message.key:
-        del value["topic_id"]
-    return message._replace(value=orjson.dumps(value))
-
-
 def stopped(log, **changes):
     with pytest.raises(MismatchError) as caught:
         restored(**changes)
@@ -336,19 +324,6 @@ def test_an_offset_that_no_worker_committed_is_a_stop(log, metadata, monkeypatch
     log.snapshots = []
     text = stopped(log)
     assert "no worker committed that offset" in text or "made again" in text
-
-
-def test_an_earlier_release_wrote_no_notes_beside_its_offsets(log, monkeypatch):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 33)
-    log.end, written = 60, log.snapshots
-    log.snapshots = [unstated(message) for message in written]
-    monkeypatch.setattr(log, "committed_with_metadata", lambda partitions: dict.fromkeys(partitions, (33, "")))
-    part = restored()
-    assert part.start == 33
-    # The first record of this release states what it is of, and from then on a note is missing.
-    log.snapshots += part.writer.messages(part.task, 33, 33)
-    log.reads = []
-    assert "is at offset 33, which no worker committed" in stopped(log)
 
 
 def test_one_more_input_beside_several_is_none(log):

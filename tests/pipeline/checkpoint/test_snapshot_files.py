@@ -1,18 +1,13 @@
 """``resonance snapshots``: list, export and import; without a broker."""
 
-import base64
 import hashlib
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
-from resonance.engine import CAEA, Modal
-from resonance.engine.state import pack, unpack
 from resonance.pipeline.checkpoint.export_file import read_file, write_file
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.recovery.reset import reset
-from resonance.pipeline.task.model.stream_model import KIND, STATE_REVISION
 
 from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -206,24 +201,6 @@ def test_what_a_file_says_is_not_believed(desk, line, members, value, shown):
     code = 66 if "no file" in shown else 65
     assert shown in desk.run("import", "file", "--yes", code=code)
     assert desk.deployment.written == []
-
-
-@pytest.mark.parametrize(
-    ("engine", "members"),
-    [(Modal, {"dimension": 10**15}), (CAEA, {"dimension": 10**15}), (CAEA, {"parameters": {"lambda": 10**9}})],
-)
-def test_a_state_makes_no_room_for_more_than_it_holds(desk, engine, members):
-    desk.become(engine__name=engine.name)
-    desk.deployment.work(200, everything=True)
-    desk.run("export", "file")
-    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
-    header, parts = unpack(base64.b64decode(lines[2]["body"]), KIND, STATE_REVISION)
-    inner, arrays = unpack(parts["engine"].tobytes(), engine.name, engine.revision)
-    parts["engine"] = np.frombuffer(pack(engine.name, engine.revision, inner | members, arrays), np.uint8)
-    body = pack(KIND, STATE_REVISION, header, parts)
-    lines[2] |= {"body": base64.b64encode(body).decode(), "sha256": hashlib.sha256(body).hexdigest()}
-    seal(Path("file"), lines)
-    assert "the state of stream p0:a cannot be loaded (ValueError(" in desk.run("import", "file", "--yes", code=65)
 
 
 def test_nothing_goes_back_behind_a_version_that_no_snapshot_shows_yet(desk):
