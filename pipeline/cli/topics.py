@@ -9,18 +9,13 @@ from resonance.pipeline.cli.output import print_json, print_line, print_table, s
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.kafka import acl, admin, clients, log_reader
+from resonance.pipeline.kafka import acl, admin, clients
 from resonance.pipeline.topics import acls as rights
-from resonance.pipeline.topics import inputs, kinds, output_schemas, report, start_check, volume
+from resonance.pipeline.topics import inputs, kinds, output_schemas, report, start_check
 from resonance.pipeline.topics import topics as surveys
 
 MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
 
-Rate = Annotated[float | None, typer.Option(min=0, metavar="N", help="Records a second: show the bytes a day.")]
-RecordBytes = Annotated[
-    float | None,
-    typer.Option(min=1, metavar="N", help="Bytes of an input record; without it those of the last ones on the topic."),
-]
 Acls = Annotated[bool, typer.Option("--acls", help="Show the rights that are needed instead; connects to no broker.")]
 Principal = Annotated[
     str | None, typer.Option(metavar="User:NAME", help="Whom to give them; by default the user of the settings.")
@@ -40,21 +35,16 @@ app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, c
 @injected
 def plan(
     settings: Deployment,
-    rate: Rate = None,
-    record_bytes: RecordBytes = None,
     acls: Acls = False,
     principal: Principal = None,
     as_json: Json = False,
 ) -> None:
     """Show the topics as they are and as wanted.
 
-    Each topic as it is or would be made; with --rate the bytes by which it grows; with --acls the rights that are
-    needed. Nothing is changed.
+    Each topic as it is or would be made; with --acls the rights that are needed. Nothing is changed.
     """
     if principal is not None and not acls:
         raise ConfigurationError("--principal: only --acls names one; add --acls")
-    if record_bytes is not None and rate is None:
-        raise ConfigurationError("--record-bytes: only --rate needs them; add --rate")
     client = clients.librdkafka(settings)
     if acls:
         shown = (client["bootstrap.servers"], principal or acl.principal_of(client), rights.needed(settings))
@@ -65,21 +55,12 @@ def plan(
                 print_line(line)
         return
     found = surveys.survey(_cluster(settings, client), kinds.Topics.of(settings))
-    volumes, size = None, record_bytes
-    if rate is not None:
-        volumes, size = _volumes(settings, client, found, rate, record_bytes)
     if as_json:
-        values = report.as_values(found, volumes)
-        print_json(values if rate is None else {**values, "rate": rate, "record_bytes": size})
+        print_json(report.as_values(found))
         return
-    columns = report.COLUMNS + (report.VOLUME_COLUMNS if volumes else ())
-    print_table(columns, [report.row(s, volumes and volumes[s.topic.name]) for s in found.all])
+    print_table(report.COLUMNS, map(report.row, found.all))
     for line in report.notes(found):
         print_line(line)
-    if rate is not None:
-        print_line(
-            f"at {rate:g} records a second of {size:,.0f} bytes, of one copy and before compression; snapshots: at most"
-        )
 
 
 @app.command()
@@ -145,17 +126,3 @@ def _cluster(settings: "config.Settings", client: dict[str, Any]) -> Any:
             "(broker.bootstrap)"
         )
     return cluster
-
-
-def _volumes(settings: "config.Settings", client: dict[str, Any], found: Any, rate: float, size: float | None) -> Any:
-    with log_reader.LogReader(client, settings.group, settings.broker.answer_timeout) as reader:
-        samples = volume.sample(reader, found)
-    if size is None:
-        seen = [samples[s.topic.name].record_bytes for s in found.inputs if s.topic.name in samples]
-        if not seen:
-            raise BrokerError(
-                f"input topic {found.inputs[0].topic.name} on {client['bootstrap.servers']} is empty, so the size of a "
-                "record is not known; give it with --record-bytes"
-            )
-        size = sum(seen) / len(seen)
-    return volume.volumes(settings, found, rate, size, samples), size

@@ -6,10 +6,8 @@ from typing import Any, Final
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.topics.acls import ROLES
 from resonance.pipeline.topics.topics import TopicStatus, TopicSurvey
-from resonance.pipeline.topics.volume import Volume
 
 COLUMNS: Final = ("topic", "what", "state", "partitions", "cleanup", "kept for", "largest message")
-VOLUME_COLUMNS: Final = ("bytes a day", "bytes kept")
 
 UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
@@ -23,12 +21,12 @@ def state_of(status: TopicStatus) -> str:
     return "differs" if status.differences else "exists"
 
 
-def row(status: TopicStatus, volume: Volume | None = None) -> list[object]:
-    """Return a topic as cells under `COLUMNS`, and under `VOLUME_COLUMNS` where there is a volume."""
+def row(status: TopicStatus) -> list[object]:
+    """Return a topic as cells under `COLUMNS`."""
     config = status.made_with if status.found is None else status.found.config
     unknown = "broker's default" if status.found is None else "unknown"
     partitions = status.partitions if status.found is None else status.found.partitions
-    cells: list[object] = [
+    return [
         status.topic.name,
         status.topic.kind.title,
         "would be created" if status.found is None else state_of(status),
@@ -37,9 +35,6 @@ def row(status: TopicStatus, volume: Volume | None = None) -> list[object]:
         _duration(config.get("retention.ms"), config.get("cleanup.policy", ""), unknown),
         int(config["max.message.bytes"]) if "max.message.bytes" in config else unknown,
     ]
-    if volume is not None:
-        cells += [_bytes(volume.day, "depends on the data"), _bytes(volume.kept, "")]
-    return cells
 
 
 def notes(found: TopicSurvey) -> list[str]:
@@ -51,16 +46,16 @@ def notes(found: TopicSurvey) -> list[str]:
     return lines
 
 
-def as_values(found: TopicSurvey, volumes: Mapping[str, Volume] | None = None) -> dict[str, Any]:
+def as_values(found: TopicSurvey) -> dict[str, Any]:
     """Return a survey as plain values."""
     return {
         "partitions": found.partitions,
-        "topics": [_topic_values(status, (volumes or {}).get(status.topic.name)) for status in found.all],
+        "topics": [_topic_values(status) for status in found.all],
     }
 
 
-def _topic_values(status: TopicStatus, volume: Volume | None) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _topic_values(status: TopicStatus) -> dict[str, Any]:
+    return {
         "topic": status.topic.name,
         "kind": status.topic.kind.name,
         "meaning": status.topic.kind.meaning,
@@ -72,10 +67,6 @@ def _topic_values(status: TopicStatus, volume: Volume | None) -> dict[str, Any]:
         "command": status.command,
         "differences": [{"text": each.text, "stops": each.stops} for each in status.differences],
     }
-    if volume is not None:
-        values["bytes_a_day"] = None if volume.day is None else round(volume.day)
-        values["bytes_kept"] = None if volume.kept is None else round(volume.kept)
-    return values
 
 
 def acl_lines(servers: str, principal: str, rights: Mapping[str, Sequence[Acl]]) -> list[str]:
@@ -120,7 +111,3 @@ def _duration(milliseconds: str | None, policy: str, unknown: str) -> str:
         if time >= size:
             return f"{time / size:.4g} {name}{'' if time == size else 's'}"
     return f"{time} ms"
-
-
-def _bytes(count: float | None, unknown: str) -> object:
-    return unknown if count is None else round(count)

@@ -316,7 +316,7 @@ def test_the_rights_of_each_role_are_enough_for_its_commands(ready, monkeypatch,
         ("subscriber", ["watch", "--until-end"]),
         ("dead letters", ["dlq", "list"]),
         ("operator", ["snapshots", "list"]),
-        ("operator", ["topics", "plan", "--rate", "1"]),
+        ("operator", ["topics", "plan"]),
     ):
         code, out, err = command(ready, monkeypatch, capsys, role, *arguments)
         assert code == 0 or "there are no snapshots" in err, (arguments, out, err)

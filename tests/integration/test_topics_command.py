@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tests.brokers import create_topic, produce, topic_name
+from tests.brokers import create_topic, topic_name
 from tests.brokers.jvm import free_port
-from tests.integration.workers import records
 from tests.pipeline.commands import run as run_command
 
 pytestmark = pytest.mark.broker
@@ -52,25 +51,6 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
         t for t in json.loads(topics("plan", "--json", inputs=source)[1])["topics"] if t["kind"] == "archive"
     )
     assert (archive["state"], archive["config"]["retention.ms"]) == ("exists", "86400000")
-
-
-def test_bytes_a_day_follow_from_the_rate(topics, broker):
-    source = create_topic(broker, "in", partitions=1, retention_ms=86_400_000)
-    code, _, err = topics("plan", "--rate", "10", inputs=source)
-    assert code == 69
-    assert f"input topic {source} on {broker} is empty" in err
-    assert "--record-bytes" in err
-    code, out, _ = topics("plan", "--rate", "10", "--record-bytes", "100", "--json", inputs=source)
-    planned = {topic["kind"]: topic for topic in json.loads(out)["topics"]}
-    assert planned["input"]["bytes_a_day"] == planned["input"]["bytes_kept"] == 10 * 86_400 * 100
-    assert planned["snapshots"]["bytes_a_day"] == 10 * 86_400 * 25
-    assert planned["cluster_events"]["bytes_a_day"] is None
-    produce(broker, source, records(50, 1))
-    code, out, _ = topics("plan", "--rate", "10", inputs=source)
-    assert code == 0
-    assert "depends on the data" in out
-    size = sum(12 + len(key) + len(value) for _, key, value in records(50, 1)) / 50
-    assert out.splitlines()[-1].startswith(f"at 10 records a second of {size:,.0f} bytes")
 
 
 def test_the_rights_are_commands_or_objects_and_need_no_broker(topics):
