@@ -27,17 +27,17 @@ def cores() -> int:
 
 def _quotas() -> Iterator[float]:
     """Yield the processor time, in cores, that the control groups of this process may use, with those around them."""
-    for group, first in _groups("cpu"):
+    for group in _groups():
         with suppress(OSError, ValueError):
-            yield _first_version(group) if first else _quota(*(group / "cpu.max").read_text().split())
+            yield _quota(*(group / "cpu.max").read_text().split())
 
 
 def memory() -> int:
     """Return the bytes of memory that this process may use; a container or a service may have less than its machine."""
     most = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for group, first in _groups("memory"):
+    for group in _groups():
         with suppress(OSError, ValueError):
-            most.append(int((group / ("memory.limit_in_bytes" if first else "memory.max")).read_text()))
+            most.append(int((group / "memory.max").read_text()))
     return min(most)
 
 
@@ -48,23 +48,15 @@ def resident() -> int:
     return 0
 
 
-def _groups(controller: str) -> Iterator[tuple[Path, bool]]:
-    """Yield the control groups of this process, and those around them; true for those of the first version."""
+def _groups() -> Iterator[Path]:
+    """Yield the control groups of this process, and those around them, of version 2."""
     with suppress(OSError):
         for line in MEMBERSHIP.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            if controllers and controller not in controllers.split(","):
-                continue
-            # Of the first version of control groups, each controller has a folder.
-            top = GROUPS / controller if controllers else GROUPS
-            # A container may see the path of its group on the machine, but its own group as the top.
-            inner = top / path.lstrip("/")
-            for group in (inner, *(each for each in inner.parents if each.is_relative_to(top))):
-                yield group, bool(controllers)
-
-
-def _first_version(group: Path) -> float:
-    return _quota(*((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")))
+            if not controllers:
+                # A container may see the path of its group on the machine, but its own group as the top.
+                inner = GROUPS / path.lstrip("/")
+                yield from (group for group in (inner, *inner.parents) if group.is_relative_to(GROUPS))
 
 
 def _quota(quota: str, period: str) -> float:

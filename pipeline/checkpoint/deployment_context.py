@@ -123,7 +123,7 @@ class DeploymentContext:
     def task_context(self) -> TaskContext:
         """What tasks know of the topics."""
         found = self.deployment
-        return TaskContext(self.event_bytes, found.topic_ids, **found.counts, past_alerts=found.past_alerts)
+        return TaskContext(self.event_bytes, found.topic_ids, **found.counts)
 
     @property
     def is_rekeyed(self) -> bool:

@@ -2,15 +2,14 @@
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Self
 
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
-from resonance.pipeline.kafka.log_search import first_offset, one_by_one
+from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
 from resonance.pipeline.kafka.positions import EARLIEST, LATEST, Position, length_of, offsets_of
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.records import TopicPartition
 
 AHEAD: Final = 60_000
 """Milliseconds by which a record's clock may be ahead of this machine's; its timestamp means nothing beyond that."""
@@ -78,10 +77,7 @@ def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition
     bounds = reader.bounds(partitions)
     begin = span.begin if span.last is None else Position(time=newest_time(reader, partitions) - span.last)
 
-    def offsets_at(partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
-        return _offsets_at(reader, partitions, moment)
-
-    first, last = offsets_of(begin, bounds, offsets_at), offsets_of(span.end, bounds, offsets_at)
+    first, last = (offsets_of(place, bounds, reader.offsets_at) for place in (begin, span.end))
     found = {at: (first[at], max(first[at], last[at])) for at in partitions}
     for (topic, partition), (_, end) in found.items():
         at = topic, partition
@@ -91,26 +87,6 @@ def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition
                 "after its end",
                 *(topic, partition, end, high[at] - end),
             )
-    return found
-
-
-def _offsets_at(reader: LogReader, partitions: Collection[TopicPartition], moment: int) -> dict[TopicPartition, int]:
-    """Return the first offset of each partition that is not before a moment, `NO_OFFSET` where none is.
-
-    Kafka takes the first record with such a timestamp. One that is in the future means nothing for those behind it, so
-    a binary search replaces it.
-    """
-    now = time.time_ns() // 1_000_000 + AHEAD
-    found = reader.offsets_at(list(partitions), moment)
-
-    def is_within(record: Record) -> bool | None:
-        return None if record.timestamp > now else record.timestamp >= moment
-
-    for at, offset in found.items():
-        _, end = reader.bounds([at])[at]
-        first = next(one_by_one(reader, at, offset, end), None) if NO_OFFSET < offset < end else None
-        if first is not None and first.timestamp > now >= moment:
-            found[at] = first_offset(reader, at, is_within)
     return found
 
 

@@ -25,8 +25,6 @@ class Deployment:
     """Partitions of the topic of labels; 0 where there is none."""
     output_ids: Mapping[str, str] = field(default_factory=dict)
     """Kafka's id of every other topic, where all were described."""
-    past_alerts: bool = False
-    """Every rule of the alerts is off, and the topic that they had is still there."""
 
     @property
     def state_partitions(self) -> int:

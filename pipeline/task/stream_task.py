@@ -39,8 +39,6 @@ class TaskContext:
     """
     labels: int = 0
     """Partitions of the labels topic; 0 where there is none, or no outputs are written."""
-    past_alerts: bool = False
-    """Every rule of the alerts is off, and their topic is still there: what is open on it can be cleared."""
 
 
 NO_CONTEXT: Final = TaskContext()
@@ -80,7 +78,6 @@ class StreamTask:
         self.models.loaded.append(self.health.loaded)
         self.models.evicted.append(self.health.evicted)
         self._alerts: PartitionAlerts | None = None
-        self._emits_alerts = settings.raises_alerts or context.past_alerts
         self._records = self._skipped = 0
 
     @property
@@ -118,11 +115,11 @@ class StreamTask:
         if self._alerts is None:
             encoder = EventEncoder(self._settings, self.topic, self.partition)
             place = self._settings, self.topic, self.partition, self.models, encoder, self.health
-            self._alerts = PartitionAlerts(*place, emits=self._emits_alerts)
+            self._alerts = PartitionAlerts(*place)
         return self._alerts
 
     def _restore_alerts(self, content: Any) -> None:
-        """Continue the alerts of a state, also where every rule is off: what is open clears, and numbers go on."""
+        """Continue the alerts of a state, also where every rule is off: the numbers go on."""
         if (alerts := content.get("alerts")) is not None:
             self._raise_alerts().restore(alerts)
 

@@ -209,8 +209,6 @@ class Topics:
     """Partitions required of the routes, None where not set; what follows streams has at least as many."""
     labels: Sequence[Topic] = ()
     """The labels topic, where there is one: written by other programs, with any number of partitions."""
-    past_alerts: str | None = None
-    """Name of the topic of the alerts where every rule is off; it need not exist."""
 
     @classmethod
     def of(cls, settings: "Settings") -> Self:
@@ -224,7 +222,6 @@ class Topics:
             ],
             settings.topics.routes_partitions if settings.is_routed else None,
             [Topic(LABELS, topic) for topic in (settings.labels.topic,) if topic is not None],
-            None if settings.raises_alerts else settings.topic("alerts"),
         )
 
     @classmethod

@@ -89,11 +89,7 @@ def prepare_topics(cluster: ClusterAdmin, topics: Topics, *, create: bool = True
         refuse(found.differences)
         make_missing(cluster, found, create=create)
         found = survey(cluster, topics)
-    deployment = checked(found)
-    if topics.past_alerts is None:
-        return deployment
-    there = cluster.partition_counts().get(topics.past_alerts, 0)
-    return replace(deployment, past_alerts=there >= deployment.state_partitions)
+    return checked(found)
 
 
 def read_deployment(

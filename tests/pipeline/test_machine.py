@@ -56,10 +56,7 @@ def groups(monkeypatch, tmp_path, member, files):
         ("0::/a.slice/b.service\n", {"a.slice/cpu.max": "300000 100000", "a.slice/b.service/cpu.max": "max 100000"}, 3),
         ("0::/a/b\n", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "400000 100000"}, 3),
         ("0::/../other\n", {"cpu.max": "200000 100000"}, 2),
-        ("4:cpu,cpuacct:/a\n", {"cpu/a/cpu.cfs_quota_us": "250000", "cpu/a/cpu.cfs_period_us": "100000"}, 3),
-        ("4:cpuacct,cpu:/docker/a\n", {"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "50000"}, 1),
-        ("4:cpu:/\n0::/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
-        ("4:memory:/a\n", {"cpu/a/cpu.cfs_quota_us": "100000", "cpu/a/cpu.cfs_period_us": "100000"}, 64),
+        ("4:cpu:/a\n0::/\n", {"a/cpu.max": "100000 100000"}, 64),
     ],
 )
 def test_a_container_has_the_cores_that_its_limit_gives(monkeypatch, tmp_path, member, files, found):
@@ -74,10 +71,6 @@ def test_a_machine_without_control_groups_has_all_its_cores(monkeypatch, tmp_pat
     assert machine.cores() == 3
 
 
-NONE = "9223372036854771712\n"
-"""How the first version of control groups writes that there is no limit."""
-
-
 @pytest.mark.parametrize(
     ("member", "files", "found"),
     [
@@ -85,10 +78,6 @@ NONE = "9223372036854771712\n"
         ("0::/\n", {"memory.max": "max\n"}, None),
         ("0::/\n", {"memory.max": "1073741824\n"}, 1 << 30),
         ("0::/a/b\n", {"a/memory.max": "1000000", "a/b/memory.max": "max"}, 1_000_000),
-        ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": "5000000"}, 5_000_000),
-        ("4:memory:/docker/a\n0::/\n", {"memory/memory.limit_in_bytes": "6000000"}, 6_000_000),
-        ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": NONE}, None),
-        ("4:cpu:/a\n", {"memory/a/memory.limit_in_bytes": "5000000"}, None),
     ],
 )
 def test_a_container_has_the_memory_that_its_limit_gives(monkeypatch, tmp_path, member, files, found):

@@ -46,7 +46,7 @@ class _Found(NamedTuple):
 class PartitionAlerts:
     """Raises the alerts of a partition and of its streams; the state of a stream's alerts is part of its model.
 
-    Where every rule is off it only clears what is open, if it `emits` anything, and goes on with the numbers.
+    Where every rule is off it writes nothing, and goes on with the numbers.
     """
 
     def __init__(
@@ -57,12 +57,10 @@ class PartitionAlerts:
         streams: "Streams",
         encoder: EventEncoder,
         health: "ModelHealth",
-        *,
-        emits: bool = True,
     ) -> None:
         kernels.compile()
         rules = settings.alerts
-        self._rules, self._emits, self._raises = rules, emits, settings.raises_alerts
+        self._rules, self._raises = rules, settings.raises_alerts
         self._name, self._where = settings.name, f"{topic}[{partition}]"
         self._engine = settings.engine_class
         self._streams, self._encoder, self._health = streams, encoder, health
@@ -245,7 +243,7 @@ class PartitionAlerts:
         alerts: Any = self._own if model is None else model.alerts
         seq = alerts.seq
         alerts.seq += 1
-        if outputs is None or not self._emits:
+        if outputs is None or not self._raises:
             return
         if opened:
             self._health.count_alert(alert.rule)

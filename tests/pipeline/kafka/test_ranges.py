@@ -21,7 +21,7 @@ AT = ("in", 0)
     ],
 )
 def test_what_an_open_transaction_holds_back_is_left_out_with_a_warning(caplog, end, high, left_out):
-    reader = SimpleNamespace(bounds=lambda _: {AT: (0, 1_000)}, high_watermarks=lambda _: {AT: high})
+    reader = SimpleNamespace(bounds=lambda _: {AT: (0, 1_000)}, high_watermarks=lambda _: {AT: high}, offsets_at=None)
     assert resolve(reader, Span(end=end), [AT]) == {AT: (0, min(end.offset, 1_000))}
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert [line.split(";")[0] for line in warnings] == ([] if left_out is None else [left_out])

@@ -49,22 +49,6 @@ def test_a_range_says_what_was_recorded(deployment, tmp_path, span, first, end, 
         assert [line["value"] for line in lines(tmp_path, name)] == recorded(deployment, kind, first, end)
 
 
-@pytest.mark.parametrize("wrong", [[120], [599], [300, 598, 599]], ids=str)
-def test_records_of_the_future_move_no_range(deployment, wrong):
-    log = deployment.logs[TOPIC, 0]
-    for place in wrong:
-        log[place] = log[place]._replace(timestamp=4_000_000_000_000)
-    newest = max(place for place in range(600) if place not in wrong)
-    behind = min(*wrong, 597)
-    for span, first in (
-        (Span.parse(last="1m"), newest - 60),
-        (Span.parse(begin=TimeTexts()[STAMP + 350_000]), 350),
-        (Span.parse(begin=TimeTexts()[STAMP + 1_000 * behind]), behind + (behind in wrong)),
-    ):
-        (part,) = replay_topics(deployment.given, [TOPIC], span).parts
-        assert part.begin == first
-
-
 def test_a_log_of_the_future_has_no_newest_time(deployment):
     before = time.time_ns() // 1_000_000
     assert newest_time(deployment, [(TOPIC, 0)]) == STAMP + 599_000

@@ -37,22 +37,6 @@ def test_a_deployment_that_fits_is_reported_as_the_worker_needs_it():
     assert set(found.message_bytes) == {"in", *(topic.name for topic in SHOP.outputs)}
 
 
-RULES = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
-
-
-@pytest.mark.parametrize(("partitions", "there"), [(3, True), (2, False), (None, False)])
-def test_a_topic_of_alerts_from_before_is_found_where_every_rule_is_off(partitions, there):
-    off = {f"alerts.{rule}": False for rule in RULES}
-    topics = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop", **off}))
-    cluster = deployed()
-    assert not prepare_topics(cluster, SHOP).past_alerts
-    del cluster.topics["shop.alerts"]
-    if partitions is not None:
-        cluster.topics["shop.alerts"] = partitions, {}
-    assert prepare_topics(cluster, topics).past_alerts == there
-    assert ("shop.alerts" in cluster.topics) == (partitions is not None)
-
-
 def test_only_what_can_do_without_routes_opens_a_deployment_before_its_first_worker():
     topics = Topics.of(Settings.of({"input.topics": ["in"], "name": "shop", "stream": "topic"}))
     cluster = FakeCluster({"in": (3, {})})
