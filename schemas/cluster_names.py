@@ -12,24 +12,20 @@ class PresentName(NamedTuple):
 
     name: str | None = None
     """Its own name, or that of the cluster of an earlier version from which it goes on; None where it has none."""
-    aliases: tuple[str, ...] = ()
-    """Names of the clusters that it absorbed."""
     origin: str | None = None
     """Where it has no name of its own: the name of the cluster that it split from, directly or by way of others."""
 
     def __str__(self) -> str:
-        own = [self.name] if self.name else [f"from {self.origin}"] if self.origin else []
-        return "; ".join([*own, *(f"also {alias}" for alias in self.aliases)])
+        return self.name or (f"from {self.origin}" if self.origin else "")
 
     def __bool__(self) -> bool:
-        return bool(self.name or self.aliases or self.origin)
+        return bool(self.name or self.origin)
 
 
 class ClusterNames:
     """Names of clusters, folded from the topic ``<name>.names`` and a `Lineage`.
 
-    A cluster that survives keeps its name; the name of one that it absorbed becomes an alias, and what split from it is
-    called after it until it has a name of its own.
+    A cluster that survives keeps its name, and what split from it is called after it until it has a name of its own.
 
     Parameters
     ----------
@@ -70,33 +66,16 @@ class ClusterNames:
         """Return what a cluster is called; an empty `PresentName` where neither it nor what it came from has a name."""
         name = self._own(cluster)
         life = self.lineage.lives.get(cluster)
-        aliases = dict.fromkeys(self._absorbed(cluster))
-        aliases.pop(name or "", None)
         origin = None
         seen = {cluster}
         while name is None and origin is None and life is not None and life.origin and life.origin not in seen:
             seen.add(life.origin)
             origin = self._own(life.origin)
             life = self.lineage.lives.get(life.origin)
-        return PresentName(name, tuple(aliases), origin)
+        return PresentName(name, origin)
 
     def _own(self, cluster: str) -> str | None:
         if cluster in self.given:
             return self.given[cluster]
         before = self.lineage.predecessors(cluster)
         return next((self.given[name] for name in before if name in self.given), None)
-
-    def _absorbed(self, cluster: str) -> list[str]:
-        """Return the names of all clusters that ended in one, directly or by way of others."""
-        found: list[str] = []
-        waiting, seen = [cluster, *self.lineage.predecessors(cluster)], {cluster}
-        # It grows meanwhile.
-        for each in waiting:
-            life = self.lineage.lives.get(each)
-            for name in life.absorbed if life is not None else ():
-                if name not in seen:
-                    seen.add(name)
-                    waiting.append(name)
-                    if own := self._own(name):
-                        found.append(own)
-        return found

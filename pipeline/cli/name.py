@@ -27,8 +27,8 @@ def name(
 ) -> None:
     """Name a cluster for all who look at it; without arguments, list the names.
 
-    watch, inspect, lineage, alerts and pictures show it. A cluster that absorbs a named one has that name as an alias,
-    and one that splits from it is called after it. No model and no output depends on a name.
+    watch, inspect, lineage, alerts and pictures show it. A cluster that splits from a named one is called after it. No
+    model and no output depends on a name.
     """
     if cluster is None:
         if remove:

@@ -32,8 +32,8 @@ COLOURS = {
 TEXT = """Follow the outputs as they come.
 
 Events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. The answer to
-every record is shown with --kind assignments. What is stored comes in the order of its times; later outputs wait half
-a second for those with earlier times. Alike alerts of many streams that come together are one line. A topic that does
+every record is shown with --kind assignments. Outputs come as they are read, each topic in its order; with --until-end
+by their times. Alike alerts of many streams that come together are one line. A topic that does
 not exist yet is waited for. The command belongs to no group and changes nothing, so any number of people can watch.
 Repeats of a delivery at least once are left out. For your own programs: docs/consuming.md."""
 

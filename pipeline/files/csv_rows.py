@@ -9,11 +9,11 @@ import csv
 import io
 import re
 import shlex
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from resonance.pipeline.errors import InputFileError
@@ -64,13 +64,9 @@ class CsvRows:
         self._delimiter = given[1] if given else _delimiter(sample)
         self.decimal = columns.decimal or _decimal(sample, self._delimiter)
         """Decimal separator: point or comma."""
-        # Lines of the present row, and the lines to read again because a row has no end.
-        self._taken: list[str] = []
-        self._again: deque[str] = deque()
-        self._reader = self._new_reader()
+        self._reader = csv.reader(self._lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
         self.names = _header(self._reader, file)
         """The header; empty for columns without a name, which are left out."""
-        self._taken.clear()
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
         positions = [self.names.index(name) for name in order]
@@ -92,27 +88,11 @@ class CsvRows:
         while batch := list(islice(rows, BATCH)):
             yield batch
 
-    def _new_reader(self) -> Any:
-        return csv.reader(self._next_lines(), delimiter=self._delimiter, skipinitialspace=True, strict=True)
-
-    def _next_lines(self) -> Iterator[str]:
-        taken = self._taken
-        for line in chain(_each(self._again), self._lines):
-            taken.append(line)
-            yield line
-
-    def _go_on_behind(self, line: int) -> None:
-        """Read the lines again that a row without an end has consumed, except its first."""
-        self._again.extendleft(reversed(self._taken[1:]))
-        self._taken.clear()
-        self._before, self._reader = line, self._new_reader()
-
     def _rows(self) -> Iterator[FileRecord | BadRow]:
         width = len(self.names)
         numeric: list[int] | None = None
         others: list[int] = []
         pattern = re.compile("")
-        taken = self._taken
         while True:
             line = self._before + self._reader.line_num + 1
             try:
@@ -120,22 +100,17 @@ class CsvRows:
             except StopIteration:
                 return
             except csv.Error as error:
-                if len(taken) > 1:
-                    # The quote is not closed: the lines that follow are no part of its cell.
-                    yield BadRow(line, f"not CSV ({error}); is a quote not closed there?")
-                    self._go_on_behind(line)
-                else:
-                    yield BadRow(line, f"not CSV ({error})")
-                    taken.clear()
+                last = self._before + self._reader.line_num
+                hint = f"; is a quote not closed there? It is read up to line {last}" if last > line else ""
+                yield BadRow(line, f"not CSV ({error}){hint}")
                 continue
             # A row of separators alone is a blank one.
             if len(row) != width or (width > 1 and not any(row)):
                 if any(row):
-                    lines = f" (lines {line} to {line + len(taken) - 1})" if len(taken) > 1 else ""
+                    last = self._before + self._reader.line_num
+                    lines = f" (lines {line} to {last})" if last > line else ""
                     yield BadRow(line, f"{len(row)} cells where the header has {width}{lines}")
-                taken.clear()
                 continue
-            taken.clear()
             if numeric is None:
                 numeric, others = self._kinds(row)
                 # Exactly one number for each cell, so that a cell with a comma cannot pass for two.
@@ -185,12 +160,6 @@ class CsvRows:
                 self._texts.clear()
             found = self._texts[cell] = self._cell(cell)
         return found
-
-
-def _each(lines: deque[str]) -> Iterator[str]:
-    """Yield lines and forget them."""
-    while lines:
-        yield lines.popleft()
 
 
 def cell_text(cell: str, *, comma: bool = False) -> str:

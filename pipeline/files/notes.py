@@ -17,7 +17,6 @@ NOTHING: Final = Columns()
 _NAMED: Final = 3
 _COUNT = re.compile(r"[0-9][0-9,.]*")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")
-_WITH_UNIT = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?\s*([^\s0-9.,:/-]{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,6 @@ class Note:
         return shlex.join(self.change.options)
 
 
-_THOUSANDS_NOTE: Final = Note(": write thousands without a comma")
 _DECIMAL_NOTE: Final = Note(", with a decimal comma", "read as numbers", Columns(decimal=",", numbers=True))
 
 
@@ -81,9 +79,6 @@ def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection
                 groups[_missing(column.words) if few else Note(path)].append(path)
         elif column.strange and path in numbers:
             groups[Note(path)].append(path)
-    if _DECIMAL_NOTE in groups and _THOUSANDS_NOTE in groups:
-        # Where others have a decimal comma, three digits behind it are no thousands.
-        groups[_DECIMAL_NOTE] += groups.pop(_THOUSANDS_NOTE)
     for note, sharing in groups.items():
         most = max((seen.columns[path] for path in sharing), key=lambda column: column.strange)
         several = len(sharing) > 1
@@ -104,12 +99,8 @@ def _as_text(column: Column) -> Note | None:
     if all(map(as_number, texts)):
         return Note(", a number as text", "read as numbers", Columns(numbers=True))
     if all(as_number(text, comma=True) for text in texts):
-        if all(map(_THOUSANDS.fullmatch, texts)):
-            return _THOUSANDS_NOTE
-        return _DECIMAL_NOTE
-    units = {match and match[1] for match in map(_WITH_UNIT.fullmatch, texts)}
-    if len(units) == 1 and None not in units:
-        return Note(": a number with a unit is text, write the number alone")
+        # 1,234 is more likely a thousand.
+        return None if all(map(_THOUSANDS.fullmatch, texts)) else _DECIMAL_NOTE
     return None
 
 

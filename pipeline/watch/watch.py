@@ -16,7 +16,6 @@ from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
-from resonance.pipeline.watch.time_merge import TimeMerge
 from resonance.schemas import ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, EventGapError
 from resonance.schemas.lineage import take_event
 
@@ -43,11 +42,8 @@ LIKELY: Final = 0.5
 
 LOOK_SECONDS: Final = 0.2
 
-ORDER_SECONDS: Final = 0.5
-"""Longest wait of an output that arrives for others with earlier times: topics of one commit are read one by one."""
-
-STALLED_SECONDS: Final = 5.0
-"""Seconds without a record after which a partition that is behind holds up no others, where these are followed."""
+SORTED: Final = 20_000
+"""Outputs of a read with an end that are sorted by their times at once."""
 
 PATIENCE: Final = 30.0
 """Seconds without a record after which a read with an end gives up."""
@@ -178,13 +174,12 @@ class Watch:
     def batches(self, ends: Mapping[tuple[str, int], int], *, follow: bool = False) -> Iterator[list[WatchedOutput]]:
         """Yield the wanted outputs in batches until the offsets `ends` are reached; with `follow` go on without end.
 
-        Up to `ends` they come by their times, as far as a `TimeMerge` has room. Behind them, an output waits for
-        `ORDER_SECONDS` at most, and what arrives in that time comes by its times, too.
+        With `follow` they come as they are read, else `SORTED` at a time by their times.
         Raises `ConfigurationError` at the end, with the nearest names, where the wanted streams had no output, and
         `BrokerError` where a topic cannot be read.
         """
-        moved = began = time.monotonic()
-        merge: TimeMerge[WatchedOutput] = TimeMerge()
+        moved = time.monotonic()
+        found: list[WatchedOutput] = []
         while follow or not self._reader.has_reached(ends):
             records = self._reader.poll(LOOK_SECONDS)
             now = time.monotonic()
@@ -193,25 +188,20 @@ class Watch:
             elif not follow and now - moved > PATIENCE:
                 reason = self._reader.trouble or "no outputs came"
                 raise BrokerError(f"the broker gave nothing for {PATIENCE:g} s ({reason}); look at it, and start again")
-            found = []
             for record in records:
                 if not follow and record.offset >= ends[record.topic, record.partition]:
                     continue
                 output = self._read(record)
                 if output is not None and self._wanted.wants(output):
                     found.append(output)
-            self.matched += len(found)
-            began = began if merge.waiting else now
-            for output in found:
-                merge.add(output.record[:2], _time(output), output)
-            behind = [at for at, end in ends.items() if self._reader.positions[at] < end]
-            if follow and not behind and merge.waiting and merge.has_room and now - began < ORDER_SECONDS:
-                continue
-            found = merge.take(() if follow and now - moved > STALLED_SECONDS else behind)
-            if found:
-                yield found
+                    self.matched += 1
+            if found and (follow or len(found) >= SORTED):
+                yield found if follow else _by_time(found)
+                found = []
             elif follow and not records:
                 self._idle()
+        if found:
+            yield _by_time(found)
         if not self.matched and (missing := self._wanted.streams - self.streams):
             raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")
 
@@ -308,6 +298,18 @@ def time_of(output: WatchedOutput) -> str:
 
 def _time(output: WatchedOutput) -> str:
     return str(output.payload.get("time", "")) if isinstance(output.payload, dict) else ""
+
+
+def _by_time(outputs: Sequence[WatchedOutput]) -> list[WatchedOutput]:
+    """Return outputs by their times, each partition in its own order; one without a time follows the one before it."""
+    last: dict[TopicPartition, str] = {}
+
+    def moment(output: WatchedOutput) -> str:
+        at = output.record[:2]
+        last[at] = max(_time(output), last.get(at, ""))
+        return last[at]
+
+    return sorted(outputs, key=moment)
 
 
 def as_json(output: WatchedOutput, names: ClusterNames | None = None) -> dict[str, Any]:

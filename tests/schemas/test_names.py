@@ -40,11 +40,11 @@ HISTORY = (
 )
 
 
-def test_a_survivor_keeps_its_name_and_what_it_absorbed_is_an_alias():
+def test_a_survivor_keeps_its_name_and_gets_none_from_what_it_absorbed():
     names = named(lives(*HISTORY), c0="checkout", c1="night batch")
-    assert names.of(A) == ("checkout", ("night batch",), None)
-    assert str(names.of(A)) == "checkout; also night batch"
-    assert str(named(lives(*HISTORY), c1="night batch").of(A)) == "also night batch"
+    assert names.of(A) == ("checkout", None)
+    assert str(names.of(A)) == "checkout"
+    assert not named(lives(*HISTORY), c1="night batch").of(A)
 
 
 def test_what_split_is_called_after_what_it_came_from_until_it_has_a_name():
@@ -59,8 +59,8 @@ def test_a_cluster_that_goes_on_in_the_next_version_keeps_its_name():
     started = event(
         5, "version_started", None, version=2, before=[cluster(A) | {"successor": next_}], after=[cluster(next_)]
     )
-    names = named(lives(*HISTORY, started), c0="checkout", c1="night batch")
-    assert str(names.of(next_)) == "checkout; also night batch"
+    names = named(lives(*HISTORY, started), c0="checkout")
+    assert str(names.of(next_)) == "checkout"
 
 
 def test_two_clusters_that_came_from_each_other_end_the_search():

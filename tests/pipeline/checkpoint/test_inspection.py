@@ -208,7 +208,7 @@ def test_machines_get_everything(monkeypatch, capsys):
     assert (shown["stream"], shown["topic"], shown["partition"], shown["next"]) == ("p0:a", "features", 0, 600)
     assert set(shown["clusters"][0]) == {
         *("id", "level", "parent", "size", "nodes", "records", "emerged", "centre", "spread", "recent"),
-        *("omitted", "salient", "examples", "name", "aliases", "origin", "automatic_name", "of_before"),
+        *("omitted", "salient", "examples", "name", "origin", "automatic_name", "of_before"),
     }
     assert shown["features"] == ["cpu", "latency_ms", "net.in"]
     assert run(monkeypatch, *OPTIONS, "--json") == 0

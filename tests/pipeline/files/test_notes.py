@@ -23,8 +23,6 @@ def column(values):
         ([1, 2, "N/A", "-"] * 5, "--null - --null N/A", "in 10 of 20 records"),
         (["1.5", "-2"] * 9, "--numbers", "a number as text"),
         (["1,5", "-2"] * 9, "--decimal , --numbers", "with a decimal comma"),
-        (["1,500", "-2,000"] * 9, "", "write thousands without a comma"),
-        (["15 kg", "1.5 kg"] * 9, "", "a number with a unit is text"),
     ],
 )
 def test_texts_that_mean_numbers_are_named(values, option, said):
@@ -36,6 +34,8 @@ def test_texts_that_mean_numbers_are_named(values, option, said):
 
 def test_texts_that_mean_no_number_are_not_named():
     assert not surveyed(column(["red", "green", "12 Main St", "3M"] * 9))
+    assert not surveyed(column(["1,500", "-2,000"] * 9))
+    assert not surveyed(column(["15 kg", "1.5 kg"] * 9))
     assert not surveyed([{"day": day, "y": n} for n, day in enumerate(["Mon", "Tue"] * 9)])
 
 
@@ -43,13 +43,6 @@ def test_columns_with_the_same_texts_share_a_note():
     rows = [{name: "N/A" if n == place else n for place, name in enumerate("abcde")} for n in range(30)]
     (note,) = surveyed(rows)
     assert note.text.startswith("a, b, c and 2 more are no numbers in up to 5 of 30 records")
-
-
-def test_a_comma_means_the_same_in_all_columns():
-    rows = [{"a": f"{n},5", "b": f"1,{100 + n}"} for n in range(200)]
-    note, _ = surveyed(rows)
-    assert "a and b are no numbers" in str(note)
-    assert note.change == Columns(decimal=",", numbers=True)
 
 
 def test_what_is_no_number_is_named_of_features_alone():
