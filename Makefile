@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # A changed lock file reinstalls the dependencies.
 
-.PHONY: demo broker test kernels lint types bench kill fuzz chaos mixed soak simulate lock sbom image-test page site clean .venv
+.PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom image-test page site clean .venv
 
 .venv: $(STAMP)
 
@@ -56,14 +56,15 @@ bench: .venv/.bench
 	$(BIN)/python -m bench.pipeline
 	$(BIN)/python -m bench.memory --records 2000000
 
-# The long forms: half an hour of everything that ends a process, and the bits of every engine on another processor.
-kill: .venv
-	RESONANCE_KILL_TEST=long $(BIN)/python -m pytest tests/integration/test_kill.py \
-	  tests/integration/test_late_requests.py tests/engine/test_bits.py -rP --timeout 3600
+# What finds faults, but needs long: a quarter of an hour on two cores.
+nightly: kernels
+	$(BIN)/python -m pytest -m nightly --numprocesses 3 --dist worksteal --durations 15 $(PYTEST_ARGS)
 
-# 1,000,000 broken values among valid records; the tests break 12,000.
-fuzz: kernels
-	RESONANCE_FUZZ=long $(BIN)/python -m pytest tests/pipeline/task/test_fuzz.py --numprocesses 2 --timeout 3600
+# Tests in their long form: tests/simulation, 10,000 seeds; tests/integration/test_kill.py, ten minutes of everything that
+# ends a process for each of 13 cases; tests/integration/test_late_requests.py, 1,000 of them;
+# tests/pipeline/task/test_fuzz.py, 1,000,000 broken values.
+long: kernels
+	LONG_TESTS=1 $(BIN)/python -m pytest $(WHAT) -rP --numprocesses 2 --timeout 3600
 
 # 200 faults of processes, lines and the broker, half an hour; KAFKA_VERSION names another Kafka, from 3.9 on.
 chaos: kernels
@@ -76,10 +77,6 @@ mixed: kernels
 # Ten minutes near the highest rate, then an hour with 10,000 keys; on a quiet machine.
 soak: kernels
 	$(BIN)/python -m bench.soak $(SOAK_ARGS)
-
-# 10,000 seeds of the simulated broker, network and clock; the tests run 250.
-simulate: kernels
-	RESONANCE_SIMULATION=long $(BIN)/python -m pytest tests/simulation --numprocesses 2 --timeout 3600
 
 # Raises the locked versions (needs uv); the files name packages and hashes, never an index. The image installs
 # runtime.txt and builds the wheel with build.txt: the same versions, without what only development needs.

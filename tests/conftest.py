@@ -1,9 +1,12 @@
-"""Real brokers, one of each kind for the whole run, and the rule what happens without one."""
+"""Real brokers, one of each kind for the whole run, and which tests run, in what order."""
 
+import gc
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 
 import pytest
 
+from tests import LONG
 from tests.brokers import NoBrokerError, required, running_broker
 from tests.brokers.proxy import proxied_broker
 from tests.brokers.secured import Secured
@@ -49,3 +52,67 @@ def or_skipped(started):
         if required():
             pytest.fail(f"REQUIRE_BROKER is set, and there is {reason}", pytrace=False)
         pytest.skip(str(reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the garbage collector from going through modules and tests again and again: they stay to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave out what runs at night, unless it is named, and begin with what takes long."""
+    named = LONG or "nightly" in config.option.markexpr or any("::" in given for given in config.args)
+    night = [] if named else [item for item in items if item.get_closest_marker("nightly")]
+    if night:
+        config.hook.pytest_deselected(items=night)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+    items[:] = long_first(items, getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+WEIGHTS = {"nightly": 10, "slow": 5, "broker": 2}
+"""How long a test with a mark takes, by experience; the others take no time."""
+
+
+def long_first(items, processes):
+    """Return tests so that each process begins with long ones: each has a part of the order, and steals others' ends.
+
+    A file stays together, because its tests share what they prepare.
+    """
+    files, weights = defaultdict(list), Counter()
+    for item in items:
+        if weight := max((WEIGHTS.get(mark.name, 0) for mark in item.iter_markers()), default=0):
+            files[item.path].append(item)
+            weights[item.path] += weight
+    parts, loads = [[] for _ in range(processes)], [0] * processes
+    for path, weight in weights.most_common():
+        least = loads.index(min(loads))
+        parts[least] += files[path]
+        loads[least] += weight
+    long = {item for part in parts for item in part}
+    short = iter([item for item in items if item not in long])
+    size = -(-len(items) // processes)
+    for part in parts:
+        part += [item for item, _ in zip(short, range(size - len(part)), strict=False)]
+    return [item for part in parts for item in part] + list(short)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Show the files whose tests took longest, where pytest shows the tests that did."""
+    if not config.option.durations:
+        return
+    seconds, tests = Counter(), defaultdict(set)
+    for report in (each for kind in terminalreporter.stats.values() for each in kind):
+        if isinstance(report, pytest.TestReport):
+            file = report.nodeid.partition("::")[0]
+            seconds[file] += report.duration
+            tests[file].add(report.nodeid)
+    terminalreporter.section(f"slowest files of {sum(seconds.values()):,.0f} s")
+    for file, took in seconds.most_common(config.option.durations):
+        terminalreporter.write_line(f"{took:8.1f} s {len(tests[file]):5} tests  {file}")

@@ -43,7 +43,7 @@ def test_rounds_have_medians_and_an_idle_worker_has_no_latency():
 
 
 @pytest.mark.broker
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_and_its_loop_answer_every_record_of_a_live_stream(broker, monkeypatch):
     monkeypatch.setattr(live_cost, "SETTLE_SECONDS", 0.5)
     seen = []

@@ -12,6 +12,7 @@ from tests.conftest import or_skipped
 
 
 @pytest.mark.broker
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_faults_cost_no_answer_and_a_wrong_one_is_seen():
     rng = random.Random(1)

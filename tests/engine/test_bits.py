@@ -24,19 +24,14 @@ for _name, _engine in CASES.items():
     FAMILIES.setdefault(_engine.__module__.split(".")[2].removeprefix("h"), []).append(_name)
 
 
-# Those whose kernels take longest to compile; `make kill` runs them, too.
-ONLY_LONG = ("caea", "evq", "ildn", "mlca", "sa_art")
-LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
-
-
 SECONDS = 1_500
 """Only what hangs takes so long: half a minute quiet, ten times as much beside many other processes."""
 
 
 # One family by one: each compiles its kernels for that other processor, where they are not kept from the last time.
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(SECONDS + 20)
-@pytest.mark.parametrize("family", [family for family in FAMILIES if LONG or family not in ONLY_LONG])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_bits_do_not_depend_on_the_cpu(family):
     plain = {
         "NUMBA_CPU_NAME": "generic",

@@ -32,7 +32,7 @@ PARTS = {
 
 pytestmark = [
     pytest.mark.broker,
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(POSTGRES is None, reason="no PostgreSQL (Debian: apt-get install postgresql)"),
     pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="no Java 17 with Maven"),
 ]

@@ -1,9 +1,9 @@
 """The promise, under everything that ends a process: outputs and state are those of a run that never stopped.
 
-The short form runs with all tests: every named point in one of its cases. The long form (100,000 records, 10 SIGKILL,
-5 SIGTERM, 3 SIGSTOP of 15 s, every named point) takes about ten minutes for each case::
+The short form has every named point in one of its cases; two run with all tests, the others at night. The long form
+(100,000 records, 10 SIGKILL, 5 SIGTERM, 3 SIGSTOP of 15 s, every named point) takes about ten minutes for each case::
 
-    make kill
+    make long WHAT=tests/integration/test_kill.py
 """
 
 import json
@@ -20,21 +20,20 @@ from resonance.pipeline.records import Message
 from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.pipeline.verify.verify import verify
 
+from tests import LONG
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
 from tests.integration.label_chaos import LabelChaos
 from tests.pipeline.repartition.two_hops import by_id, by_record, once
-
-LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 CASES = [
     pytest.param("modal", "exactly_once", "key", id="modal-exactly-once"),
-    pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once"),
+    pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once", marks=pytest.mark.nightly),
     pytest.param("modal", "at_least_once", "field:group", id="modal-at-least-once-rekeyed"),
-    pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse"),
-    pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels"),
-    pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end"),
+    pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse", marks=pytest.mark.nightly),
+    pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels", marks=pytest.mark.nightly),
+    pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end", marks=pytest.mark.nightly),
 ]
 ONLY_LONG = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
@@ -149,6 +148,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
 
 
 # In the short form test_keyed.py has workers that deliver at least once.
+@pytest.mark.nightly
 @pytest.mark.parametrize("delivery", ["exactly_once", *(["at_least_once"] if LONG else [])])
 def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tmp_path, delivery):
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)

@@ -3,10 +3,9 @@
 Beside them, requests to coordinators that are moving or loading.
 
 The short form runs with all tests: every request, lost before or behind the broker, and delivered at every moment. The
-long form (1,000 lost requests, a quarter of an hour) belongs to ``make kill``.
+long form (1,000 lost requests, a quarter of an hour) is ``make long WHAT=tests/integration/test_late_requests.py``.
 """
 
-import os
 import random
 from itertools import cycle, islice, product
 
@@ -17,11 +16,10 @@ from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.worker.delivery import exactly_once as exactly_once_module
 
+from tests import LONG
 from tests.brokers import create_topic
 from tests.brokers.proxy import ADD_OFFSETS, COMMIT_OFFSETS, END
 from tests.integration.test_delivery import Member, columns, exactly_once, messages, values
-
-LONG = os.environ.get("RESONANCE_KILL_TEST") == "long"
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -19,6 +19,7 @@ def answer_all(deployment, count):
     assert most <= PEAK * LEAST
 
 
+@pytest.mark.nightly
 def test_a_compressed_backlog_is_answered_within_the_least_budget(broker):
     deployment = Deployment(broker, partitions=24, settings={"limits.memory": LEAST})
     count = compressed(deployment, 15, "zstd")

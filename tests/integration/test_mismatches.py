@@ -62,7 +62,9 @@ def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
     ("how", "other", "text"),
     [
         (signal.SIGTERM, {"engine.min_cluster_records": 6}, "engine.min_cluster_records was 5, is 6"),
-        (signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"'),
+        pytest.param(
+            *(signal.SIGKILL, {"engine.name": "caea"}, 'engine was "modal", is "caea"'), marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_other_settings_and_new_models(deployment, how, other, text):
@@ -106,6 +108,7 @@ def test_a_stream_that_new_models_cannot_change_is_refused_and_leaves_no_topic(d
     assert f"{deployment.name}.routes" not in topics
 
 
+@pytest.mark.nightly
 def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     # Killed before the first snapshot.
     count = 400
@@ -127,6 +130,7 @@ def test_new_models_where_the_log_no_longer_holds_the_old_ones(broker):
     assert begun == [(2, count)]
 
 
+@pytest.mark.nightly
 def test_several_workers_may_keep_a_command(deployment):
     options = {"arguments": ["--new-version"], "settings": {"engine.min_cluster_records": 6}}
     with deployment.worker(**options) as first:
@@ -217,7 +221,7 @@ def test_topics_that_change_end_a_running_worker_and_the_next_start(working, wha
     assert ("does not exist" if restart == 69 else text) in line
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
 def test_an_offset_set_forward_by_another_program(deployment, mode):
     deployment.settings["delivery.mode"] = mode
     produce(deployment.broker, deployment.input, records(100, 2, first=COUNT))

@@ -112,6 +112,7 @@ def pair(broker, monkeypatch, capsys):
     return Pair(broker, monkeypatch, capsys)
 
 
+@pytest.mark.nightly
 def test_killed_at_each_step_the_same_command_completes_it(pair):
     before = pair.verified(pair.live)
     assert before["identical"]

@@ -1,6 +1,6 @@
 """Seeds of the simulation, and products that are broken on purpose: the simulation must report each.
 
-The long form (10,000 seeds, RESONANCE_SIMULATION=long) belongs to ``make simulate``.
+100 seeds run with all tests, 400 at night, and 10,000 in the long form: ``make long WHAT=tests/simulation``.
 """
 
 import os
@@ -19,18 +19,21 @@ from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.processor import Processor
 
+from tests import LONG
 from tests.simulation.clients import group_metadata
 from tests.simulation.group import Who
 from tests.simulation.network import Weather
 from tests.simulation.world import FAULT_SECONDS, Plan, World, simulate
 
-SEEDS = 10_000 if os.environ.get("RESONANCE_SIMULATION") == "long" else 250
-BUNCH = 50
+BUNCH = 20
+GATE, SEEDS = 100, 10_000 if LONG else 400
 BROKEN_SEEDS = range(200, 600)
 """Seeds within which each broken product is reported."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BUNCH))
+@pytest.mark.parametrize(
+    "first", [*range(0, GATE, BUNCH), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(GATE, SEEDS, BUNCH))]
+)
 def test_nothing_is_lost_doubled_or_different_and_it_goes_on(first):
     for seed in range(first, first + BUNCH):
         simulate(seed)
@@ -179,8 +182,8 @@ def keep_models_over_a_loss(patch):
         abort_beside_a_commit,
         commit_what_is_lost,
         keep_models_over_a_loss,
-        keep_doubtful_producers,
-        commit_unfenced,
+        pytest.param(keep_doubtful_producers, marks=pytest.mark.nightly),
+        pytest.param(commit_unfenced, marks=pytest.mark.nightly),
         write_snapshots_beside_the_transaction,
         commit_offsets_before_outputs,
         keep_models_whoever_committed,
