@@ -151,9 +151,9 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         decides = self.scale == "warmup"
         self.preparation_ = Preparation(
             [f"x{number}" for number in range(features)],
-            scale=self.scale,  # type: ignore[arg-type]
+            scale=self.scale,
             warmup_records=self.warmup_records,
-            missing=self.missing,  # type: ignore[arg-type]
+            missing=self.missing,
             clip=model.unit_interval,
             project="auto" if decides and model.projects else 0,
             robust=decides and model.robust,

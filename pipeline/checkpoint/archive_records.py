@@ -147,5 +147,5 @@ class ArchiveManifest:
         if data["format"] > FORMAT:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
-        places = (data[name] for name in ("partition", "position", "written", "timestamp"))
-        return typed(cls(Identity.of(data), *places, state, data["records"], streams))
+        own = {name: data[name] for name in ("partition", "position", "written", "timestamp", "records")}
+        return typed(cls(Identity.of(data), state=state, streams=streams, **own))

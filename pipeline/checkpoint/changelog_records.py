@@ -173,8 +173,8 @@ class Manifest:
             raise mismatches.newer_format(where, data["format"], FORMAT)
         current = typed(Version(**data["current"]))
         previous = typed(Version(**data["previous"])) if data["previous"] else None
-        place = (data[name] for name in ("topic", "topic_id", "partition", "stream"))
-        return typed(cls(*place, current, previous, data["epoch"]))
+        place = {name: data[name] for name in ("topic", "topic_id", "partition", "stream", "epoch")}
+        return typed(cls(current=current, previous=previous, **place))
 
 
 class ArchiveEntry(NamedTuple):
