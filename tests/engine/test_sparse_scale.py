@@ -25,7 +25,7 @@ def test_entries_get_the_bits_that_they_have_in_a_dense_record(scale, log1p, cli
     dense, unclipped = (
         Preparation(
             NAMES,
-            "given" if scale == "given" else "none",
+            scale="given" if scale == "given" else "none",
             log1p=NAMES if EVERY in log1p else log1p,
             ranges={name: given.get(name, given[EVERY]) for name in NAMES} if given else None,
             clip=each,

@@ -5,7 +5,6 @@ stream needs a snapshot, as if the record were its own. Everything that is known
 snapshot; a row is ignored for the records below the one that changed it last.
 """
 
-from collections import deque
 from collections.abc import Collection
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -68,10 +67,11 @@ class SilentStreams:
         self._rows, self._means = silence.new_rows(16)
         self._streams: list[str] = []
         # Rows of streams that have ended.
-        self._free: deque[int] = deque()
+        self._free: list[int] = []
         self._numbers: dict[bytes | None, int] = {}
         self._logs: dict[TopicPartition, int] = {own: 0}
-        self._roots: IntArray = np.full(1, -1, np.int64)
+        # The earliest deadline of each log.
+        self._dues: IntArray = np.full(1, silence.NEVER, np.int64)
         # Rows from a snapshot that is ahead of the records: they take part from an offset on.
         self._ahead: list[tuple[int, int]] = []
 
@@ -84,10 +84,8 @@ class SilentStreams:
 
     def _free_row(self) -> int:
         """Return a row that no stream has."""
-        if self._free and not self._rows[self._free[0], silence.QUEUED]:
-            return self._free.popleft()
-        # The row of an ended stream leaves the heap with its deadline.
-        self._free.rotate(-1)
+        if self._free:
+            return self._free.pop()
         row = len(self._streams)
         self._streams.append("")
         if row == len(self._rows):
@@ -98,7 +96,7 @@ class SilentStreams:
     def end(self, key: bytes | None) -> None:
         """Forget a stream that has ended."""
         row = self._numbers.pop(key)
-        self._rows[row, : silence.STATE] = 0
+        self._rows[row, : silence.STATE], self._rows[row, silence.DUE] = 0, silence.NEVER
         self._means[row] = 0.0
         self._streams[row] = ""
         self._free.append(row)
@@ -129,8 +127,8 @@ class SilentStreams:
 
     def _log(self, topic: str, partition: int) -> int:
         number = self._logs.setdefault((topic, partition), len(self._logs))
-        if number == len(self._roots):
-            self._roots = np.append(self._roots, -1)
+        if number == len(self._dues):
+            self._dues = np.append(self._dues, silence.NEVER)
         return number
 
     def go_on_at(self, offset: int) -> None:
@@ -150,10 +148,10 @@ class SilentStreams:
         while start < end:
             while self._ahead and self._ahead[0][0] <= offsets[start]:
                 row = heappop(self._ahead)[1]
-                silence.queue(self._rows, self._means, self._roots, row, self._gaps, self._least)
+                silence.watch(self._rows, self._means, self._dues, row, self._gaps, self._least)
             stop = int(np.searchsorted(offsets, self._ahead[0][0])) if self._ahead else end
             count, start = silence.follow(
-                times, clocks, offsets, rows, logs, start, stop, self._rows, self._means, self._roots, self._gaps,
+                times, clocks, offsets, rows, logs, start, stop, self._rows, self._means, self._dues, self._gaps,
                 self._least, out,
             )  # fmt: skip
             for position, row, opened, length, usual in out[:count].tolist():

@@ -10,15 +10,15 @@ GAPS, LEAST = 20.0, 60_000
 class Partition:
     def __init__(self, streams, logs=1):
         self.rows, self.means = silence.new_rows(streams)
-        self.roots = np.full(logs, -1)
+        self.dues = np.full(logs, silence.NEVER)
         self.offset, self.found = 0, []
 
-    def take(self, times, owners, logs=None, cuts=(512,), clocks=None):
+    def take(self, times, owners, logs=None, cuts=(512,), clocks=None, room=4):
         times, owners = np.asarray(times, np.int64), np.asarray(owners, np.int64)
         logs = np.zeros(len(times), np.int64) if logs is None else np.asarray(logs, np.int64)
         clocks = times if clocks is None else np.asarray(clocks, np.int64)
         offsets = np.arange(self.offset, self.offset + len(times))
-        out = np.zeros((4, 5), np.int64)
+        out = np.zeros((room, 5), np.int64)
         start, turn = 0, 0
         while start < len(times):
             stop = min(start + cuts[turn % len(cuts)], len(times))
@@ -33,7 +33,7 @@ class Partition:
                     stop,
                     self.rows,
                     self.means,
-                    self.roots,
+                    self.dues,
                     GAPS,
                     LEAST,
                     out,
@@ -138,7 +138,7 @@ def test_cuts_change_nothing(cuts):
     assert cut.means.tobytes() == whole.means.tobytes()
 
 
-def test_a_heap_that_is_made_anew_changes_nothing():
+def test_deadlines_that_are_computed_anew_change_nothing():
     rng = np.random.default_rng(3)
     times, owners = rounds(0, 4_000_000, np.arange(20), 10_000)
     counts = np.ones(len(times), np.int64)
@@ -152,9 +152,9 @@ def test_a_heap_that_is_made_anew_changes_nothing():
     for first in range(0, len(times), 37):
         rows, _ = silence.new_rows(20)
         rows[:, : silence.STATE] = cut.rows[:, : silence.STATE]
-        cut.rows, cut.roots = rows, np.full(1, -1)
+        cut.rows, cut.dues = rows, np.full(1, silence.NEVER)
         for row in range(20):
-            silence.queue(rows, cut.means, cut.roots, row, GAPS, LEAST)
+            silence.watch(rows, cut.means, cut.dues, row, GAPS, LEAST)
         cut.take(times[first : first + 37], owners[first : first + 37])
     assert cut.found == whole.found
     assert {row for _, row, _ in whole.found} == {*range(1, 20)}
@@ -166,5 +166,15 @@ def test_a_hundred_thousand_streams_that_all_fall_silent():
     times, owners = rounds(0, 3_300_000, np.arange(count), 100_000)
     part = Partition(count + 1)
     part.take(times, owners)
-    part.take(np.arange(3_300_000, 9_000_000, 1_000), np.full(5_700, count))
+    part.take(np.arange(3_300_000, 9_000_000, 1_000), np.full(5_700, count), room=256)
+    assert {row for _, row, _ in part.found} == set(range(count))
+
+
+def test_a_hundred_thousand_streams_that_fall_silent_one_after_the_other():
+    count = 100_000
+    times, owners = rounds(0, 3_300_000, np.arange(count), 100_000)
+    part = Partition(count + 1)
+    # Each has its own moment in a round, and so its own deadline: a minute of records passes one after the other.
+    part.take(times + owners, owners)
+    part.take(np.arange(3_400_000, 9_000_000, 1_000), np.full(5_600, count), room=256)
     assert {row for _, row, _ in part.found} == set(range(count))
