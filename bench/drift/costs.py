@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from resonance.engine.base import Cluster
-from resonance.engine.drift import STRIDE, DriftWatch, report
-from resonance.engine.drift.batch import learn_batch, rows_of
+from resonance.engine.drift import STRIDE, DriftWatch
+from resonance.engine.drift.batch import learn_batch
 from resonance.engine.drift.parameters import rules_from
 
 from bench.drift.detectors import DEFAULTS
@@ -27,13 +27,10 @@ def _new(d: int, cells: int, rng: np.random.Generator) -> tuple[DriftWatch, Arra
 
 def _kernel(watch: DriftWatch) -> Callable[[Any, Any, Any], object]:
     """Return the kernel on a watch's state."""
-    rules, room = rules_from(DEFAULTS, watch.dimension), rows_of(watch.cells + 1)
-    log = np.zeros((4 * room, report.COLUMNS))
-    vectors = np.zeros((len(log), 3, watch.dimension))
+    rules = rules_from(DEFAULTS, watch.dimension)
 
     def learn(X: Any, answers: Any, offsets: Any) -> object:
-        rows = np.zeros(1, dtype=np.int64)
-        return learn_batch(watch._state, rules, X, answers, offsets, offsets, 0, log, rows, vectors, room)
+        return learn_batch(watch._state, rules, X, answers, offsets, offsets, 0)
 
     return learn
 

@@ -4,17 +4,11 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.borrowed import row
 from resonance.engine.drift import layout
-from resonance.engine.drift.episode import end_episode, raise_alarm
-from resonance.engine.drift.report import MOST
+from resonance.engine.drift.episode import is_over
 from resonance.engine.drift.shares import close_share_block
 from resonance.engine.drift.unit import check_baseline, learn_record
 
 _MOST_VOTES = 64
-
-
-def rows_of(units: int) -> int:
-    """Return the rows that a record can take at most: an event, a row for each unit and its channels, and the end."""
-    return 2 + 2 * units * (1 + MOST)
 
 
 @jit
@@ -43,13 +37,10 @@ def _vote(number, answer):
 
 
 @jit
-def learn_batch(state, rules, X, answers, offsets, times, start, log, rows, vectors, room):
-    """Watch a batch from record `start` on, until it ends or `log` has no room for another record's `room` rows.
+def learn_batch(state, rules, X, answers, offsets, times, start):
+    """Watch a batch from record `start` on, until there is an alarm, an episode is over, or the batch ends.
 
-    Returns
-    -------
-    int
-        The first record that was not watched.
+    Return the first record that was not watched, and whether there is an alarm.
     """
     head, channel, number, mark = state.head, state.channel, state.number, state.mark
     width, cells = channel.shape[2], head[layout.CELLS]
@@ -57,8 +48,6 @@ def learn_batch(state, rules, X, answers, offsets, times, start, log, rows, vect
     value, clipped = row(state.room, 0), row(state.room, 1)
     sign, centre = row(state.sign, 0), row(state.centre, 0)
     for t in range(start, len(X)):
-        if rows[0] + room > len(log):
-            return t
         now = head[layout.RECORDS]
         head[layout.RECORDS] = now + 1
         x, offset, time = row(X, t), offsets[t], times[t]
@@ -80,8 +69,6 @@ def learn_batch(state, rules, X, answers, offsets, times, start, log, rows, vect
             if (now + 1) % layout.SHARE_BLOCK == 0:
                 for k in range(1, units):
                     alarm |= close_share_block(state.share[k], state.share_time[k], number[k], rules, offset, time)
-        if alarm:
-            raise_alarm(state, rules, units, now, offset, log, rows, vectors)
-        if head[layout.OPEN] and now - head[layout.START] >= rules.hold:
-            end_episode(state, rules, units, now, offset, log, rows, vectors)
-    return len(X)
+        if alarm or is_over(state, rules, units):
+            return t + 1, alarm
+    return len(X), False

@@ -1,18 +1,25 @@
-"""The changes that a watch reports, and how they are read from the rows of `report`."""
+"""The changes that a watch reports: what changed in a unit, and from when on."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from numpy.typing import NDArray
+import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.drift import report
+from resonance.engine.drift import layout
+from resonance.engine.drift.layout import WatchState
+from resonance.engine.drift.shares import share_after
 
 ChangeKind = Literal["drift", "settled", "recovered"]
 FeatureChange = Literal["moved", "widened", "narrowed"]
 
-_KINDS: Final[tuple[ChangeKind, ...]] = ("drift", "settled", "recovered")
-_CHANGES: Final[tuple[FeatureChange, ...]] = ("moved", "widened", "narrowed")
+MOST: Final = 5
+"""Most channels of a unit that are reported."""
+CLEAR: Final = 0.5
+"""Evidence from which a channel, or a share, has part in a change."""
+WIDER: Final = 1.33
+"""Ratio of spreads from which two baselines differ."""
+_OLDEST = 400
+"""Records after which the mean of late holds nothing from before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,46 +131,14 @@ class DriftChange:
     units: tuple[ChangedUnit, ...]
 
 
-def changes_of(
-    rows: FloatArray, vectors: FloatArray, first: int, names: IntArray, threshold: float
-) -> list[DriftChange]:
-    """Return the events of a report's rows; units that join an open episode are reported at its end alone.
-
-    `first` is the record of the watch with which the batch began, `names` are the cells' first ones.
-    """
-    events: list[tuple[NDArray[Any], list[tuple[int, list[NDArray[Any]]]]]] = []
-    joined = False
-    for place, row in enumerate(rows):
-        kind = int(row[0])
-        if kind == report.EVENT:
-            events.append((row.copy(), []))
-        elif kind in (report.UNIT, report.ENDED):
-            joined = kind == report.UNIT and row[9] == 1.0
-            if not joined:
-                events[-1][1].append((place, []))
-        elif not joined:
-            events[-1][1][-1][1].append(row)
-    changes = []
-    for row, units in events:
-        reported = [
-            _unit(rows[place], vectors[place].copy(), channels, int(names[int(rows[place][2])]))
-            for place, channels in units
-        ]
-        # Sorting is stable: of equally strong ones the first unit comes first.
-        reported.sort(key=lambda unit: -(unit.evidence or _largest(unit)))
-        strongest = max((unit.evidence for unit in reported), default=0.0) * threshold
-        changes.append(
-            DriftChange(
-                int(row[1]) - first,
-                int(row[1]),
-                _KINDS[int(row[2])],
-                int(row[6]),
-                strongest,
-                threshold,
-                tuple(reported),
-            )
-        )
-    return changes
+def change_of(
+    kind: ChangeKind, index: int, record: int, cells: int, threshold: float, units: list[ChangedUnit]
+) -> DriftChange:
+    """Return an event with its units, the strongest first."""
+    # Sorting is stable: of equally strong ones the first unit comes first.
+    ordered = tuple(sorted(units, key=lambda unit: -(unit.evidence or _largest(unit))))
+    strongest = max((unit.evidence for unit in units), default=0.0)
+    return DriftChange(index, record, kind, cells, strongest * threshold, threshold, ordered)
 
 
 def _largest(unit: ChangedUnit) -> float:
@@ -172,38 +147,164 @@ def _largest(unit: ChangedUnit) -> float:
     return max(shifts, default=0.0)
 
 
-def _unit(row: NDArray[Any], vectors: FloatArray, channels: Sequence[NDArray[Any]], was: int) -> ChangedUnit:
-    ended = int(row[0]) == report.ENDED
-    what = int(row[3])
-    features, share = bool(what & report.FEATURES), bool(what & (report.MORE | report.FEWER))
-    unit, name = int(row[2]), int(row[7] if ended else row[8])
-    before, after, spread = vectors
-    found = tuple(
-        ChangedChannel(
-            int(c[2]),
-            _CHANGES[int(c[3])],
-            float(c[4]),
-            float(c[5]),
-            # Sums of all features have no vectors.
-            float(after[int(c[2])] if c[2] < len(after) else c[6]),
-            float(c[7]),
-            float(c[8]),
-        )
-        for c in channels
-    )
+def means_of(channel: FloatArray) -> FloatArray:
+    """Return the means of a unit's baselines in prepared units."""
+    means: FloatArray = channel[layout.C] + channel[layout.MU] / channel[layout.G]
+    return means
+
+
+def spreads_of(channel: FloatArray) -> FloatArray:
+    """Return the spreads of a unit's baselines in prepared units."""
+    spreads: FloatArray = 1.0 / (channel[layout.RHO] * channel[layout.G])
+    return spreads
+
+
+def strengths(channel: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the evidence of the two cumulative sums of each channel of a watched unit."""
+    q = channel[layout.Q] / channel[layout.HQ]
+    return np.abs(channel[layout.S]) / channel[layout.HS], np.where(q >= 0.0, q, -q / layout.DOWN)
+
+
+def evidence(channel: FloatArray, number: IntArray) -> float:
+    """Return the evidence that a feature has changed, 1 at the threshold."""
+    return float(np.max(strengths(channel))) if number[layout.WATCHED] else 0.0
+
+
+def _marked(mark: IntArray, seen: int, onset: int) -> Mark:
+    """Return the mark at or before a record of the unit."""
+    age = seen - onset
+    if age <= 112:
+        level, at = 0, onset >> 3
+    elif age <= 960:
+        level, at = 1, onset >> 6
+    elif age <= 7600:
+        level, at = 2, onset >> 9
+    else:
+        level, at = 2, max(((seen - 1) >> 9) - 15, 0)
+    return Mark(*mark[level, at & (layout.KEPT - 1)].tolist())
+
+
+def _mean_since(one: list[float], seen: int, onset: int) -> float:
+    """Return the mean of late of a channel, freed of what it still holds from before a change."""
+    left = 1.0
+    for _ in range(min(seen - onset, _OLDEST)):
+        left *= 0.9375
+    mu = one[layout.MU]
+    late = mu if left == 1.0 else mu + (one[layout.E] - mu) / (1.0 - left)
+    return one[layout.C] + late / one[layout.G]
+
+
+def _bounded(one: list[float], seen: int, moved: bool, after: float) -> float:
+    """Return the estimate `after` of the mean since a change, or a mean of what was seen where that contradicts it.
+
+    The estimate assumes that the values before the change were at the baseline. But that is a mean of clipped values,
+    so they can have been far beyond: then it is on the wrong side, or too far out. A cumulative sum that left 0 gives
+    the exact mean of the clipped values since.
+    """
+    mu, width = one[layout.MU], 1.0 / one[layout.RHO]
+    estimate = (after - one[layout.C]) * one[layout.G] - mu
+    late = one[layout.E] - mu
+    s, records = one[layout.S], seen - int(one[layout.OS])
+    if moved and records > 0 and s != 0.0:
+        side = 1.0 if s > 0.0 else -1.0
+        excess = abs(s) / records + (one[layout.KU] if s > 0.0 else one[layout.KD])
+        # The baseline may have been taken anew since, so that the sum is of two of them.
+        mean = min(max(mu + side * excess * width, -layout.CLIP), layout.CLIP)
+        far, distance = side * estimate, side * (mean - mu)
+        # Where half of the values were clipped, their mean lies further out.
+        if 0.0 < far <= distance + width or (far > 0.0 and side * mean >= 0.5 * layout.CLIP):
+            return after
+        shift = side * (max(distance, side * late) if far > 0.0 else distance)
+    elif abs(estimate - late) <= width:
+        return after
+    else:
+        shift = late
+    return one[layout.C] + (mu + shift) / one[layout.G]
+
+
+def _ratio_since(one: list[float], seen: int) -> float:
+    """Return how many times as much a channel varies since it began to vary otherwise."""
+    records = seen - int(one[layout.OQ])
+    q, al = one[layout.Q], one[layout.AL]
+    if records == 0 or q == 0.0 or al == 0.0:
+        return 1.0
+    excess = q / records + (one[layout.KQ] if q > 0.0 else -one[layout.KQ])
+    return max((al + excess / one[layout.BE]) / al, 0.0)
+
+
+def changed_unit(state: WatchState, k: int, was: int, features: float, share: float) -> ChangedUnit:
+    """Return what has changed in a unit, of which that is the evidence; `was` is its first name."""
+    channel, number, own = state.channel[k], state.number[k], state.share[k]
+    seen, d = int(number[layout.SEEN]), len(state.sign)
+    side = 0 if own[layout.WU] >= own[layout.WD] else 1
+    since = Mark(int(own[layout.OU + side]), int(state.share_time[k, side]))
+    means, spreads = np.zeros((2, channel.shape[1]))
+    if number[layout.WATCHED]:
+        means, spreads = means_of(channel), spreads_of(channel)
+    after, channels = means.copy(), list[ChangedChannel]()
+    if features >= CLEAR:
+        each = np.stack(strengths(channel), axis=1)
+        c, which = divmod(int(each.argmax()), 2)
+        since = _marked(state.mark[k], seen, int(channel[layout.OQ if which else layout.OS, c]))
+        strongest = each.max(axis=1)
+        for c in np.argsort(-strongest, kind="stable")[:MOST].tolist():
+            if strongest[c] < CLEAR:
+                break
+            one, (s, q) = channel[:, c].tolist(), each[c].tolist()
+            moved = s >= CLEAR or s >= q
+            change: FeatureChange = "moved" if moved else "widened" if one[layout.Q] > 0.0 else "narrowed"
+            after[c] = _mean_since(one, seen, int(one[layout.OS if moved else layout.OQ]))
+            # Sums of all features have no bounds.
+            after[c] = _bounded(one, seen, moved, float(after[c])) if c < d else after[c]
+            found = float(means[c]), float(after[c]), float(spreads[c]), _ratio_since(one, seen)
+            channels.append(ChangedChannel(c, change, max(s, q), *found))
     return ChangedUnit(
-        unit=unit,
-        cluster=name if unit else -1,
-        was=was if unit else -1,
-        features=features,
-        share=share,
-        evidence=0.0 if ended else float(max(row[4], row[5])),
-        share_before=float(row[5] if ended else row[6]),
-        share_after=float(row[8] if ended else row[10]),
-        settled=ended and row[4] == 1.0,
-        share_settled=ended and row[6] == 1.0,
-        since=None if ended else Mark(int(row[7]), int(row[11])),
-        channels=found,
+        unit=k,
+        cluster=int(number[layout.NAME]) if k else -1,
+        was=was if k else -1,
+        features=features >= CLEAR,
+        share=share >= CLEAR,
+        evidence=max(features, share),
+        share_before=float(own[layout.P0]),
+        share_after=share_after(own),
+        settled=False,
+        share_settled=False,
+        since=since,
+        channels=tuple(channels),
+        before=means[:d],
+        after=after[:d],
+        spread=spreads[:d],
+    )
+
+
+def ended_unit(state: WatchState, step: float, k: int, was: int) -> ChangedUnit:
+    """Return what a unit of an episode is like at its end, beside what it was like before; `step` is of the rules."""
+    channel, number, own = state.channel[k], state.number[k], state.share[k]
+    d, channels = len(state.sign), list[ChangedChannel]()
+    before, after, spread = np.zeros((3, d))
+    if number[layout.FLAG] and number[layout.WATCHED]:
+        old, means, width = channel[layout.OLD], means_of(channel), channel[layout.OLD_SPREAD]
+        ratio, shift = spreads_of(channel) / width, np.abs(means - old) / width
+        shift = np.where(shift >= step, shift, 0.0)
+        differs = (shift > 0.0) | (ratio > WIDER) | (ratio * WIDER < 1.0)
+        for c in [c for c in np.argsort(-shift, kind="stable").tolist() if differs[c]][:MOST]:
+            change: FeatureChange = "moved" if shift[c] > 0.0 else "widened" if ratio[c] > 1.0 else "narrowed"
+            found = float(old[c]), float(means[c]), float(width[c]), float(ratio[c])
+            channels.append(ChangedChannel(c, change, 0.0, *found))
+        before, after, spread = old[:d].copy(), means[:d], width[:d].copy()
+    return ChangedUnit(
+        unit=k,
+        cluster=int(number[layout.NAME]) if k else -1,
+        was=was if k else -1,
+        features=bool(number[layout.FLAG]),
+        share=bool(number[layout.SHARE_FLAG]),
+        evidence=0.0,
+        share_before=float(own[layout.OLD_SHARE]),
+        share_after=float(own[layout.P0]),
+        settled=bool(number[layout.WATCHED]),
+        share_settled=bool(own[layout.HR] < np.inf),
+        since=None,
+        channels=tuple(channels),
         before=before,
         after=after,
         spread=spread,

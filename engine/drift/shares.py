@@ -2,6 +2,7 @@
 
 import numpy as np
 from resonance.engine.arithmetic import jit, log
+from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 
 _ODDS = 2.0
@@ -87,14 +88,12 @@ def _take_share_baseline(share, times, number, rules, offset, time):
     share[layout.HR] = rules.threshold * t
 
 
-@jit
-def share_evidence(share):
+def share_evidence(share: FloatArray) -> float:
     """Return the evidence that a share has changed, 1 at the threshold."""
-    return max(share[layout.WU], share[layout.WD]) / share[layout.HR] if share[layout.HR] < np.inf else 0.0
+    return float(max(share[layout.WU], share[layout.WD]) / share[layout.HR]) if share[layout.HR] < np.inf else 0.0
 
 
-@jit
-def share_after(share):
+def share_after(share: FloatArray) -> float:
     """Return the share since it began to change."""
     if share[layout.WU] >= share[layout.WD]:
         value, blocks = share[layout.WU], share[layout.BU]
@@ -103,5 +102,5 @@ def share_after(share):
         value, blocks = share[layout.WD], share[layout.BD]
         hit, miss = share[layout.HIT_DOWN], share[layout.MISS_DOWN]
     if blocks > 0.0 and share_evidence(share) > 0.0:
-        return (value - layout.SHARE_BLOCK * blocks * miss) / (hit - miss) / (layout.SHARE_BLOCK * blocks)
-    return share[layout.P0]
+        return float((value - layout.SHARE_BLOCK * blocks * miss) / (hit - miss) / (layout.SHARE_BLOCK * blocks))
+    return float(share[layout.P0])

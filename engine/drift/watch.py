@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, FloatArray, IntArray
-from resonance.engine.drift import layout, report
-from resonance.engine.drift.batch import learn_batch, rows_of
-from resonance.engine.drift.changes import DriftChange, changes_of
+from resonance.engine.drift import layout
+from resonance.engine.drift.batch import learn_batch
+from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
+from resonance.engine.drift.episode import end_episode, is_over, raise_alarm
 from resonance.engine.drift.layout import channels_of, most_cells, new_state
 from resonance.engine.drift.parameters import PARAMETERS, rules_from
 from resonance.engine.drift.state import packed, unpacked
@@ -21,8 +22,9 @@ REVISION: Final = 1
 
 KIND: Final = "drift"
 
-_RECORDS_OF_ROOM: Final = 4
-"""Records with a report that a batch has room for before it is interrupted."""
+
+_Happened = tuple[int, ChangeKind | None, list[ChangedUnit]]
+"""Record of the batch with which an episode begins, ends or, as None, is joined by units; and these."""
 
 
 class DriftWatch(Parametrised):
@@ -110,29 +112,22 @@ class DriftWatch(Parametrised):
         columns = [np.ascontiguousarray(column, dtype=np.int64) for column in (answers, offsets, times)]
         if any(column.shape != (len(batch),) for column in columns):
             raise ValueError(f"{len(batch)} records, but {[len(column) for column in columns]} answers, offsets, times")
-        found: list[DriftChange] = []
-        for first, rows, vectors in self._learned(batch, *columns):
-            found += changes_of(rows, vectors, first, self._names, self._rules.threshold)
+        found, first = [], self.records
+        for index, kind, units in self._learned(batch, *columns):
+            if kind is not None:
+                found.append(change_of(kind, index, first + index, self.cells, self._rules.threshold, units))
         return found
 
-    def learned_rows(self, X: ArrayLike, answers: IntArray, offsets: IntArray) -> FloatArray:
-        """Watch records and return the rows of `report` instead, for tests of the method."""
-        batch = np.require(X, np.float64, ["C"])
-        columns = [np.ascontiguousarray(column, dtype=np.int64) for column in (answers, offsets, np.zeros(len(batch)))]
-        none = np.zeros((0, report.COLUMNS))
-        return np.concatenate([none, *(rows for _, rows, _ in self._learned(batch, *columns))])
-
-    def _learned(self, batch: FloatArray, *columns: IntArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Watch a batch; yield its first record's number, and each part of the report: rows and their vectors."""
-        room, first, done = rows_of(self.cells + 1), self.records, 0
-        # Made for every batch: a task can have thousands of streams.
-        log = np.empty((min(_RECORDS_OF_ROOM, len(batch)) * room, report.COLUMNS))
-        vectors = np.empty((len(log), 3, self.dimension))
+    def _learned(self, batch: FloatArray, *columns: IntArray) -> Iterator[_Happened]:
+        """Watch a batch; yield what happens to episodes."""
+        names, done = self._names if self.cells > 1 else self._names[:1], 0
         while done < len(batch):
-            rows = np.zeros(1, dtype=np.int64)
-            done = learn_batch(self._state, self._rules, batch, *columns, done, log, rows, vectors, room)
-            if rows[0]:
-                yield first, log[: rows[0]].copy(), vectors[: rows[0]].copy()
+            done, alarm = learn_batch(self._state, self._rules, batch, *columns, done)
+            if alarm:
+                opens, units = raise_alarm(self._state, self._rules, names)
+                yield done - 1, "drift" if opens else None, units
+            if is_over(self._state, self._rules, len(names)):
+                yield done - 1, *end_episode(self._state, self._rules, names)
 
     def wants_cells(self, clusters: Callable[[], int]) -> bool:
         """Return whether `take_cells` is due, after a batch that ended at a multiple of 512 records.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.engine.plain_drift import FIELDS, NUMBERS, SHARE, PlainDrift
-from tests.engine.watched import clusters_at, watched
+from tests.engine.watched import clusters_at, normal, watched
 
 
 def stream(seed, d, n=5_120, k=3, **given):
@@ -65,7 +65,7 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
         if t % 512 == 0:
             plain.look(clusters_at(data, t))
     rows, watch = watched(data)
-    expected = np.array([row + [0.0] * (11 - len(row)) for row in plain.rows])
+    expected = normal(np.array([row + [0.0] * (11 - len(row)) for row in plain.rows]))
     np.testing.assert_array_equal(rows, expected)
     assert len({row[0] for row in plain.rows}) == 3
     state = watch._state

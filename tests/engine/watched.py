@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.drift import STRIDE, DriftWatch
+from resonance.engine.drift import STRIDE, DriftWatch, changes, layout
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -27,19 +28,46 @@ def take_cells(watch: DriftWatch, stream: Arrays) -> None:
             watch.take_cells(clusters)
 
 
+KINDS, CHANGES = ("drift", "settled", "recovered"), ("moved", "widened", "narrowed")
+
+
+def normal(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the rows of a specification with what a watch tells: of two pieces of evidence the larger one."""
+    rows = rows.copy()
+    units, channels = rows[:, 0] == 2, rows[:, 0] == 3
+    what = rows[units, 3].astype(int)
+    rows[units, 3], rows[units, 4] = (what & 1) + 2 * ((what & 6) > 0), rows[units, 4:6].max(axis=1, initial=0.0)
+    rows[units, 5] = 0.0
+    rows[units & (rows[:, 2] == 0), 8] = -1.0
+    rows[channels, 9] = 0.0
+    return rows
+
+
 def watched(stream: Arrays, cut: int = STRIDE, *, restored: bool = False) -> tuple[NDArray[Any], DriftWatch]:
-    """Return the rows that a golden vector has of a stream, and its watch; `restored` after every batch."""
+    """Return the normal rows of a stream, and its watch; `restored` after every batch."""
     X = stream["X"].astype(np.float64)
-    watch, rows, done = DriftWatch(X.shape[1], **json.loads(str(stream["params"]))), [np.zeros((0, 11))], 0
+    watch, rows, done = DriftWatch(X.shape[1], **json.loads(str(stream["params"]))), list[list[float]](), 0
     while done < len(X):
-        end = min(done + min(watch.room, cut), len(X))
-        found = watch.learned_rows(X[done:end], stream["answer"][done:end], stream["offset"][done:end])
-        # The vectors have no times, and nothing of an episode's last event but itself.
-        found = found[found[:, 0] <= 3][:, :11]
-        found[found[:, 0] == 3, 10] = 0.0
-        rows.append(found)
+        end, first = min(done + min(watch.room, cut), len(X)), watch.records
+        columns = [stream[name][done:end].astype(np.int64) for name in ("answer", "offset", "offset")]
+        # The specification knows nothing of what a mean since a change is held against.
+        with patch.object(changes, "_bounded", lambda one, seen, moved, after: after):
+            for index, kind, units in watch._learned(X[done:end], *columns):
+                record = first + index
+                if kind is not None:
+                    number = int(watch._state.head[layout.EPISODES]) - 1
+                    offset = int(columns[1][index])
+                    rows.append([1, record, KINDS.index(kind), number, len(units), offset, watch.cells])
+                # Nor of an episode's end but that it came.
+                for unit in units if kind in ("drift", None) else ():
+                    what = unit.features + 2 * unit.share
+                    own = (unit.evidence, 0, unit.share_before, unit.since.offset, unit.cluster, kind is None)
+                    rows.append([2, record, unit.unit, what, *own, unit.share_after])
+                    for each in unit.channels:
+                        told = (each.evidence, each.before, each.after, each.spread, each.ratio)
+                        rows.append([3, record, each.channel, CHANGES.index(each.change), *told])
         done = end
         take_cells(watch, stream)
         if restored:
             watch = DriftWatch.from_state(watch.state())
-    return np.concatenate(rows), watch
+    return np.array([row + [0.0] * (11 - len(row)) for row in rows], dtype=float).reshape(-1, 11), watch
