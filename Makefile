@@ -39,7 +39,7 @@ test: kernels
 
 # Once for all who would otherwise compile the same side by side.
 kernels: .venv
-	@$(BIN)/resonance compile
+	@$(BIN)/resonance worker --compile-only
 
 lint: .venv
 	$(BIN)/ruff check .

@@ -146,7 +146,7 @@ def main():
                 found["group"]["partitions"] and not sum(each["lag"] for each in found["group"]["partitions"])
             ),
         )
-        tutorial.run("name", "p1:m07/1/0", "milling")
+        tutorial.run("inspect", "p1:m07/1/0", "--as", "milling")
         # What was read in a burst is drawn as such.
         time.sleep(5)
         asyncio.run(draw(tutorial.address))

@@ -93,7 +93,9 @@ def test_files_modules_commands_options_and_metrics_that_are_named_are_there(pag
         command = command if command in known else line.split()[0]
         assert command in known, line
         # With a dot it is a setting.
-        assert {option for option in re.findall(r"(?<!\S)--[a-z][\w.-]*", line) if "." not in option} <= known[command]
+        assert {option for option in re.findall(r"(?<!\S)--[a-z][\w.-]*", line) if "." not in option} <= known[
+            command
+        ] | {*main.SHARED}
     metrics = set(re.findall(r"`(resonance_\w+)`", text))
     series = {re.sub(r"_(bucket|count|sum)$", "", name) for name in series_names()}
     assert metrics <= series | series_names()
@@ -112,8 +114,9 @@ def shown_commands(text):
 
 def parse(arguments):
     """Parse a command line as the program does, without running it."""
-    words, group = list(main.as_options(arguments)), get_command(main.app)
-    context = typer.Context(group)
+    words, group = main.shared_first(main.as_options(arguments)), get_command(main.app)
+    context = group.make_context("resonance", words)
+    words = [*context._protected_args, *context.args]
     while hasattr(group, "get_command") and words and not words[0].startswith("-"):
         name = words.pop(0)
         group = group.get_command(context, name)

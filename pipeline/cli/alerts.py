@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import EachAlert, Json, Outputs
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import EachAlert, Json, load_outputs
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
@@ -31,13 +31,13 @@ Item = TypeVar("Item")
 
 @app.command()
 @says_when_stopped(UNCHANGED)
-@injected
-def alerts(streams: Streams = None, each: EachAlert = False, *, settings: Outputs, as_json: Json = False) -> None:
+def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = False) -> None:
     """List the open alerts, the most urgent first, then cleared ones and how they ended.
 
     Alike alerts of three streams or more, ten minutes apart at most, are one line with their number.
     They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.
     """
+    settings = load_outputs()
     if not settings.raises_alerts:
         raise ConfigurationError("every rule is off (alerts.*), so there are no alerts; switch one on")
     client, topic = clients.librdkafka(settings), settings.topic("alerts")

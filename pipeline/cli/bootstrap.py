@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.options import PLACE, Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
@@ -16,16 +16,14 @@ from resonance.pipeline.kafka import ranges
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.replay import bootstrapping
 
-TEXT = f"""Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
+TEXT = """Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic everything up to
 --to is learned, and workers go on at the record behind it. A file is learned as if its records stood before those of
 the first input topic, which workers then read from its beginning (or where `start` says). The first record
 that is emitted of a stream lists its clusters.
 
-The deployment must be new, and no worker may run. Snapshots, archive and offsets are written at once.
-
-{SETTINGS_HELP}"""
+The deployment must be new, and no worker may run. Snapshots, archive and offsets are written at once."""
 
 STOPPED = (
     "stopped; what is learned is written at the very end, all at once: `resonance inspect` shows whether it is there, "
@@ -34,7 +32,7 @@ STOPPED = (
 
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="OFFSET|TIME|-10m", help="Of topics: first record that is left to the workers."),
+    typer.Option("--to", metavar=PLACE, help="Of topics: first record that is left to the workers."),
 ]
 
 
@@ -50,7 +48,6 @@ def bootstrap(
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
     processes: Processes,
-    load: Loader,
     as_json: Json = False,
 ) -> None:
     """Learn recorded data."""

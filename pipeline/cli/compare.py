@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from resonance.pipeline.cli.evaluate import Folder, check_extra, command_line
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan
@@ -15,14 +15,12 @@ from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.shadow import comparison, deployments, page, summary
 from resonance.pipeline.shadow import cost as costs
 
-TEXT = f"""Compare what two deployments on the same input have recorded, such as one and its shadow.
+TEXT = """Compare what two deployments on the same input have recorded, such as one and its shadow.
 
 FIRST and SECOND are their names. It reads assignments and cluster events: how far they agree, which clusters are the
 same, events, sizes, and the 20 records that disagree most. Workers may run meanwhile. Nothing is changed.
 
-CPU time is not on Kafka: --cost measures it.
-
-{SETTINGS_HELP}"""
+CPU time is not on Kafka: --cost measures it."""
 
 First = Annotated[str, typer.Argument(metavar="FIRST", help="Name of a deployment, such as the live one.")]
 Second = Annotated[str, typer.Argument(metavar="SECOND", help="Name of another one on the same input.")]
@@ -43,7 +41,6 @@ def compare(
     contents: Contents = False,
     cost: Cost = False,
     folder: Folder = None,
-    load: Loader,
     as_json: Json = False,
 ) -> None:
     """Compare two deployments."""

@@ -1,6 +1,5 @@
 """``resonance dlq``: the records that could not be used."""
 
-import os
 import re
 import time
 from collections import Counter, deque
@@ -11,11 +10,10 @@ import orjson
 import typer
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import Deployment, Json
+from resonance.pipeline.cli.options import PLACE, Json, load, load_outputs
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import messages
 from resonance.pipeline.config import settings as config
 from resonance.pipeline.dead_letters import records as dead_letters
 from resonance.pipeline.dead_letters import replay as work
@@ -41,9 +39,7 @@ Stage = Annotated[
 Partition = Annotated[
     str | None, typer.Option(metavar="N|TOPIC[N]", help="Only of this partition, of one input topic or of all.")
 ]
-From = Annotated[
-    str, typer.Option("--from", metavar="earliest|TIME|-10m", help="Only those written since then, by Kafka's clock.")
-]
+From = Annotated[str, typer.Option("--from", metavar=PLACE, help="Where to begin, on the topic of the dead letters.")]
 
 app = CommandApp(no_args_is_help=True, help="Records that could not be used: list, replay, go on.")
 
@@ -63,15 +59,11 @@ def chosen(
                 raise ConfigurationError(
                     f"--{option} {word}: must be one of {', '.join(allowed)}{nearest(word, allowed)}"
                 )
-    since = positions.Position.parse(start, "--from")
-    if since.time is None and since != positions.EARLIEST:
-        raise ConfigurationError(f"--from {start}: dead letters are chosen by their time; give earliest, one, or -10m")
     if not (place := re.fullmatch(r"(?:(.+)\[([0-9]{1,9})\])|([0-9]{1,9})", partition or "0")):
         raise ConfigurationError(f"--partition {partition}: give a number, such as 0, or topic and number: features[0]")
     number = None if partition is None else int(place[2] or place[3])
-    return dead_letters.Choice(
-        tuple(kinds or ()), tuple(stages or ()), number, -1 if since.time is None else since.time, topic=place[1]
-    )
+    since = positions.Position.parse(start, "--from")
+    return dead_letters.Choice(tuple(kinds or ()), tuple(stages or ()), number, since, topic=place[1])
 
 
 Chosen = Annotated["dead_letters.Choice", Depends(chosen)]
@@ -89,10 +81,10 @@ def list_dead_letters(
         Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
     ] = None,
     *,
-    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """List dead letters: the place of the record, what is wrong with it, and how many there are of each class."""
+    settings = load()
     client, partitions = connected(settings, choice)
     counts: Counter[tuple[str, str]] = Counter()
     shown: deque[Any] = deque(maxlen=limit)
@@ -106,8 +98,7 @@ def list_dead_letters(
             says_when_stopped(stopped),
             log_reader.LogReader(client, acls.replay_group(settings.name), PATIENCE) as reader,
         ):
-            begin = positions.EARLIEST if choice.since < 0 else positions.Position(time=choice.since)
-            ranges = positions.ranges_from(reader, partitions, begin)
+            ranges = positions.ranges_from(reader, partitions, choice.since)
             for _, found in dead_letters.read_dead_letters(reader, ranges, settings.name):
                 for dead_letter in filter(choice.has, found):
                     counts[dead_letter.stage, dead_letter.kind] += 1
@@ -142,7 +133,6 @@ def replay_dead_letters(
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Dead letters to replay, at most.")] = None,
     yes: plans.Yes = False,
     *,
-    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Produce dead letters into their input topic again, after a fix: same partition, key, value and headers.
@@ -151,6 +141,7 @@ def replay_dead_letters(
     interrupted replay continues where it stopped. Those that were cut cannot be replayed and are listed, and so are
     those of an input topic that was deleted and made again since.
     """
+    settings = load()
     source = replay_source(settings, choice)
     if yes:
         with says_when_stopped(REPLAYING), progress("replaying", None) as draw:
@@ -249,10 +240,10 @@ def resume(
 
     They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
     page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
-    environment, RESONANCE_WORKER__WEB_TOKEN.
+    settings; RESONANCE_WORKER__WEB_TOKEN shows it to nobody.
     """
-    # No option: the arguments of a process are visible to every user of the machine.
-    resumed = page_client.resume(worker, partition, os.environ.get(messages.variable("worker.web_token"), ""))
+    token = load_outputs().worker.web_token
+    resumed = page_client.resume(worker, partition, token.get_secret_value() if token else "")
     if as_json:
         print_json({"resumed": resumed})
         return

@@ -12,7 +12,7 @@ import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import as_options
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for, with_assignments
@@ -26,13 +26,11 @@ from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.files import arrays
 from resonance.pipeline.machine import collect_rarely
 
-TEXT = f"""Compare engines and settings on recorded records.
+TEXT = """Compare engines and settings on recorded records.
 
 SOURCE is an input topic or a file: JSONL, CSV, Parquet. Every candidate begins with empty models at the first record;
 each record is assigned first and learned then. The tables have two baselines: all records in one cluster, and k-means
-that is given the number of clusters. Nothing of the deployment is changed.
-
-{SETTINGS_HELP}"""
+that is given the number of clusters. Nothing of the deployment is changed."""
 
 SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="Topic or file.")]
 Engines = Annotated[
@@ -80,7 +78,6 @@ def evaluate(
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
     processes: Processes,
-    load: Loader,
     as_json: Json = False,
 ) -> None:
     """Evaluate candidates on a topic or a file."""

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 from resonance.pipeline.checkpoint import changed_ranges, deployment_context, inspection, listing, stream_outputs
+from resonance.pipeline.cli import one_cluster
 from resonance.pipeline.cli import peers as peers_table
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json, Picture
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -22,12 +23,14 @@ from resonance.pipeline.watch import lifelines, named, sentences
 from resonance.pipeline.watch import picture as drawing
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames
 
-TEXT = f"""Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
+TEXT = """Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. With --at they are shown as they were: the newest archive
 from before that time, and what was processed until then. With --peers: the streams whose recent records are unlike
-those of the others, in which features, how far, and since when. Nothing is written, and workers may be at work.
+those of the others, in which features, how far, and since when.
 
-{SETTINGS_HELP}"""
+CLUSTER: the tree of what it came from and what it became; with --records the records of late that are most typical of
+it; with --as it gets a name for all who look at it. A cluster that splits from a named one is called after it. No model
+and no output depends on a name. Nothing else is written, and workers may be at work."""
 
 SHOWN = 6
 """Features that the table shows; --json has them all."""
@@ -38,14 +41,19 @@ HINT_SECONDS = 3.0
 ROUNDING = 1e-12
 """Share of the centre below which a spread is what floating-point additions leave of equal values."""
 
+OneCluster = Annotated[
+    str | None, typer.Argument(metavar="[CLUSTER]", help="Id of a cluster, such as p0/1/3.", show_default=False)
+]
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 
 Wide = Annotated[bool, typer.Option("--wide", help="Six features that differ most, nodes, and how each cluster began.")]
 Stored = Annotated[bool, typer.Option("--stored", help="As of the newest snapshot, without learning what came since.")]
-At = Annotated[
-    str | None, typer.Option("--at", metavar="TIME|-1h|OFFSET", help="As of a time, or of an offset, in the past.")
-]
+At = Annotated[str | None, typer.Option("--at", metavar=PLACE, help="As of a time, or of an offset, in the past.")]
 Peers = Annotated[bool, typer.Option("--peers", help="The streams that are unlike the others.")]
+
+Records = Annotated[bool, typer.Option("--records", help="The records that are most typical of CLUSTER.")]
+As = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name CLUSTER; an empty NAME takes it away.")]
+Names = Annotated[bool, typer.Option("--names", help="The names that clusters have.")]
 
 FEWER_SPLITS = {"modal": "a lower engine.doubt", "evq": "a higher engine.margin"}
 """What gives fewer splits with an engine."""
@@ -55,25 +63,36 @@ app = CommandApp()
 
 @app.command(help=TEXT)
 @says_when_stopped(UNCHANGED)
-@injected
 def inspect(
+    cluster: OneCluster = None,
     stream: OneStream = None,
     wide: Wide = False,
     stored: Stored = False,
     at: At = None,
     peers: Peers = False,
     picture: Picture = None,
+    records: Records = False,
+    name: As = None,
+    names_only: Names = False,
     *,
-    settings: Deployment,
     as_json: Json = False,
 ) -> None:
-    """Show the clusters of a stream, or all streams."""
+    """Show the clusters of a stream, all streams, or one cluster."""
+    if cluster is not None:
+        _one(cluster, records, name, as_json=as_json)
+        return
+    if records or name is not None:
+        raise ConfigurationError("--records and --as are for one cluster: name it, such as p0/1/3")
+    if names_only:
+        one_cluster.list_names(as_json=as_json)
+        return
     if picture is not None:
         drawing.check(picture)
     if peers and (stream is not None or stored or picture is not None):
         raise ConfigurationError(
             "--peers compares all streams by their records; leave out --stream, --stored, --picture"
         )
+    settings = load()
     moment = None if at is None else positions.Position.parse(at, "--at")
     with entry.opened(settings) as (source, reader):
         states = listing.read_states(source, reader)
@@ -137,6 +156,16 @@ def inspect(
         )
         if beside is not None:
             peers_table.hint(*beside)
+
+
+def _one(cluster: str, records: bool, name: str | None, *, as_json: bool) -> None:
+    """Show, or name, one cluster."""
+    if records and name is not None:
+        raise ConfigurationError("--records and --as: choose one")
+    if name is not None:
+        one_cluster.give_name(cluster, name, as_json=as_json)
+    else:
+        (one_cluster.show_records if records else one_cluster.show_lineage)(cluster, as_json=as_json)
 
 
 def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequence[str]) -> None:

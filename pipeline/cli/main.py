@@ -5,7 +5,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, Final
 
@@ -20,6 +20,17 @@ from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
 
 with imported_lazily():
+    from resonance.pipeline.cli.options import (
+        SETTINGS_HELP,
+        SHARED_HELP,
+        SHARED_NAMES,
+        Broker,
+        Config,
+        Name,
+        Set,
+        Topics,
+        shared,
+    )
     from resonance.pipeline.cli.unknown_options import explanation
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -35,18 +46,24 @@ COMMANDS: Final[Mapping[str, str]] = {
     "evaluate": "Compare engines and settings on recorded data.",
     "compare": "Compare what two deployments have recorded.",
     "promote": "Let the models of a shadow take the place of the live ones.",
-    "inspect": "Show the clusters of a stream.",
-    "show": "Show records that are typical of a cluster.",
-    "lineage": "Show what a cluster came from and what it became.",
-    "name": "Name a cluster.",
+    "inspect": "Show the clusters of a stream, or one of them.",
     "snapshots": "The models as they are stored: list, export, import, compare.",
     "dlq": "Records that could not be used: list, replay, go on.",
     "reset": "Forget models and begin anew, or go back.",
     "settings": "Show the settings, or explain them all.",
-    "compile": "Compile all kernels, so that later starts are warm.",
     "demo": "Watch it work on telemetry, with no broker.",
 }
 """Command, which is also the module of its ``app`` -> short help; first steps and daily use before the rest."""
+
+MOVED: Final[Mapping[str, str]] = {
+    "show": "inspect CLUSTER",
+    "lineage": "inspect CLUSTER",
+    "name": "inspect CLUSTER --as NAME",
+    "compile": "worker --compile-only",
+}
+"""What commands of earlier releases are now."""
+
+SHARED: Final = (*SHARED_NAMES, "-c", "-s")
 
 
 @contextlib.contextmanager
@@ -71,10 +88,15 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None where there is no such command."""
+        if cmd_name in MOVED:
+            raise ConfigurationError(f"resonance {cmd_name} is now: resonance {MOVED[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
         with says_when_stopped(UNCHANGED), imported_lazily():
-            return typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
+            command = typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.epilog = SHARED_HELP
+        return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the command."""
@@ -95,7 +117,7 @@ class LazyGroup(TyperGroup):
 app = typer.Typer(
     name="resonance",
     cls=LazyGroup,
-    help="Stream clustering on Kafka: stable clusters and their life events, exactly once.",
+    help=f"Stream clustering on Kafka: stable clusters and their life events, exactly once.\n\n{SETTINGS_HELP}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -106,9 +128,15 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def root(
+    config: Config = None,
+    name: Name = None,
+    broker: Broker = None,
+    topics: Topics = None,
+    pairs: Set = None,
     show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Show the commands, or the version."""
+    """Take the options of every command, or show the version."""
+    shared.config, shared.pairs, shared.named = config, pairs, {"name": name, "broker": broker, "topics": topics}
     if show_version:
         typer.echo(f"resonance {version('resonance-streams')}")
         raise typer.Exit
@@ -133,6 +161,21 @@ def as_options(arguments: Sequence[str]) -> Iterator[str]:
         yield from ("--set", f"{key}={value}")
 
 
+def shared_first(arguments: Iterable[str]) -> list[str]:
+    """Return the arguments with the options of every command before the command."""
+    first, others = [], []
+    waiting = iter(arguments)
+    for argument in waiting:
+        option, equals, _ = argument.partition("=")
+        if option in SHARED or (argument[:2] in SHARED and not argument.startswith("--")):
+            first.append(argument)
+            if option in SHARED and not equals and (value := next(waiting, None)) is not None:
+                first.append(value)
+        else:
+            others.append(argument)
+    return [*first, *others]
+
+
 def main() -> None:
     """Run the command line; errors that a user can act on become one line and an exit code."""
     open_missing()
@@ -145,7 +188,7 @@ def main() -> None:
     try:
         with interruptible():
             try:
-                app(list(as_options(sys.argv[1:])), prog_name="resonance")
+                app(shared_first(as_options(sys.argv[1:])), prog_name="resonance")
             except SystemExit as ended:
                 code = ended.code
                 raise

@@ -1,15 +1,16 @@
 """Options that several commands share, and how they become settings."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.cli.injection import Depends, injected
 from resonance.pipeline.config import settings as configuration
 from resonance.pipeline.errors import ConfigurationError
+
+SHARED_HELP = "Settings: --config, --name, --broker, --topics, --set, --section.key VALUE (resonance --help)."
 
 SETTINGS_HELP = """Settings come from the command line, the environment (RESONANCE_INPUT__TOPICS is input.topics), a
 TOML file, and defaults, in this order; `resonance settings` shows what they add up to. On the command line
@@ -32,10 +33,9 @@ Broker = Annotated[
     str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to connect to first (broker.bootstrap).")
 ]
 Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
-Stream = Annotated[
-    str | None, typer.Option(metavar="partition|key|topic|field:PATH", help="Which records share one model (stream).")
-]
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
+PLACE = "earliest|latest|OFFSET|TIME|-10m"
+"""What every option takes that names a place in a log."""
 EachAlert = Annotated[
     bool, typer.Option("--each", help="A line for each alert, also where many streams have alike ones.")
 ]
@@ -46,6 +46,22 @@ Picture = Annotated[
 
 OPTIONS = {"broker": "broker.bootstrap", "topics": "input.topics"}
 """Settings whose option has another name."""
+
+
+@dataclass(slots=True)
+class SharedOptions:
+    """The options of every command, as they were given."""
+
+    config: Path | None = None
+    pairs: list[str] | None = None
+    named: Mapping[str, str | None] = field(default_factory=dict)
+    """Those that stand for a setting (`OPTIONS`)."""
+
+
+shared = SharedOptions()
+
+SHARED_NAMES = ("--config", "--name", "--broker", "--topics", "--set")
+"""Options of every command, which may stand anywhere on its line."""
 
 
 def load_settings(
@@ -60,47 +76,21 @@ def load_settings(
     return configuration.Settings.load(config, given(pairs, values), otherwise)
 
 
-def _loader(
-    config: Config = None,
-    name: Name = None,
-    broker: Broker = None,
-    topics: Topics = None,
-    stream: Stream = None,
-    pairs: Set = None,
-) -> "Callable[..., configuration.Settings]":
-    return partial(load_settings, config, pairs, name=name, broker=broker, topics=topics, stream=stream)
+def load(otherwise: Mapping[str, Any] | None = None, **named: Any) -> "configuration.Settings":
+    """Return the settings that the shared options and those of the command give, as `load_settings` does."""
+    own = {name: value for name, value in named.items() if value is not None}
+    return load_settings(shared.config, shared.pairs, otherwise, **{**shared.named, **own})
 
 
-Loader = Annotated["Callable[..., configuration.Settings]", Depends(_loader)]
-"""`load_settings` with the options of a deployment, for a command that chooses settings by its other options."""
+def check_unused(command: str) -> None:
+    """Raise `ConfigurationError` where options were given that only matter to a deployment."""
+    if shared != SharedOptions(named=dict.fromkeys(shared.named)):
+        raise ConfigurationError(f"{command} reads no settings of a deployment: leave out --config, --name, --set ...")
 
 
-@injected
-def _stream_settings(load: Loader) -> "configuration.Settings":
-    return load()
-
-
-def _settings(
-    config: Config = None, name: Name = None, broker: Broker = None, topics: Topics = None, pairs: Set = None
-) -> "configuration.Settings":
-    return load_settings(config, pairs, name=name, broker=broker, topics=topics)
-
-
-def _output_settings(
-    config: Config = None, name: Name = None, broker: Broker = None, topics: Topics = None, pairs: Set = None
-) -> "configuration.Settings":
-    # Where the outputs are follows from the name of the deployment alone.
-    return load_settings(config, pairs, {"input.topics": ["any"]}, name=name, broker=broker, topics=topics)
-
-
-Outputs = Annotated["configuration.Settings", Depends(_output_settings)]
-"""Settings of a command that reads outputs; it needs no setting of the input."""
-
-StreamDeployment = Annotated["configuration.Settings", Depends(_stream_settings)]
-"""Settings of a command on a deployment."""
-
-Deployment = Annotated["configuration.Settings", Depends(_settings)]
-"""The same without ``--stream``, for commands that need no setting of that name."""
+def load_outputs() -> "configuration.Settings":
+    """Return the settings of a command that reads outputs, which follow from the name of the deployment alone."""
+    return load({"input.topics": ["any"]})
 
 
 def given(pairs: Sequence[str] | None, named: Mapping[str, Any]) -> dict[str, Any]:

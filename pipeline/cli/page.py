@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Outputs
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import load_outputs
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.page import run
 
@@ -28,14 +28,12 @@ app = CommandApp()
 
 
 @app.command(help=TEXT)
-@injected
 def page(
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve it on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, metavar="N", help="Its port.")] = 6060,
     workers: Workers = None,
-    *,
-    settings: Outputs,
 ) -> None:
     """Serve the page until Ctrl-C."""
+    settings = load_outputs()
     with suppress(KeyboardInterrupt):
         asyncio.run(run.serve(settings, run.Place(host, port, tuple(workers or ())), say))

@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +10,8 @@ from typing import Annotated
 import orjson
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
-from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import Broker, Config, Json, Name, Set, load_settings
+from resonance.pipeline.cli.injection import CommandApp, injected
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
@@ -67,12 +66,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records 
 app = CommandApp()
 
 
-def _loader(
-    config: Config = None, name: Name = None, broker: Broker = None, pairs: Set = None
-) -> "Callable[..., config.Settings]":
-    return partial(load_settings, config, pairs, name=name, broker=broker)
-
-
 @app.command(help=TEXT)
 @injected
 def produce(
@@ -87,7 +80,6 @@ def produce(
     save: Save = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    load: Annotated["Callable[..., config.Settings]", Depends(_loader)],
     as_json: Json = False,
 ) -> None:
     """Produce the records of a file."""

@@ -4,20 +4,18 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.shadow import deployments, promote
 
-TEXT = f"""Let the models of a deployment, such as a shadow, take the place of those of a live one on the same input.
+TEXT = """Let the models of a deployment, such as a shadow, take the place of those of a live one on the same input.
 
 Every partition stays at the live one's offset, and goes on there with the models of the other, in a version of its
 streams that was never used. A cluster that agrees with one of the other deployment names it as its successor. Workers
-of both must be stopped. Without --yes it is only shown what would be changed.
-
-{SETTINGS_HELP}"""
+of both must be stopped. Without --yes it is only shown what would be changed."""
 
 New = Annotated[str, typer.Argument(metavar="NAME", help="Name of the deployment whose models go on.")]
 Over = Annotated[str, typer.Option("--over", metavar="NAME", help="Name of the live one.")]
@@ -27,8 +25,7 @@ app = CommandApp()
 
 @app.command("promote", help=TEXT)
 @says_when_stopped(UNCHANGED)
-@injected
-def command(new: New, live: Over, yes: plans.Yes = False, *, load: Loader, as_json: Json = False) -> None:
+def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = False) -> None:
     """Promote a deployment."""
     # With which `stream` each of them has learned stands in its snapshots.
     both = deployments.find_both(load({"stream": "partition"}), (new, live))

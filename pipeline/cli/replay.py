@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, Loader, Picture
+from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -25,27 +25,23 @@ from resonance.pipeline.watch import lifelines
 from resonance.pipeline.watch import picture as drawing
 from resonance.schemas import AlertRule
 
-TEXT = f"""Run recorded records through the models again: the same answers and events, bit for bit.
+TEXT = """Run recorded records through the models again: the same answers and events, bit for bit.
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic a range can be
 replayed; the models then start from the newest archive at or before it, or where they began, which the output
 names. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed:
-offsets, snapshots and its own outputs stay as they are.
-
-{SETTINGS_HELP}"""
+offsets, snapshots and its own outputs stay as they are."""
 
 SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
 From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        metavar="OFFSET|TIME|-10m",
-        help="First record: an offset, a time, or so long ago; by default the first there is.",
+        metavar=PLACE,
+        help="First record: an offset, a time, or so long ago.",
     ),
 ]
-To = Annotated[
-    str | None, typer.Option("--to", metavar="OFFSET|TIME|-10m", help="First record that is left out; by default none.")
-]
+To = Annotated[str | None, typer.Option("--to", metavar=PLACE, help="First record that is left out; by default none.")]
 Last = Annotated[str | None, typer.Option(metavar="10m", help="So long up to the newest record (ms, s, m, h, d).")]
 Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="This partition alone.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Empty models where the range begins, whatever there is.")]
@@ -95,7 +91,6 @@ def replay(
     columns: ChosenColumns,
     skip_bad: SkipBad = False,
     processes: Processes,
-    load: Loader,
     as_json: Json = False,
 ) -> None:
     """Replay a topic or a file."""

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from resonance.pipeline.checkpoint import deployment_context
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Deployment, Json
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import PLACE, Json, load
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -16,10 +16,8 @@ from resonance.pipeline.kafka import positions
 from resonance.pipeline.recovery import entry, past_models, reset_stream, rewrite, rollback
 from resonance.pipeline.recovery import reset as whole_reset
 
-TEXT = f"""Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
-worker of the group must be stopped. Without --yes it is only shown what would be changed.
-
-{SETTINGS_HELP}"""
+TEXT = """Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
+worker of the group must be stopped. Without --yes it is only shown what would be changed."""
 
 OneStream = Annotated[
     str | None,
@@ -31,7 +29,7 @@ ToArchive = Annotated[
     str | None,
     typer.Option(
         "--to-archive",
-        metavar="TIME|OFFSET",
+        metavar=PLACE,
         help="Put models and offsets back to the newest archive at or before a time, such as 2026-01-31T12:00:00Z, or "
         "an offset; what was answered since is answered again.",
     ),
@@ -43,16 +41,15 @@ app = CommandApp()
 
 @app.command(help=TEXT)
 @says_when_stopped(UNCHANGED)
-@injected
 def reset(
     stream: OneStream = None,
     to_archive: ToArchive = None,
     yes: plans.Yes = False,
     *,
-    settings: Deployment,
     as_json: Json = False,
 ) -> None:
     """Reset a deployment or a stream, or return to an archive."""
+    settings = load()
     if stream is not None and to_archive is not None:
         raise ConfigurationError(
             "--stream and --to-archive: an archive has all streams of a partition, and they stand at one offset; "

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import SETTINGS_HELP, Config, Json, Set, load_settings
+from resonance.pipeline.cli.options import SETTINGS_HELP, Json, load
 from resonance.pipeline.cli.output import print_json
 from resonance.pipeline.config import file as settings_file
 from resonance.pipeline.config import reference
@@ -15,8 +15,6 @@ app = CommandApp(help=f"Show the settings a worker would have, secrets masked.\n
 @app.callback(invoke_without_command=True)
 def settings(
     context: typer.Context,
-    config: Config = None,
-    pairs: Set = None,
     as_json: Json = False,
     as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
@@ -26,7 +24,7 @@ def settings(
     if as_reference:
         typer.echo(reference.as_markdown(), nl=False)
         return
-    loaded = load_settings(config, pairs)
+    loaded = load()
     if as_json:
         print_json(loaded.dump())
     else:
@@ -34,9 +32,9 @@ def settings(
 
 
 @app.command(short_help="Check them, without a broker.")
-def check(config: Config = None, pairs: Set = None, as_json: Json = False) -> None:
+def check(as_json: Json = False) -> None:
     """Check that the settings can be used together; no broker is contacted, see `resonance topics check` for that."""
-    loaded = load_settings(config, pairs)
+    loaded = load()
     if as_json:
         print_json({"usable": True, "name": loaded.name, "engine": loaded.engine.name, "topics": loaded.logs})
     else:

@@ -9,8 +9,8 @@ import typer
 from resonance.pipeline import timestamps
 from resonance.pipeline.checkpoint import export_file, listing
 from resonance.pipeline.cli import plans
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Deployment, Json
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -31,9 +31,9 @@ def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
 
 @app.command("list", short_help="List the newest snapshot of every stream.")
 @says_when_stopped(UNCHANGED)
-@injected
-def list_snapshots(settings: Deployment, as_json: Json = False) -> None:
+def list_snapshots(as_json: Json = False) -> None:
     """List the newest snapshot of every stream: its offset, its size, its version, and its age."""
+    settings = load()
     now = time.time()
     rows: list[dict[str, Any]] = []
     for state in _read(settings):
@@ -73,9 +73,9 @@ def list_snapshots(settings: Deployment, as_json: Json = False) -> None:
 
 @app.command("export", short_help="Write them into one file.")
 @says_when_stopped(UNCHANGED)
-@injected
-def export_snapshots(file: TargetFile, *, settings: Deployment, as_json: Json = False) -> None:
+def export_snapshots(file: TargetFile, *, as_json: Json = False) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
+    settings = load()
     partitions = [state.checkpoint for state in _read(settings) if state.checkpoint is not None]
     size = export_file.write_file(file, settings.name, timestamps.TimeTexts()[time.time() * 1000 // 1], partitions)
     count = sum(len(partition.streams) for partition in partitions)
@@ -87,13 +87,13 @@ def export_snapshots(file: TargetFile, *, settings: Deployment, as_json: Json = 
 
 @app.command("import", short_help="Bring those of a file back.")
 @says_when_stopped(UNCHANGED)
-@injected
-def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, settings: Deployment, as_json: Json = False) -> None:
+def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json = False) -> None:
     """Restore the snapshots of a file into the deployment, whose workers must be stopped; they continue from there.
 
     Without --yes it is only shown what would be changed. Each partition of the file returns to the offset where it
     stood.
     """
+    settings = load()
     settings.check_local(
         "resonance snapshots import",
         "roots and subtrees would have to come from the same moment of both logs; go on from the snapshots that the "

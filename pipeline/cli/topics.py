@@ -3,8 +3,8 @@
 from typing import Annotated, Any
 
 import typer
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import Deployment, Json, StreamDeployment
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.config import settings as config
@@ -32,9 +32,7 @@ app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, c
 
 @app.command()
 @says_when_stopped(UNCHANGED)
-@injected
 def plan(
-    settings: Deployment,
     acls: Acls = False,
     principal: Principal = None,
     as_json: Json = False,
@@ -43,6 +41,7 @@ def plan(
 
     Each topic as it is or would be made; with --acls the rights that are needed. Nothing is changed.
     """
+    settings = load()
     if principal is not None and not acls:
         raise ConfigurationError("--principal: only --acls names one; add --acls")
     client = clients.librdkafka(settings)
@@ -65,9 +64,7 @@ def plan(
 
 @app.command()
 @says_when_stopped(MADE_SOME)
-@injected
 def create(
-    settings: Deployment,
     create_input: CreateInput = None,
     register_schemas: RegisterSchemas = False,
     as_json: Json = False,
@@ -76,6 +73,7 @@ def create(
 
     Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
+    settings = load()
     if register_schemas:
         output_schemas.check_registry(settings)
     cluster = _cluster(settings, clients.librdkafka(settings))
@@ -102,12 +100,12 @@ def create(
 
 @app.command()
 @says_when_stopped(UNCHANGED)
-@injected
-def check(settings: StreamDeployment, as_json: Json = False) -> None:
+def check(as_json: Json = False) -> None:
     """Check what a worker checks at its start.
 
     The topics, the settings that must fit them, and the rights of the user. Nothing is changed.
     """
+    settings = load()
     clients.check_certificates(settings)
     found = start_check.check_start(settings, clients.librdkafka(settings), create=False)
     count = len(kinds.Topics.of(settings).all)

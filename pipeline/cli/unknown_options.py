@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from resonance.pipeline.cli.options import OPTIONS
+from resonance.pipeline.cli.options import OPTIONS, SHARED_NAMES
 from resonance.pipeline.config import likely, reference
 
 
@@ -14,28 +14,18 @@ def explanation(name: str, context: Any) -> str:
         return f" (did you mean {' or '.join(found)}?)"
     if argument := _argument(name, command):
         return f"; write it without an option: {path} {argument}"
-    if found := _setting_meant(name, command) or likely.spelt_alike(name, _options(command)):
+    if found := _setting_meant(name) or likely.spelt_alike(name, _options(command)):
         return f" (did you mean {' or '.join(found)}?)"
-    if found := _setting_meant(name, command, likely.settings_like):
+    if found := _setting_meant(name, likely.settings_like):
         return f" (did you mean {' or '.join(found)}?)"
-    for word in ("worker",) if context.parent is None else getattr(command, "commands", ()):
-        if found := _meant(name, command.get_command(context, word)):
-            return f"; options stand behind the command: {path} {word} {found[0]}"
-    if not hasattr(command, "commands") and "--set" not in _options(command):
-        root = context.find_root()
-        worker = root.command.get_command(root, "worker")
-        if _meant(name, worker) or _setting_meant(name, worker):
-            return f"; {path} reads no settings of a deployment"
     return ""
 
 
 def _meant(name: str, command: Any) -> list[str]:
     """Return the options of a command that share the words of a name, with the setting that they stand for."""
     found = likely.sharing_words(name, _options(command))
-    if "--set" in _options(command):
-        settings = {f"--{option}": f"--{setting}" for option, setting in OPTIONS.items()}
-        found += [settings[option] for option in found or likely.sharing_words(name, settings) if option in settings]
-    return found
+    settings = {f"--{option}": f"--{setting}" for option, setting in OPTIONS.items()}
+    return found + [settings[option] for option in found if option in settings]
 
 
 def _argument(name: str, command: Any) -> str:
@@ -44,15 +34,12 @@ def _argument(name: str, command: Any) -> str:
     return (arguments[near[0]].metavar or near[0].upper()) if near else ""
 
 
-def _setting_meant(
-    name: str, command: Any, search: Callable[[str, Iterable[str]], list[str]] = likely.settings_called
-) -> list[str]:
-    if "--set" not in _options(command):
-        return []
+def _setting_meant(name: str, search: Callable[[str, Iterable[str]], list[str]] = likely.settings_called) -> list[str]:
     known = dict.fromkeys(row.name for rows in reference.reference().values() for row in rows)
     found = search(name.lstrip("-"), known)
     return [f"--{setting}" if "." in setting else f"--set {setting}=..." for setting in found]
 
 
 def _options(command: Any) -> list[str]:
-    return [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+    own = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+    return list(dict.fromkeys([*own, *SHARED_NAMES]))

@@ -2,7 +2,7 @@
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Json, StreamDeployment
+from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_start
@@ -15,9 +15,7 @@ from resonance.pipeline.verify import verify as verifying
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
 
 It says `identical`, with what was compared, or where the first difference is, and ends with code {DIFFERS} then. It
-compares what is committed, so workers may run meanwhile. The models start as in `resonance replay`.
-
-{SETTINGS_HELP}"""
+compares what is committed, so workers may run meanwhile. The models start as in `resonance replay`."""
 
 
 app = CommandApp()
@@ -30,10 +28,10 @@ def verify(
     span: ChosenSpan,
     fresh: Fresh = False,
     processes: Processes,
-    settings: StreamDeployment,
     as_json: Json = False,
 ) -> None:
     """Verify what was recorded."""
+    settings = load()
     with says_when_stopped(UNCHANGED), records_bar("verify") as report:
         collect_rarely()
         verdict = verifying.verify(settings, span, fresh=fresh, processes=processes, report=report)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 from resonance.pipeline import errors
-from resonance.pipeline.cli.injection import CommandApp, injected
-from resonance.pipeline.cli.options import EachAlert, Json, Outputs
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import PLACE, EachAlert, Json, load_outputs
 from resonance.pipeline.cli.output import fitted, json_text, say
 from resonance.pipeline.kafka import admin, clients, log_reader, positions
 from resonance.pipeline.watch import alike_alerts, named, output_reader
@@ -50,7 +50,7 @@ Kinds = Annotated[
         "split, vanished, version_started, stream_ended; repeatable. By default all but assignments and clusters.",
     ),
 ]
-From = Annotated[str, typer.Option("--from", metavar="earliest|latest|TIME|-10m|OFFSET", help="Where to begin.")]
+From = Annotated[str, typer.Option("--from", metavar=PLACE, help="Where to begin.")]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Outputs to show, at most; then it ends.")]
 UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting.")]
 
@@ -67,7 +67,6 @@ app = CommandApp()
 
 @app.command(help=TEXT)
 @_until_stopped()
-@injected
 def watch(
     streams: Streams = None,
     kinds: Kinds = None,
@@ -76,10 +75,10 @@ def watch(
     until_end: UntilEnd = False,
     each: EachAlert = False,
     *,
-    settings: Outputs,
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
+    settings = load_outputs()
     wanted = watched.Filter.of(kinds or (), streams or ())
     begin = positions.Position.parse(start, "--from")
     cluster = admin.ClusterAdmin(clients.librdkafka(settings), settings.broker.answer_timeout)

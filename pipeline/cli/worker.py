@@ -3,11 +3,11 @@
 from typing import Annotated
 
 import typer
-from resonance.pipeline import mismatches
-from resonance.pipeline.cli.injection import CommandApp, Depends, injected
-from resonance.pipeline.cli.options import SETTINGS_HELP, Loader
-from resonance.pipeline.cli.output import end
-from resonance.pipeline.config import settings as config
+from resonance.pipeline import kernels, mismatches
+from resonance.pipeline.cli.injection import CommandApp
+from resonance.pipeline.cli.options import load
+from resonance.pipeline.cli.output import end, print_line, say
+from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker import supervisor
 from resonance.pipeline.worker import worker as process
@@ -55,48 +55,59 @@ LogLevel = Annotated[
 ]
 
 
-TEXT = f"""Run a worker until SIGTERM or Ctrl-C. It makes the topics that are missing, and shares the partitions of the
-input with the other workers of its deployment. The last line of its log says why it ended.
+TEXT = """Run a worker until SIGTERM or Ctrl-C. It makes the topics that are missing, and shares the partitions of the
+input with the other workers of its deployment. The last line of its log says why it ended."""
 
-{SETTINGS_HELP}"""
+CompileOnly = Annotated[
+    bool,
+    typer.Option("--compile-only", help="Compile all kernels, so that later starts are warm, and end: for images."),
+]
+
+COMPILING = "stopped; what is compiled so far is kept, and the same command goes on behind it"
 
 app = CommandApp()
 
 
-@injected
-def _settings(
-    load: Loader,
+@app.command(help=TEXT)
+def worker(
     delivery: Mode = None,
     worker_id: WorkerId = None,
     web_port: WebPort = None,
     processes: Processes = None,
     log_level: LogLevel = None,
-) -> "config.Settings":
-    return load(
+    resume_from_snapshot: Resume = False,
+    reset: Reset = False,
+    new_version: NewVersion = False,
+    compile_only: CompileOnly = False,
+) -> None:
+    """Run a worker, or compile what it needs."""
+    if compile_only:
+        with says_when_stopped(COMPILING):
+            _compile()
+        return
+    requested = {mismatches.RESUME: resume_from_snapshot, mismatches.RESET: reset, mismatches.NEW_VERSION: new_version}
+    recovery = [command for command, given in requested.items() if given]
+    if len(recovery) > 1:
+        raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
+    settings = load(
         delivery__mode=delivery,
         worker__id=worker_id,
         worker__web_port=web_port,
         worker__processes=processes,
         worker__log_level=log_level,
     )
-
-
-@app.command(help=TEXT)
-@injected
-def worker(
-    settings: Annotated["config.Settings", Depends(_settings)],
-    resume_from_snapshot: Resume = False,
-    reset: Reset = False,
-    new_version: NewVersion = False,
-) -> None:
-    """Run a worker."""
-    requested = {mismatches.RESUME: resume_from_snapshot, mismatches.RESET: reset, mismatches.NEW_VERSION: new_version}
-    recovery = [command for command, given in requested.items() if given]
-    if len(recovery) > 1:
-        raise ConfigurationError(f"{' and '.join(recovery)}: each gives up something else; choose one")
     if new_version:
         settings.check_local(
             mismatches.NEW_VERSION,
             f"roots and subtrees stand in two logs and begin anew together, by {mismatches.RESET}",
         )
     end((process if settings.worker.processes == 1 else supervisor).run(settings, *recovery))
+
+
+def _compile() -> None:
+    """Compile the kernels of all engines into the cache, and print its folder."""
+    from resonance.engine.cache import kernel_folder  # noqa: PLC0415 - its package needs numpy, and --help does not
+
+    if reason := kernel_folder().reason:
+        say(f"compiled kernels are not kept in their usual folder ({reason})")
+    print_line(str(kernels.compile_all(report=lambda name: say(f"kernels of {name}")).folder))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
+from resonance.pipeline.kafka.positions import EARLIEST, Position
 from resonance.pipeline.records import Record, TopicPartition
 
 Header = tuple[str, bytes | None]
@@ -118,15 +119,15 @@ class Choice:
     """Empty for all."""
     partition: int | None = None
     """None for all."""
-    since: int = -1
-    """Earliest time of writing, in milliseconds since 1970."""
+    since: Position = EARLIEST
+    """Place on the topic of the dead letters from which on they are."""
     topic: str | None = None
     """Input topic of the original records; None for all."""
 
     @property
     def narrow(self) -> bool:
         """Whether it leaves any dead letter out."""
-        return bool(self.kinds or self.stages or self.partition is not None or self.since > 0)
+        return bool(self.kinds or self.stages or self.partition is not None or self.since != EARLIEST)
 
     def has(self, dead_letter: StoredDeadLetter) -> bool:
         """Whether a dead letter is selected."""
@@ -135,7 +136,8 @@ class Choice:
             and (not self.stages or dead_letter.stage in self.stages)
             and self.partition in (None, dead_letter.at[1])
             and self.topic in (None, dead_letter.source[0])
-            and dead_letter.timestamp >= self.since
+            and dead_letter.timestamp >= (self.since.time or -1)
+            and dead_letter.at[2] >= (self.since.offset or 0)
         )
 
 

@@ -119,7 +119,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
             "omitted": detail.get("omitted", 0),
             "examples": _examples(view.examples(name)),
         }
-        command = f"resonance show {shlex.quote(name)}"
+        command = f"resonance inspect {shlex.quote(name)} --records"
         return found | row | more | {"present": True, "command": command}
     if ended is None and not events:
         similar = several_nearest(name, known.clusters)

@@ -106,7 +106,7 @@ NAMES: Final = TopicKind(
     config=SMALL_SEGMENTS,
     otherwise="would lose names",
 )
-"""No topic of a worker: `resonance name` makes it, with one partition, and who shows clusters reads it."""
+"""No topic of a worker: `resonance inspect --as` makes it, with one partition, and who shows clusters reads it."""
 
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind("assignments", "an answer for each record"),

@@ -82,7 +82,7 @@ def test_what_a_worker_wrote_is_what_every_command_learns_again(broker, registry
         *(("decode", "not_framed"), ("decode", "schema_violation"), ("decode", "unknown_schema"))
     }
     clusters = output("inspect", "--stream", "p0", "--json")["clusters"]
-    (shown, *_) = output("show", clusters[0]["id"], "--json")
+    (shown, *_) = output("inspect", clusters[0]["id"], "--records", "--json")
     assert shown["value"].keys() == {"id", "at", "x", "geo"}
     assert output("replay", deployment.input, "--json")["records"] == 600
     assert output("evaluate", deployment.input, "--json")

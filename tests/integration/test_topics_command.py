@@ -33,7 +33,7 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     assert lines[source].split()[1:6] == ["input", "exists", "2", "delete", "1"]
     assert "would be created" in lines[f"{name}.snapshots"]
     assert f"--create --topic {name}.archive --partitions 2 --config cleanup.policy=delete" in out
-    code, _, err = topics("check", "--stream", "partition", inputs=source)
+    code, _, err = topics("check", "--set", "stream=partition", inputs=source)
     assert code == 69
     assert f"topic {name}.assignments does not exist" in err
     assert "`resonance topics create`" in err
@@ -43,9 +43,9 @@ def test_a_deployment_is_planned_created_and_checked(topics, broker):
     assert len(made["made"]) == made["topics"] - 1 == 8
     code, out, _ = topics("create", inputs=source)
     assert (code, out) == (0, "all 9 topics exist\n")
-    code, out, _ = topics("check", "--stream", "partition", inputs=source)
+    code, out, _ = topics("check", "--set", "stream=partition", inputs=source)
     assert (code, out) == (0, "all 9 topics fit\n")
-    code, out, _ = topics("check", "--stream", "partition", "--json", inputs=source)
+    code, out, _ = topics("check", "--set", "stream=partition", "--json", inputs=source)
     assert json.loads(out) == {"fits": True, "topics": 9, "partitions": 2}
     archive = next(
         t for t in json.loads(topics("plan", "--json", inputs=source)[1])["topics"] if t["kind"] == "archive"

@@ -1,6 +1,5 @@
 """Compiling ahead: where the kernels are, and what is said where they cannot be kept."""
 
-import json
 import logging
 import multiprocessing
 import os
@@ -24,7 +23,7 @@ from tests.pipeline.commands import run as run_command
 @pytest.fixture
 def run(monkeypatch, capsys):
     def run(*arguments):
-        return run_command(monkeypatch, "compile", *arguments), *capsys.readouterr()
+        return run_command(monkeypatch, "worker", "--compile-only", *arguments), *capsys.readouterr()
 
     return run
 
@@ -35,14 +34,6 @@ def test_the_folder_is_the_result_and_everything_else_a_message(run, monkeypatch
     code, out, messages = run()
     assert (code, out, watches) == (0, f"{prepare_cache()}\n", ["compiled"])
     assert sorted(messages.splitlines()) == sorted(f"kernels of {name}" for name in (*ENGINES, *PARTS))
-
-
-def test_for_machines(run, monkeypatch):
-    monkeypatch.setattr("numba.config.CPU_NAME", "generic")
-    monkeypatch.setattr(kernels, "ENGINES", {"fuzzy_art": ENGINES["fuzzy_art"]})
-    code, out, _ = run("--json")
-    assert code == 0
-    assert json.loads(out) == {"folder": str(prepare_cache()), "engines": ["fuzzy_art", *PARTS], "cpu": "generic"}
 
 
 def test_a_folder_that_cannot_be_written_is_said(run, monkeypatch, tmp_path):

@@ -28,16 +28,15 @@ def _commands(group, name=""):
             yield f"{name}{word}", {option for parameter in command.params for option in parameter.opts}
 
 
-def test_whatever_asks_a_broker_takes_the_same_options_for_what_and_where():
-    found = {name: options for name, options in _commands(get_command(main.app)) if "--broker" in options}
-    assert {"worker", "replay", "verify", "bootstrap", "watch", "produce", "dlq list", "reset"} < set(found)
-    for name, options in found.items():
-        assert {"--config", "--name", "--set"} <= options, name
-        assert "--topics" in options or name == "produce", name
+def test_an_old_command_says_what_it_is_now(monkeypatch, capsys):
+    for old, new in main.MOVED.items():
+        assert run(monkeypatch, old, "--json") == 2
+        assert capsys.readouterr().err == f"error: resonance {old} is now: resonance {new}\n"
+        assert new.split()[0] in main.COMMANDS
 
 
 def test_the_rights_say_for_every_command_that_asks_a_broker_who_needs_them():
-    asking = {name for name, options in _commands(get_command(main.app)) if "--broker" in options} - {"worker"}
+    asking = {name for name, _ in _commands(get_command(main.app))} - {"worker", "settings check", "demo", "dlq resume"}
     text = " ".join(ROLES.values())
     assert {name for name in asking if f"`{name}`" not in text} == set()
     documented = (Path(__file__).resolve().parents[3] / "docs/security.md").read_text()
@@ -96,6 +95,19 @@ def test_a_setting_is_an_option():
         *("worker", "--set", "engine.lambda=28", "--set", "prepare.missing=-1=x"),
         *("--name", "a.b", "--set", "engine.tau=-1"),
     ]
+
+
+def test_options_of_every_command_may_stand_anywhere():
+    line = "-s a=1 inspect p0/1/3 --name x --stream p0 --set=b=2 --config own.toml --as y -ca.toml --topics"
+    assert main.shared_first(line.split()) == [
+        *("-s", "a=1", "--name", "x", "--set=b=2", "--config", "own.toml", "-ca.toml", "--topics"),
+        *("inspect", "p0/1/3", "--stream", "p0", "--as", "y"),
+    ]
+
+
+def test_the_demo_takes_no_settings(monkeypatch, capsys):
+    assert run(monkeypatch, "demo", "--name", "x") == 2
+    assert "resonance demo reads no settings of a deployment" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("behind", [["--name", "x"], ["--engine.tau", "0.1"], []])

@@ -16,7 +16,7 @@ from resonance.pipeline.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 main()
 """
-SETTINGS = ("--stream", "partition", "--engine.name", "caea")
+SETTINGS = ("--set", "stream=partition", "--engine.name", "caea")
 
 
 @pytest.fixture(scope="module")

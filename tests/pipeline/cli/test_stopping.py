@@ -45,7 +45,7 @@ def interrupt(*_, **__):
         ("dlq replay", "dead_letters.replay.plan", UNCHANGED),
         ("dlq replay --yes", "dead_letters.replay.replay", "stopped; what was replayed so far counts"),
         ("dlq resume", "worker.http.page_client.resume", "stopped before the worker answered"),
-        ("compile", "kernels.compile_all", "stopped; what is compiled so far is kept"),
+        ("worker --compile-only", "kernels.compile_all", "stopped; what is compiled so far is kept"),
     ],
 )
 def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, said):

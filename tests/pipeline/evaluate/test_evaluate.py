@@ -109,7 +109,7 @@ def test_shuffled_orders_have_a_mean_and_a_spread(evaluated):
 
 
 def test_partitions_of_a_file_are_streams_of_their_own(evaluated, file, tmp_path, monkeypatch):
-    own = ["--partitions", "2", "--stream", "partition"]
+    own = ["--partitions", "2", "--set", "stream=partition"]
     document = evaluated("--truth", "kind", *own)
     answers, _ = replayed(monkeypatch, file, tmp_path / "out", *own)
     truth = [line["kind"] for line in lines()]

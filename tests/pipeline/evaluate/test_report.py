@@ -132,7 +132,7 @@ def test_text_of_users_is_shown_as_text(reported, tmp_path):
     evil = "<script>alert('$x^{$')</script>"
     rows = [{**line, "kind": f"{evil}{line['kind']}"} for line in lines()]
     (tmp_path / "evil.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    content, text = reported("--truth", "kind", "--stream", "partition", file="evil.jsonl")
+    content, text = reported("--truth", "kind", "--set", "stream=partition", file="evil.jsonl")
     assert f"{evil}k0" in content["detail"]["confusion"]["classes"]
     assert "<script" not in text
     assert any(f"{evil}k0" in cell for table in Page(text).tables for cell in table[0])

@@ -139,7 +139,7 @@ def test_names_and_typical_records_are_shown():
             await browser.wait("document.querySelector('tbody .called')?.textContent === 'night batch'")
             await browser.wait("document.querySelector('.lives').textContent.includes('from night batch')")
             await browser.open(f"{made.address}/cluster?id=p0/1/0")
-            await browser.wait("document.querySelector('code')?.textContent === 'resonance show p0/1/0'")
+            await browser.wait("document.querySelector('code')?.textContent === 'resonance inspect p0/1/0 --records'")
             text = " ".join((await browser.text()).split())
             assert "orders[0]@7 o-7 0.9" in text
             assert "p0/1/3 (from night batch) split from p0/1/0 (night batch)" in text

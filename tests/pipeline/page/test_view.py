@@ -138,7 +138,7 @@ def test_a_cluster_shows_its_typical_records_and_what_prints_them(shop):
     shop.apply_cluster(*outputs.cluster("a b/1/0", examples=[{"id": "o-17", "source": source, "score": 0.9}]))
     found = answers.cluster(shop, "a b/1/0")
     assert found["examples"] == [{"id": "o-17", "where": "orders[3]@17", "score": 0.9}]
-    assert found["command"] == "resonance show 'a b/1/0'"
+    assert found["command"] == "resonance inspect 'a b/1/0' --records"
     assert answers.cluster(shop, "p0/1/0")["examples"] == []
 
 

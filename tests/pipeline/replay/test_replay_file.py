@@ -95,7 +95,7 @@ def test_outputs_are_never_mixed_with_recorded_ones():
         target_topics(given, "flows")
 
 
-OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--stream", "partition", "--processes", "1"]
+OPTIONS = ["--input.features", '["cpu", "latency_ms", "net.in"]', "--set", "stream=partition", "--processes", "1"]
 
 
 def test_the_command_shows_a_table(file, tmp_path, command, capsys):

@@ -1,4 +1,4 @@
-"""`resonance name` and `lineage`, and who shows the names."""
+"""Names of clusters and their lineage, and who shows the names."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def broker():
 
 
 def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker, "name", A, "checkout") == 0
+    assert run(monkeypatch, broker, "inspect", A, "--as", "checkout") == 0
     assert capsys.readouterr().out == f"{A} is named checkout\n"
     assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -70,42 +70,44 @@ def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker
     assert first["names"] == {A: "checkout", C: "from checkout"}
     assert run(monkeypatch, broker, "alerts", "--input.topics", "orders") == 0
     assert f"the share of {A} (checkout) in p0 has changed" in capsys.readouterr().out
-    assert run(monkeypatch, broker, "name") == 0
+    assert run(monkeypatch, broker, "inspect", "--names") == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()][1] == [A, "checkout"]
 
 
 def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker):
-    for given in (["checkout"], ["refunds"], ["--remove"]):
-        assert run(monkeypatch, broker, "name", A, *given) == 0
+    for given in ("checkout", "refunds", ""):
+        assert run(monkeypatch, broker, "inspect", A, "--as", given) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [f"{A} is named refunds", f"{A} has no name of its own any more"]
-    assert run(monkeypatch, broker, "name", "--json") == 0
+    assert run(monkeypatch, broker, "inspect", "--names", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
-    assert run(monkeypatch, broker, "name", A, "--remove") == 2
+    assert run(monkeypatch, broker, "inspect", A, "--as", "") == 2
     assert f"cluster {A} has no name of its own; no cluster has one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["p0/1/9", "x"], f"there is no cluster p0/1/9 (did you mean {D} or "),
-        (["p1/1/0", "x"], "no cluster p1/1/0 and no stream p1 in this deployment, it has 1 stream with clusters (did"),
-        ([B, "x"], f"cluster {B} has ended, and it goes on as {A}: name that one"),
-        ([A, " x"], "must be one line of 1 to 80 characters"),
-        ([A], "give a name or --remove"),
-        ([A, "x", "--remove"], "--remove takes no name"),
-        (["--remove"], "whose name?"),
+        (["p0/1/9", "--as", "x"], f"there is no cluster p0/1/9 (did you mean {D} or "),
+        (
+            ["p1/1/0", "--as", "x"],
+            "no cluster p1/1/0 and no stream p1 in this deployment, it has 1 stream",
+        ),
+        ([B, "--as", "x"], f"cluster {B} has ended, and it goes on as {A}: name that one"),
+        ([A, "--as", " x"], "must be one line of 1 to 80 characters"),
+        ([A, "--as", "x", "--records"], "--records and --as: choose one"),
+        (["--as", "x"], "--records and --as are for one cluster"),
     ],
 )
 def test_what_cannot_be_named_is_said_in_a_sentence(monkeypatch, capsys, broker, given, said):
-    assert run(monkeypatch, broker, "name", *given) == 2
+    assert run(monkeypatch, broker, "inspect", *given) == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker):
-    assert run(monkeypatch, broker, "name", B, "x") == 2
-    assert run(monkeypatch, broker, "name", A, "checkout") == 0
+    assert run(monkeypatch, broker, "inspect", B, "--as", "x") == 2
+    assert run(monkeypatch, broker, "inspect", A, "--as", "checkout") == 0
     capsys.readouterr()
-    assert run(monkeypatch, broker, "lineage", A) == 0
+    assert run(monkeypatch, broker, "inspect", A) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{A} (checkout): 60 records, emerged 2026-01-05 08:00:00, present",
         "came from:",
@@ -114,7 +116,7 @@ def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker)
         f"└─ gave {C} (from checkout): 6 records, split off 2026-01-05 08:00:02, present",
         f"   └─ gave {D} (from checkout): 4 records, split off 2026-01-05 08:00:03, present",
     ]
-    assert run(monkeypatch, broker, "lineage", D, "--json") == 0
+    assert run(monkeypatch, broker, "inspect", D, "--json") == 0
     tree = json.loads(capsys.readouterr().out)
     (parent,) = tree["came_from"]
     (root,) = parent["came_from"]
@@ -125,9 +127,9 @@ def test_the_lineage_is_a_tree_with_sizes_and_times(monkeypatch, capsys, broker)
     ]
     assert (root["size"], root["began"], root["name"]) == (60, TIME.format(0), "checkout")
     assert (tree["became"], tree["ended"]) == ([], None)
-    assert run(monkeypatch, broker, "lineage", "p0/1/77") == 2
+    assert run(monkeypatch, broker, "inspect", "p0/1/77") == 2
     assert "there is no cluster p0/1/77" in capsys.readouterr().err
-    assert run(monkeypatch, broker, "lineage", "p7/1/0") == 2
+    assert run(monkeypatch, broker, "inspect", "p7/1/0") == 2
     assert "no stream p7 in this deployment" in capsys.readouterr().err
 
 

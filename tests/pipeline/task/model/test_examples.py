@@ -166,7 +166,7 @@ def test_the_command_shows_the_records_and_says_which_are_gone(monkeypatch, caps
     assert run(monkeypatch, "inspect", *OPTIONS, "--json", "--stream", stream) == 0
     clusters = orjson.loads(capsys.readouterr().out)["clusters"]
     cluster = next(each for each in clusters if len(each["examples"]) == EXAMPLES)
-    assert run(monkeypatch, "show", cluster["id"], *OPTIONS, "--json") == 0
+    assert run(monkeypatch, "inspect", cluster["id"], "--records", *OPTIONS, "--json") == 0
     shown = orjson.loads(capsys.readouterr().out)
     assert [each["value"]["id"] for each in shown] == [each["id"] for each in cluster["examples"]]
     for each in shown:
@@ -175,11 +175,11 @@ def test_the_command_shows_the_records_and_says_which_are_gone(monkeypatch, caps
         assert orjson.loads(next(r.value for r in log if r.offset == place["offset"])) == each["value"]
     first = min((each["source"]["partition"], each["source"]["offset"]) for each in shown)
     deployment.expire(TOPIC, first[1] + 1, first[0])
-    assert run(monkeypatch, "show", cluster["id"], *OPTIONS) == 0
+    assert run(monkeypatch, "inspect", cluster["id"], "--records", *OPTIONS) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == EXAMPLES
     gone = [line for line in lines if line.startswith(f"features[{first[0]}]@{first[1]} ")]
     assert gone
     assert gone[0].endswith(f"it is deleted: the topic's retention has the records from offset {first[1] + 1:,} on")
-    assert run(monkeypatch, "show", f"{stream}/1/99", *OPTIONS) == 2
+    assert run(monkeypatch, "inspect", f"{stream}/1/99", "--records", *OPTIONS) == 2
     assert f"there is no cluster {stream}/1/99" in capsys.readouterr().err
