@@ -85,9 +85,13 @@ ENGINES_HERE = {
 }
 
 
-@pytest.fixture(params=ENGINES_HERE)
+@pytest.fixture(params=[*ENGINES, Leader.name])
 def make(request):
     return ENGINES_HERE[request.param]
+
+
+every_setting = pytest.mark.parametrize("make", ENGINES_HERE.values(), ids=ENGINES_HERE)
+"""For what may depend on the settings: the rest is shown with one of each engine."""
 
 
 @pytest.fixture
@@ -129,6 +133,7 @@ def joined(steps, size):
     return {"events": events, "groups": groups, **arrays}
 
 
+@every_setting
 def test_a_batch_gives_the_bits_of_single_records(make, shifting):
     X = shifting(1500)
     whole, single, sevens = make(), make(), make()
@@ -138,6 +143,7 @@ def test_a_batch_gives_the_bits_of_single_records(make, shifting):
     assert single.state() == whole.state() == sevens.state()
 
 
+@every_setting
 def test_a_loaded_state_goes_on_with_the_same_bits(make, shifting):
     X = shifting(3000)
     engine = make()
@@ -151,6 +157,7 @@ def test_a_loaded_state_goes_on_with_the_same_bits(make, shifting):
     assert [c.id for c in copy.clusters()] == [c.id for c in engine.clusters()]
 
 
+@every_setting
 def test_a_restore_at_any_time_changes_nothing(make, shifting):
     X = shifting(2500, d=2, seed=0)
     engine, restored = make(), make()
@@ -202,6 +209,7 @@ def test_two_interleaved_streams_equal_two_separate_runs(make, shifting):
     assert a.state() == alone.state()
 
 
+@every_setting
 def test_folding_the_events_gives_the_clusters_at_every_record(make, shifting):
     X = shifting(2500)
     engine = make()
@@ -280,6 +288,7 @@ def test_another_dimension_is_refused(make, shifting):
         engine.learn(np.zeros((1, 3)))
 
 
+@every_setting
 def test_extreme_but_finite_values_do_no_harm(make, fitting):
     engine = make()
     rng = np.random.default_rng(0)

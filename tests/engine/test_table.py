@@ -122,11 +122,9 @@ def _fill(model, number):
 
 
 def test_a_table_that_nobody_else_has_lives_as_long_as_its_kernel():
-    gc.freeze()
     for number in range(50):
         assert _fill(resized(model(), slots=40 + number), number) == 3 * number + model().number.sum()
         gc.collect()
-    gc.unfreeze()
 
 
 def test_a_table_lives_on_when_the_one_it_shares_arrays_with_is_deleted():
