@@ -28,7 +28,7 @@ def test_every_command_with_a_broker_says_which_option_names_it(monkeypatch, cap
         ("page --web-port 80", "--port"),
         ("worker --topcis a", "--topics"),
         ("--verison", "--version"),
-        ("settings check --bootstrap a", "--broker.bootstrap"),
+        ("settings check --bootstrap a", "--broker or --broker.bootstrap"),
         ("produce a.csv --id-path a", "--input.id_path"),
         ("worker --valley 0.4", "--engine.valley"),
         ("worker --vally 0.4", "--engine.valley"),
