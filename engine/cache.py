@@ -2,17 +2,17 @@
 
 numba checks only the file of the function it loads: after a change in a function that a kernel calls from another
 file, or in a tuple that it is called with, it would go on running the old code. So each module's kernels have a folder
-of their own, named by a hash of its source, of every engine module that it imports, however indirectly, of those of its
-package that define tuples, and of the versions that compile it. It does not depend on where the sources lie: a second
-environment of the same release compiles nothing.
+of their own, named by a hash of all sources of its package, of the packages that these name, of the modules beside the
+packages, and of the versions that compile it. It does not depend on where the sources lie: a second environment of the
+same release compiles nothing.
 """
 
-import ast
 import errno
 import functools
 import hashlib
 import importlib.metadata
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 _ROOT = "resonance.engine"
 _FOLDER = Path(__file__).parent
+_NO_KERNELS = ("__init__", "cache", "kernel_cache")
 
 ROOM: Final = 32 * 2**20
 """Bytes that a folder must be able to take: the kernels of one deployment."""
@@ -47,60 +48,34 @@ def _versions() -> bytes:
     return " ".join([sys.version, *versions, *flags]).encode()
 
 
-def _file(module: str, folder: Path) -> Path | None:
-    """Return the file of an engine module, None of what is none."""
-    path = folder.joinpath(*module.removeprefix(_ROOT).split("."))
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+@functools.cache
+def _sources(package: str, folder: Path) -> tuple[bytes, frozenset[str]]:
+    """Return the sources of a package, of the modules beside the packages where it is empty; and the packages named."""
+    # Where kernels are kept does not change them.
+    files = [file for file in sorted((folder / package).glob("*.py")) if package or file.stem not in _NO_KERNELS]
+    source = b"".join(file.name.encode() + b"\0" + file.read_bytes() + b"\0" for file in files)
+    named = {name.decode() for name in re.findall(rb"from resonance\.engine\.(\w+)", source)}
+    return source, frozenset(name for name in named if (folder / name).is_dir()) if package else frozenset()
 
 
 @functools.cache
-def _imports(module: str, folder: Path) -> tuple[bytes, frozenset[str]]:
-    """Return the source of a module and the engine modules that it imports itself."""
-    file = _file(module, folder)
-    if file is None:
-        raise ImportError(f"no source of {module} in {folder}: kernels are kept by the sources they come from")
-    source, found = file.read_bytes(), set[str]()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            modules = {each for each in inner if each.startswith(_ROOT) and _file(each, folder)}
-            found |= modules
-            if modules != inner:
-                found.add(node.module)
-    return source, frozenset(each for each in found if each == _ROOT or each.startswith(f"{_ROOT}."))
-
-
-@functools.cache
-def _tuples(package: str, folder: Path) -> list[str]:
-    """Return the modules of a package that define tuples or tables, with which its kernels may call one another."""
-    files = folder.joinpath(*package.removeprefix(_ROOT).split(".")).glob("*.py")
-    return [
-        f"{package}.{file.stem}"
-        for file in files
-        if any(each in file.read_bytes() for each in (b"(NamedTuple)", b"(Table)"))
-    ]
-
-
-@functools.cache
-def modules_behind(module: str, folder: Path = _FOLDER) -> frozenset[str]:
-    """Return the engine modules that the kernels of a module depend on."""
-    needed, left = set[str](), [module, *_tuples(module.rpartition(".")[0], folder)]
+def packages_behind(module: str, folder: Path = _FOLDER) -> frozenset[str]:
+    """Return the packages below this one that the kernels of a module depend on; empty text for what is beside them."""
+    own = module.removeprefix(f"{_ROOT}.").partition(".")[0]
+    needed, left = {""}, [own] if (folder / own).is_dir() else []
     while left:
         if (name := left.pop()) not in needed:
             needed.add(name)
-            # Where kernels are kept does not change them.
-            left += _imports(name, folder)[1] - {__name__, f"{_ROOT}.kernel_cache"}
+            left += _sources(name, folder)[1]
     return frozenset(needed)
 
 
 @functools.cache
 def folder_name(module: str, folder: Path = _FOLDER) -> str:
     """Name that changes with the sources behind the kernels of an engine module, numba, llvmlite, numpy or Python."""
-    digest = hashlib.sha256(_versions())
-    for name in sorted(modules_behind(module, folder)):
-        digest.update(name.encode() + b"\0" + _imports(name, folder)[0] + b"\0")
+    digest = hashlib.sha256(_versions() + module.encode())
+    for name in sorted(packages_behind(module, folder)):
+        digest.update(name.encode() + b"\0" + _sources(name, folder)[0])
     return digest.hexdigest()[:16]
 
 
