@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.arithmetic import inline, jit, log
 from resonance.engine.base import BoolArray, FloatArray, IntArray
+from resonance.engine.modal.density import SCALES, measure_scales
 from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
-from resonance.engine.modal.scales import SCALES, measure_scales
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
 from resonance.engine.ordering import root_of, stable_order
 

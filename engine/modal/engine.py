@@ -9,13 +9,10 @@ from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, ModelF
 from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.modal import layout
-from resonance.engine.modal.batch import learn_batch, predict_batch
-from resonance.engine.modal.cells import END, UNFILLED, Cells, fill_cells, new_cells
 from resonance.engine.modal.density import FEWEST_HITS
-from resonance.engine.modal.landmarks import move_landmarks
-from resonance.engine.modal.layout import new_model
-from resonance.engine.modal.neighbours import list_all
-from resonance.engine.modal.parameters import PARAMETERS, rules_from
+from resonance.engine.modal.layout import PARAMETERS, new_model, rules_from
+from resonance.engine.modal.learn import learn_batch, move_landmarks, predict_batch
+from resonance.engine.modal.nearest import END, UNFILLED, Cells, fill_cells, list_all, new_cells
 from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels

@@ -1,37 +1,76 @@
-"""The clusters of a model, read from its landmarks: ids that last, and an event for every change."""
+"""Which landmarks of a group are outliers: where the stream is so thin, hardly a record of a cluster lies.
+
+The clusters of a model, read from its landmarks: ids that last, and an event for every change.
+"""
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
+from resonance.engine.arithmetic import jit
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal import layout
 from resonance.engine.modal.basins import find_hills, least_records, valley_between
 from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
-from resonance.engine.modal.landmarks import place_landmarks
-from resonance.engine.modal.outliers import without_outliers
+from resonance.engine.modal.layout import LANDMARKS, MASS, PLACE
+from resonance.engine.modal.learn import place_landmarks
 from resonance.engine.ordering import stable_order
+
+_DEVIATIONS = 2.88
+"""Standard deviations of a normal variable beyond which one of 500 lies on one side."""
+_MAX = 0.1
+"""Share of the records of a group that can be outliers; more of them are a part of it."""
+
+_INSIDE = 2.0
+"""How many times as deep below the median a landmark lies that leaves its cluster."""
+
+
+@jit
+def thinness(dimension):
+    """Return the natural logarithm of how many times denser a Gaussian is at its median record than far outside.
+
+    That is where one record of 500 lies farther outside. Squared distances are chi-square; their quantiles are those
+    of E. B. Wilson, M. M. Hilferty, "The Distribution of Chi-Square", PNAS 17(12), 1931.
+    """
+    part = 2.0 / (9.0 * dimension)
+    median = 1.0 - part
+    far = median + _DEVIATIONS * np.sqrt(part)
+    return 0.5 * dimension * (far * far * far - median * median * median)
+
+
+@jit
+def without_outliers(model, logs, dimension, group, groups):
+    """Return the groups of landmarks, -1 for none, without those around which there is hardly a record.
+
+    What is in a cluster already, as the rest of one that was absorbed is, leaves it only from twice that depth on.
+    `logs` are the logarithms of the density at each landmark.
+    """
+    count, mass = model.head[LANDMARKS], model.real[MASS]
+    whole, passed, thin = group_masses(model, group, groups), np.zeros(groups), np.zeros(groups)
+    median = np.full(groups, np.inf)
+    for i in stable_order(-logs):
+        g = group[i]
+        if g < 0:
+            continue
+        passed[g] += mass[i]
+        if median[g] == np.inf and 2.0 * passed[g] >= whole[g]:
+            median[g] = logs[i]
+    depth = thinness(dimension)
+    left = group.copy()
+    for i in range(count):
+        g = group[i]
+        if g >= 0 and logs[i] < median[g] - depth * (1.0 if model.number[PLACE, i] < 0 else _INSIDE):
+            thin[g] += mass[i]
+            left[i] = -1
+    for i in range(count):
+        if group[i] >= 0 and thin[group[i]] > _MAX * whole[group[i]]:
+            left[i] = group[i]
+    return left
+
 
 VALLEY, SIZE = 1, 2
 CRITERIA = ("", "valley", "size")
 """Names of the reasons of events: a valley's depth, as natural logarithm, and the depth that makes one; records that
 a cluster has, and the records that make one."""
-
-_OFTEN, _LATER, _SELDOM = 100, 250, 1000
-"""Records from one reading to the next: in the first 1,000, the first 10,000, and then."""
-
-
-# Inline, as a call for every record would count a reference to every array of the model.
-@inline
-def is_due(model, rules):
-    """Whether the clusters are to be read after the record that was learned last.
-
-    They are read now and then, and soon when as many records as make a cluster are in none.
-    """
-    n = model.head[layout.N]
-    since = n - model.head[layout.READ]
-    every = _OFTEN if n <= 1000 else (_LATER if n <= 10_000 else _SELDOM)
-    return since >= every or (since >= _OFTEN and model.head[layout.UNPLACED] >= rules.min_cluster_records)
 
 
 @jit

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal import engine
-from resonance.engine.modal.landmarks import leaving_landmark
 from resonance.engine.modal.layout import CLUSTERS, LANDMARKS, LAST, LOOSE, NODES, PLACE, RECORDS
-from resonance.engine.modal.neighbours import list_all
+from resonance.engine.modal.learn import leaving_landmark
+from resonance.engine.modal.nearest import list_all
 
 from tests.engine.plain_modal import PlainModal
 from tests.engine.streams import shifting

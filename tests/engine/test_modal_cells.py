@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal import engine
-from resonance.engine.modal.cells import _MAX, CELLS, END, find_nearest
 from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
-from resonance.engine.modal.neighbours import NOWHERE, squared_distances
+from resonance.engine.modal.nearest import _MAX, CELLS, END, NOWHERE, find_nearest, squared_distances
 
 
 def clouds(n, d, count, width, seed):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal.layout import NEXT_ID
-from resonance.engine.modal.outliers import thinness
+from resonance.engine.modal.reading import thinness
 from scipy.stats import chi2
 
 
