@@ -5,26 +5,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
-
-MOST_FEATURES: Final = 2
-"""Most features of a name."""
-
-APART: Final = 2.0
-"""Distance, in units of their joint spread, from which on one feature sets two clusters apart."""
+from resonance.schemas.sets_apart import NAMING, covering, distances, of_its_level
 
 STILL_APART: Final = 1.0
 """Distance below which a name no longer sets its cluster apart from another, unless it began with less."""
-
-
-def distances(cluster: ClusterSnapshot, other: ClusterSnapshot) -> dict[str, float]:
-    """Return by feature the distance of two centres, in units of their joint spread."""
-    result = {}
-    for feature, centre in cluster["centre"].items():
-        if feature in other["centre"]:
-            gap = abs(centre - other["centre"][feature])
-            spread = max(cluster["spread"].get(feature, 0.0), other["spread"].get(feature, 0.0))
-            result[feature] = gap / spread if spread > 0 else (float("inf") if gap else 0.0)
-    return result
 
 
 class _Claim(NamedTuple):
@@ -41,7 +25,7 @@ class _Claim(NamedTuple):
 
     def holds(self, cluster: ClusterSnapshot, peers: Sequence[ClusterSnapshot]) -> bool:
         if not self.word:
-            return any(each["feature"] == self.feature for each in cluster.get("salient", ())[: 2 * MOST_FEATURES])
+            return any(each["feature"] == self.feature for each in cluster.get("salient", ())[: 2 * NAMING])
         if self.feature not in cluster["centre"]:
             return False
         if self.word in ("high", "low"):
@@ -94,8 +78,7 @@ class AutomaticNames:
         peers : iterable of ClusterSnapshot
             The present clusters; only the others of its level that are below the same node count.
         """
-        level = _level(cluster["id"])
-        others = [peer for peer in peers if peer["id"] != cluster["id"] and _level(peer["id"]) == level]
+        others = of_its_level(cluster, peers)
         kept = self._kept.get(cluster["id"])
         if kept is None or not _is_true(kept, cluster, others):
             kept = self._kept[cluster["id"]] = _found(cluster, others)
@@ -104,12 +87,6 @@ class AutomaticNames:
     def last(self, cluster: str) -> str:
         """Return the name that a cluster got last, also after its end; ``""`` where it has none."""
         return str(self._kept[cluster]) if cluster in self._kept else ""
-
-
-def _level(cluster: str) -> str:
-    """Return what the ids of the clusters of one level have in common."""
-    stream, version, place = cluster.rsplit("/", 2)
-    return f"{stream}/{version}/{place.rpartition('.')[0]}"
 
 
 def _is_true(kept: _FoundName, cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> bool:
@@ -127,32 +104,11 @@ def _apart(claims: Iterable[_Claim], cluster: ClusterSnapshot, others: Sequence[
 
 def _found(cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> _FoundName:
     if "salient" in cluster:
-        features = [each["feature"] for each in cluster["salient"][:MOST_FEATURES]]
+        features = [each["feature"] for each in cluster["salient"][:NAMING]]
         return _FoundName(tuple(_Claim(feature, "", 0.0) for feature in features), float("inf"))
-    found = [distances(cluster, other) for other in others]
-    claims: list[_Claim] = []
-    reached = [0.0] * len(found)
-    while found and len(claims) < MOST_FEATURES and min(reached) < APART:
-        best, most = None, _score(reached)
-        for feature in cluster["centre"]:
-            score = _score(_with(reached, found, feature))
-            if score > most:
-                best, most = feature, score
-        if best is None:
-            break
-        reached = _with(reached, found, best)
-        claims.append(_Claim(best, _word(best, cluster, others), cluster["centre"][best]))
-    return _FoundName(tuple(claims), min(reached, default=float("inf")))
-
-
-def _with(reached: Sequence[float], found: Sequence[Mapping[str, float]], feature: str) -> list[float]:
-    """Return the distances to all others with one feature more."""
-    return [max(have, own.get(feature, 0.0)) for have, own in zip(reached, found, strict=True)]
-
-
-def _score(reached: Sequence[float]) -> tuple[float, float]:
-    """Return how well distances set a cluster apart: from as many others as possible, then from the nearest."""
-    return sum(min(distance, APART) for distance in reached), min(reached)
+    features, reached = covering([distances(cluster, other) for other in others], cluster["centre"])
+    claims = tuple(_Claim(each, _word(each, cluster, others), cluster["centre"][each]) for each in features)
+    return _FoundName(claims, min(reached, default=float("inf")))
 
 
 def _word(feature: str, cluster: ClusterSnapshot, others: Sequence[ClusterSnapshot]) -> str:

@@ -21,7 +21,7 @@ from resonance.pipeline.peers import peers as comparing
 from resonance.pipeline.recovery import entry, past_states
 from resonance.pipeline.watch import lifelines, named, sentences
 from resonance.pipeline.watch import picture as drawing
-from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames
+from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
 
 TEXT = """Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. With --at they are shown as they were: the newest archive
@@ -336,7 +336,7 @@ def _portraits(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[
         return ["most salient features (salience x weight)"], [[text] for text in portraits]
     features = list(clusters[0].centre)
     if all(features == list(cluster.centre) for cluster in clusters):
-        names = sentences.telling_features([cluster.snapshot for cluster in clusters], SHOWN)
+        names = sets_apart.columns([cluster.snapshot for cluster in clusters], SHOWN)
         return names, [[place(each.centre[name], each.spread[name]) for name in names] for each in clusters]
     portraits = []
     for cluster in clusters:

@@ -9,12 +9,14 @@ from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
 from resonance.pipeline.evaluate.evaluation import Evaluation
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.schemas import ClusterSnapshot
+from resonance.schemas.sets_apart import columns
 
 MOST_CLUSTERS: Final = 12
 """Most clusters with a share, a profile and a row of the confusion of their own; the others are added up."""
 
 MOST_FEATURES: Final = 8
-"""Most features of a profile: those that differ most between the clusters."""
+"""Most features of a profile: those that set the clusters apart."""
 
 MOST_CLASSES: Final = 12
 
@@ -74,8 +76,7 @@ def _profile(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
         means.append(_mean(rows[mine]))
         rests.append(_mean(rows[usable & ~mine]))
     distance = (np.array(means) - np.array(rests)) / np.where(spreads > 0, spreads, np.inf)
-    telling = np.argsort(-np.nanmax(np.abs(np.nan_to_num(distance)), axis=0), kind="stable")[:MOST_FEATURES]
-    chosen = sorted(telling.tolist())
+    chosen = [data.features.index(name) for name in columns(_snapshots(data, run, largest, usable), MOST_FEATURES)]
     return {
         "features": [data.features[column] for column in chosen],
         "clusters": {
@@ -90,6 +91,21 @@ def _profile(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
             for place, number in enumerate(largest)
         },
     }
+
+
+def _snapshots(data: Dataset, run: Run, largest: list[int], usable: NDArray[np.bool_]) -> list[ClusterSnapshot]:
+    """Return the clusters as events describe them, by the records that they answered."""
+    found: list[ClusterSnapshot] = []
+    for number in largest:
+        rows = data.rows[usable & (run.cluster == number)]
+        known = ~np.isnan(rows).all(axis=0)
+        names = [name for name, is_known in zip(data.features, known.tolist(), strict=True) if is_known]
+        centre, spread = (
+            dict(zip(names, compute(rows[:, known], axis=0).tolist(), strict=True))
+            for compute in (np.nanmean, np.nanstd)
+        )
+        found.append({"id": run.names[number], "size": len(rows), "centre": centre, "spread": spread, "nodes": 0})
+    return found
 
 
 def _mean(rows: NDArray[np.float64]) -> NDArray[np.float64]:

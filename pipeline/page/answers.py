@@ -11,7 +11,8 @@ from resonance.pipeline.errors import ResonanceError, several_nearest
 from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
 from resonance.pipeline.watch.lifelines import LifeLine, in_order
-from resonance.pipeline.watch.sentences import SHOWN, centres, salient_features
+from resonance.pipeline.watch.sentences import SHOWN, centres
+from resonance.schemas.sets_apart import sets_apart
 
 MOST_ROWS: Final = 200
 """Streams, and entries of the timeline, in one answer."""
@@ -216,7 +217,7 @@ def _row(stream: StreamView, alerts: int) -> dict[str, Any]:
 def _cluster_row(
     stream: StreamView, name: str, known: Present, detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    features = salient_features(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
+    features = sets_apart(detail, peers[:COMPARED])[:SHOWN]  # type: ignore[arg-type]
     return {
         "id": name,
         # What sets it apart.
@@ -249,7 +250,7 @@ def _feature(detail: Mapping[str, Any], feature: str, peers: Sequence[Mapping[st
 
 
 def _profile(detail: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    features = salient_features(detail, peers[:COMPARED])[:MOST_FEATURES]  # type: ignore[arg-type]
+    features = sets_apart(detail, peers[:COMPARED])[:MOST_FEATURES]  # type: ignore[arg-type]
     return [_feature(detail, feature, peers) for feature in features]
 
 

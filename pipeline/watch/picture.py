@@ -11,8 +11,9 @@ from resonance.pipeline.errors import ConfigurationError, missing_extra
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
-from resonance.pipeline.watch.sentences import number, portrait, telling_features
+from resonance.pipeline.watch.sentences import number, portrait
 from resonance.schemas import ClusterSnapshot
+from resonance.schemas.sets_apart import columns as columns_of
 
 PALETTE: Final = ("#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#C9A227", "#9D755D", "#777777")
 """Colours of lines, in turn."""
@@ -144,7 +145,7 @@ def draw(path: Path, lives: Sequence[StreamLife], streams_left_out: int = 0, dot
 
 def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
     """Return a figure of streams one below the other: the life-lines of each, and a table of its clusters."""
-    features = [_telling_features(life) for life in lives]
+    features = [_columns(life) for life in lives]
     rows = [max(len(life.lines), 1) for life in lives]
     columns = max(_WORDS if any(map(_in_words, lives)) else 0, *map(len, features)) + 1
     width = 2.2 + _LINES + _CELL * columns
@@ -261,14 +262,15 @@ def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -
         rotation=90,
         color=INK,
     )
-    shades, in_words = _shades(life, names), _in_words(life)
+    shades, in_words, there = _shades(life, names), _in_words(life), _present(life)
     for row, line in enumerate(life.lines):
         present = line.ended >= life.records
         share = f"{line.recent:.0%}" if present and line.recent is not None else ""
         ax.text(0.5, row, share, ha="center", va="center", fontsize=8, color=INK)
         ink = INK if present else FAINT
         if in_words:
-            ax.text(1.1, row, _short(portrait(life.clusters.get(line.name)), 60), va="center", fontsize=8, color=ink)
+            text = _short(portrait(life.clusters.get(line.name), there), 60)
+            ax.text(1.1, row, text, va="center", fontsize=8, color=ink)
         centre = life.clusters[line.name]["centre"] if line.name in life.clusters else {}
         for column, name in enumerate(names, start=1):
             if name not in centre:
@@ -320,13 +322,13 @@ def _shades(life: StreamLife, names: Sequence[str]) -> dict[str, list[float]]:
     return {each["id"]: row for each, row in zip(present, shades.tolist(), strict=True)}
 
 
-def _telling_features(life: StreamLife) -> list[str]:
-    """Return the features that differ most between the present clusters, in the order of the input."""
+def _columns(life: StreamLife) -> list[str]:
+    """Return the features of the table."""
     present = _present(life)
     if any("salient" in each for each in present):
         # Each cluster has its own.
         return []
-    return telling_features(present, MOST_FEATURES)
+    return columns_of(present, MOST_FEATURES)
 
 
 def _short(text: str, most: int = 20) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from resonance.schemas import ClusterEvent, ClusterSnapshot
-from resonance.schemas.automatic_names import distances
+from resonance.schemas.sets_apart import distances, sets_apart
 
 SHOWN = 3
 """Most features by which a sentence describes a cluster."""
@@ -80,40 +80,13 @@ def _moves(start: ClusterSnapshot | None, end: ClusterSnapshot | None) -> str:
 
 
 def portrait(cluster: ClusterSnapshot | None, peers: Iterable[ClusterSnapshot] = ()) -> str:
-    """Return the features that separate a cluster from each of its peers, or its first ones.
-
-    Where the engine itself reports the features that separate it, these are used.
-    """
-    return "" if cluster is None else centres(cluster, salient_features(cluster, peers)[:SHOWN])
+    """Return the features that set a cluster apart from its peers (`sets_apart`), with its means."""
+    return "" if cluster is None else centres(cluster, sets_apart(cluster, peers)[:SHOWN])
 
 
 def centres(cluster: ClusterSnapshot, features: Iterable[str]) -> str:
     """Return some features of a cluster's centre, as text."""
     return ", ".join(f"{feature} {number(cluster['centre'][feature])}" for feature in features)
-
-
-def salient_features(cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot] = ()) -> list[str]:
-    """Return the features of a cluster, those first that separate it from each of its peers."""
-    features = list(cluster["centre"])
-    if "salient" in cluster:
-        return [each["feature"] for each in cluster["salient"] if each["feature"] in cluster["centre"]]
-    apart = [distances(cluster, peer) for peer in peers if peer["id"] != cluster["id"]]
-    if apart:
-        features.sort(key=lambda feature: -min(each.get(feature, 0.0) for each in apart))
-    return features
-
-
-def telling_features(clusters: Sequence[ClusterSnapshot], most: int) -> list[str]:
-    """Return the features that differ most between clusters, beside their spread, at most so many, in their order."""
-    names = list(dict.fromkeys(name for each in clusters for name in each["centre"]))
-
-    def apart(name: str) -> float:
-        means = [each["centre"].get(name, 0.0) for each in clusters]
-        spread = sum(each["spread"].get(name, 0.0) for each in clusters) / len(clusters)
-        return (max(means) - min(means)) / (spread + 1e-12 * max(map(abs, means)) + 1e-300)
-
-    chosen = set(sorted(names, key=apart, reverse=True)[:most])
-    return [name for name in names if name in chosen]
 
 
 def _life(cluster: ClusterSnapshot | None) -> str:

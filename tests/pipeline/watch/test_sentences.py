@@ -2,7 +2,8 @@
 
 import pytest
 from resonance.pipeline.watch.drift_sentences import drift_sentence
-from resonance.pipeline.watch.sentences import number, sentence, telling_features
+from resonance.pipeline.watch.sentences import number, sentence
+from resonance.schemas.sets_apart import columns
 
 
 def cluster(name, size=100, spread=10.0, **centre):
@@ -33,10 +34,10 @@ def test_a_split_in_which_nothing_moved_much_still_names_one_feature():
 
 def test_of_many_features_those_are_shown_that_differ_most_in_their_order():
     one, other = cluster("a", x=0, y=0, z=500, u=0), cluster("b", x=1, y=40, z=501, u=90)
-    assert telling_features([one, other], 2) == ["y", "u"]
-    assert telling_features([one, other], 9) == ["x", "y", "z", "u"]
-    assert telling_features([one], 2) == ["x", "y"]
-    assert telling_features([], 2) == []
+    assert columns([one, other], 2) == ["y", "u"]
+    assert columns([one, other], 9) == ["x", "y", "z", "u"]
+    assert columns([one], 2) == ["x", "y"]
+    assert columns([], 2) == []
 
 
 def test_an_absorption_says_how_long_the_cluster_lived_and_what_became_of_it():
