@@ -240,7 +240,7 @@ def resume(
 
     They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
     page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
-    settings; RESONANCE_WORKER__WEB_TOKEN shows it to nobody.
+    settings, such as RESONANCE_WORKER__WEB_TOKEN of the environment.
     """
     token = load_outputs().worker.web_token
     resumed = page_client.resume(worker, partition, token.get_secret_value() if token else "")

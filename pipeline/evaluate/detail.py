@@ -93,7 +93,7 @@ def _profile(data: Dataset, run: Run, largest: list[int]) -> dict[str, Any]:
     }
 
 
-def _snapshots(data: Dataset, run: Run, largest: list[int], usable: NDArray[np.bool_]) -> list[ClusterSnapshot]:
+def _snapshots(data: Dataset, run: Run, largest: list[int], usable: Any) -> list[ClusterSnapshot]:
     """Return the clusters as events describe them, by the records that they answered."""
     found: list[ClusterSnapshot] = []
     for number in largest:

@@ -13,7 +13,6 @@ from resonance.pipeline.checkpoint.offset_note import is_reproducible
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
-from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
@@ -105,9 +104,8 @@ def bootstrap(
             plans.append(LearningPlan(at, epoch, versions[at], *ranges[at], Path(folder, str(number))))
         if isinstance(source_of, FromFile):
             run = partial(learn_file, settings, source)
-            path, encode = source_of.path, encoder(settings, source_of.path)
-            routed = route(path, source_of.columns, len(plans), skip_bad=source_of.skip_bad, encode=encode)
-            learned, _ = share(settings, run, plans, routed, processes, report)
+            read = partial(route, settings, source_of.path, source_of.columns, len(plans), skip_bad=source_of.skip_bad)
+            learned, _ = share(settings, run, plans, read, processes, report)
             learned.sort(key=lambda part: part.partition)
         else:
             jobs = [partial(learn_partition, settings, source, plan) for plan in plans]

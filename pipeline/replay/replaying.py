@@ -203,9 +203,9 @@ def replay_file(
             logs = [(settings.input.topics[0], number) for number in range(partitions)]
             rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad, encode=encode)
             return Summary(replay_two_stages(settings, rows, logs, routes, sinks, report), time.perf_counter() - began)
-        routed = file_partitions.route(path, columns, partitions, skip_bad=skip_bad, encode=encode)
+        read = partial(file_partitions.route, settings, path, columns, partitions, skip_bad=skip_bad)
         run = partial(file_partitions.replay_routed, settings)
-        parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), routed, processes, report)
+        parts, seconds = file_partitions.share(settings, run, list(enumerate(sinks)), read, processes, report)
         return Summary(sorted(parts, key=lambda part: part.partition), seconds)
 
 

@@ -116,7 +116,6 @@ def test_a_partition_is_a_number_or_that_of_one_topic(monkeypatch, capsys, broke
         (["list", "--class", "not_jsn"], 2, "did you mean not_json?"),
         (["list", "--stage", "decod"], 2, "did you mean decode?"),
         (["list", "--from", "noon"], 2, "--from noon: must be earliest"),
-        (["replay", "--from", "latest"], 2, "--from latest"),
         (["list", "--partition", "9"], 2, "shop.dead-letters has partitions 0 to 3"),
         (["list", "--partition", "orders[9]"], 2, "shop.dead-letters has partitions 0 to 3"),
         (["replay", "--partition", "orders"], 2, "--partition orders: give a number"),
