@@ -15,7 +15,6 @@ from resonance.pipeline.checkpoint.archive_records import ArchivedStream, Archiv
 from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.tasks import Task
 
@@ -128,7 +127,7 @@ def archive_writers(
     """
     if not (source.archive and interval and writers):
         return {}
-    with LogReader(source.client, source.group, source.patience, cancelled) as reader:
+    with source.reader(cancelled) as reader:
         if not reader.has((source.archive, max(partition for _, partition in writers))):
             _log.warning("there is no topic %s for archives: the past cannot be replayed from them", source.archive)
             return {}
@@ -154,7 +153,7 @@ def archive_of(
     """
     if not source.archive:
         return iter(()), iter(())
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         if not reader.has((source.archive, at[1])) or not is_consistent_at(task, position):
             return iter(()), iter(())
         first, _ = reader.bounds([at])[at]

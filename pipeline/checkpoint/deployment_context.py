@@ -1,5 +1,6 @@
 """Describe what models are restored from: a deployment according to its settings and to the broker."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -7,6 +8,7 @@ from typing import Any, Final, Self
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
@@ -118,6 +120,12 @@ class DeploymentContext:
             settings.topic("alerts"),
             settings.delivery.transaction_timeout,
         )
+
+    def reader(
+        self, cancelled: threading.Event | None = None, *, patience: float | None = None, foreign: bool = False
+    ) -> LogReader:
+        """Return a reader of the deployment's logs, to be closed; tests put theirs in its place."""
+        return LogReader(self.client, self.group, patience or self.patience, cancelled, foreign=foreign)
 
     @property
     def task_context(self) -> TaskContext:

@@ -110,7 +110,7 @@ def restore_partitions(
     if not assigned:
         return {}
     began = time.monotonic()
-    with LogReader(source.client, source.group, source.patience, cancelled) as reader:
+    with source.reader(cancelled) as reader:
         loader = _Loader(reader, source, assigned, make_task, cancelled)
         restored = {at: loader.load(at) for at in assigned}
         ranges = {at: (part.recovery_offset, part.start) for at, part in restored.items()}
@@ -118,7 +118,7 @@ def restore_partitions(
         progress = progress or RestoreProgress()
         progress.wanted = sum(end - begin for begin, end in ranges.values())
     if progress.wanted:
-        with LogReader(source.client, source.group, source.patience, cancelled, foreign=True) as reader:
+        with source.reader(cancelled, foreign=True) as reader:
             for at, records in reader.read(ranges):
                 restored[at].task.catch_up(records)
                 restored[at].replayed += len(records)
@@ -138,7 +138,7 @@ def find_mismatches(
 ) -> dict[TopicPartition, MismatchError]:
     """Return why partitions cannot be restored, of those that cannot; nothing is learned again."""
     found = {}
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         for at in assigned:
             try:
                 # One at a time: the snapshots of all partitions need not fit into memory.

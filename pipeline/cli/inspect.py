@@ -196,7 +196,7 @@ def _hint(
     try:
         with (
             records_bar("comparing the streams") as read,
-            log_reader.LogReader(source.client, source.group, source.patience, over) as reader,
+            source.reader(over) as reader,
         ):
             return comparing.hint(settings, reader, states, read)
     except (ResonanceError, log_reader.RestoreCancelledError):

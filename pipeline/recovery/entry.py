@@ -46,5 +46,5 @@ def open_source(settings: Settings) -> DeploymentContext:
 def opened(settings: Settings) -> Iterator[tuple[DeploymentContext, log_reader.LogReader]]:
     """Open the deployment, as `open_source` returns it, with a reader of its logs."""
     source = open_source(settings)
-    with log_reader.LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         yield source, reader

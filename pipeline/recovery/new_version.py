@@ -12,11 +12,11 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import find_mismatches, read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
+from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import new_models, write
+from resonance.pipeline.recovery.rewrite import new_models
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
@@ -44,7 +44,7 @@ def begin_versions(
         return 0
     alone()
     stopped = find_mismatches(source, logs, tasks)
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = reader.committed(logs)
         bounds = reader.bounds(logs)
@@ -64,7 +64,7 @@ def begin_versions(
         cleared = alerts.clear(at, "new_version", lambda found, kept=kept: found.key in kept)  # type: ignore[misc]
         changes.append(replace(change, outputs=cleared))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
-    write(source, changes, atomic=atomic)
+    rewrite.write(source, changes, atomic=atomic)
     return len(changes)
 
 
@@ -113,7 +113,7 @@ def _pass_over(source: DeploymentContext, before: Task, position: int, first: in
         # Routes were deleted: any of them may be the predecessor of the next one.
         before.accept_any_predecessor()
     at = before.topic, before.partition
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         for _, records in reader.read({at: (max(first, position), end)}):
             before.mark_seen(records)
 

@@ -18,12 +18,13 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, is_proved
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import reset
-from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def resume_from_snapshots(
         changes.append(Change(at, [], position))
         was = "had no offset" if committed == NO_OFFSET else f"was at offset {committed}"
         _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, position)
-    write(source, changes, atomic=atomic)
+    rewrite.write(source, changes, atomic=atomic)
     return len(changes)
 
 
@@ -86,7 +87,7 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
     Raises MismatchError where the snapshots are of another log than the present one.
     """
     inputs = source.logs
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         # Read in this order, the offset of a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = {at: CommittedOffset(*one) for at, one in reader.committed_with_metadata(inputs).items()}

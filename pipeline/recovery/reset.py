@@ -30,6 +30,7 @@ from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.rewrite import (
     Change,
@@ -37,7 +38,6 @@ from resonance.pipeline.recovery.rewrite import (
     StreamChange,
     acknowledged,
     is_stream_of,
-    write,
 )
 from resonance.pipeline.recovery.versions import highest_version, used_versions
 from resonance.pipeline.tasks import MakeTask
@@ -60,7 +60,7 @@ def reset(source: DeploymentContext, make_task: MakeTask, *, atomic: bool = True
 
 def carry_out_reset(source: DeploymentContext, changes: list[Change], *, atomic: bool) -> None:
     """Write the changes of `plan_reset`."""
-    write(source, changes, atomic=atomic)
+    rewrite.write(source, changes, atomic=atomic)
     for change in changes:
         _log.warning("%s[%d]: group %s begins anew at offset %d", *change.at, source.group, change.offset)
 
@@ -73,7 +73,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     """
     inputs = source.logs
     changes = []
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         live = live_records(reader, source)
         clusters = _live_clusters(reader, source)
         alerts = ForgottenAlerts.read(reader, source)

@@ -26,7 +26,7 @@ from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
@@ -181,7 +181,7 @@ def plan_import(
     Raises `MismatchError` where the file belongs to another deployment, or where `roll_back` refuses it.
     """
     changes = []
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         live = live_records(reader, source)
         alerts = ForgottenAlerts.read(reader, source)
         for partition in partitions:
@@ -204,7 +204,7 @@ def plan_return(
     """
     changes, unchanged = [], []
     inputs, make_task = source.logs, partial(tasks_of(source), settings)
-    with LogReader(source.client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         live = live_records(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)

@@ -20,7 +20,8 @@ from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group, write
+from resonance.pipeline.recovery import rewrite
+from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
 from resonance.pipeline.replay.bootstrap import BootstrapResult, LearningPlan, learn_file, learn_partition
 from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
@@ -83,7 +84,7 @@ def bootstrap(
     wait_for_empty_group(at_once, Event())
     topics = settings.input.topics[:1] if isinstance(source_of, FromFile) else list(source_of)
     partitions = [at for at in source.logs if at[0] in topics]
-    with LogReader(client, source.group, source.patience) as reader:
+    with source.reader() as reader:
         tables = read_tables(reader, source, range(deployment.partitions), settle=source.patience)
         versions = _check_new(settings, source, reader, tables)
         if isinstance(source_of, FromFile):
@@ -124,7 +125,7 @@ def bootstrap(
         ]
         # A worker may have started in the meantime.
         wait_for_empty_group(at_once, Event())
-        write(source, changes, atomic=is_atomic(settings, source))
+        rewrite.write(source, changes, atomic=is_atomic(settings, source))
     return learned
 
 

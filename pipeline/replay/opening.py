@@ -36,7 +36,7 @@ class PartitionRange:
 
     def open(self) -> LogReader:
         """Return a reader of the deployment's logs, to be closed."""
-        return LogReader(self.source.client, self.source.group, self.source.patience)
+        return self.source.reader()
 
     def records(self, reader: LogReader, first: int, end: int) -> Iterator[list[Record]]:
         """Yield the committed records from one offset of the partition to another, in batches."""
@@ -67,7 +67,7 @@ def open_ranges(
     deployment = read_logs(client, settings, or_unrouted=or_unrouted)
     settings.check_stream(deployment.partitions)
     source = DeploymentContext.of(settings, client, deployment)
-    with LogReader(client, source.group, settings.broker.answer_timeout) as reader:
+    with source.reader(patience=settings.broker.answer_timeout) as reader:
         there = {topic: source.identities[topic] for topic in inputs if topic in source.identities or not or_unrouted}
         chosen = [at for topic, one in there.items() for at in choose(span, [topic], one.partitions)]
         ranges = resolve(reader, span, chosen)

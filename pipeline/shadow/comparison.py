@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run
-from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
+from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.kafka.log_search import first_offset
 from resonance.pipeline.kafka.ranges import Span, choose, resolve
 from resonance.pipeline.records import Message, Record, TopicPartition
@@ -119,7 +119,7 @@ def _read(
         ("assignments", found.add, assignment_ref),
         *((("cluster_events", found.add_events, event_ref),) if events else ()),
     )
-    with LogReader(one.source.client, one.source.group, settings.broker.answer_timeout) as reader:
+    with one.source.reader(patience=settings.broker.answer_timeout) as reader:
         for kind, add, ref in kinds:
             topic = settings.topic(kind)
             places = [(topic, number) for number in sorted({number for _, number in ranges})]
@@ -155,7 +155,7 @@ def ranges_of(one: FoundDeployment, span: Span) -> dict[TopicPartition, OffsetRa
     Raises `BrokerError` where the input has no record there.
     """
     settings, source = one.settings, one.source
-    with LogReader(source.client, source.group, settings.broker.answer_timeout) as reader:
+    with source.reader(patience=settings.broker.answer_timeout) as reader:
         found = resolve(reader, span, choose(span, settings.input.topics, source.deployment.partitions))
     if all(begin >= end for begin, end in found.values()):
         where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"

@@ -11,7 +11,6 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.topics import read_logs
 
 
@@ -60,14 +59,15 @@ def find_both(settings: Settings, names: tuple[str, str]) -> tuple[FoundDeployme
 def _newest(settings: Settings, base: DeploymentContext) -> PartitionRecord:
     """Return the newest record of the snapshots topic about any partition of the input."""
     name, topic = settings.name, settings.topic("snapshots")
-    with LogReader(base.client, settings.group, settings.broker.answer_timeout) as reader:
+    own = replace(base, snapshots=topic, group=settings.group)
+    with own.reader(patience=settings.broker.answer_timeout) as reader:
         if not reader.has((topic, 0)):
             counts = ClusterAdmin(base.client, settings.broker.answer_timeout).partition_counts()
             raise BrokerError(
                 f"there is no deployment {name} on {settings.broker.bootstrap}: topic {topic}, where its snapshots "
                 f"would be, does not exist{nearest(topic, counts)}"
             )
-        records = newest_records(reader, replace(base, snapshots=topic, group=settings.group))
+        records = newest_records(reader, own)
     inputs = ", ".join(settings.input.topics)
     record = next((record for at, record in records.items() if at[0] in settings.input.topics), None)
     if record is None:

@@ -9,7 +9,6 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, 
 from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.mismatches import differences
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import entry
@@ -54,7 +53,7 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
     # What decides no model, such as the names of topics, is that of the deployment itself.
     after = settings_then(live.settings, next(iter(new.source.identities.values())))
     source = DeploymentContext.of(after, before.client, before.deployment)
-    with LogReader(before.client, before.group, before.patience) as reader:
+    with before.reader() as reader:
         alerts = ForgottenAlerts.read(reader, before)
         committed = reader.committed(before.logs)
         bounds = reader.bounds(before.logs)

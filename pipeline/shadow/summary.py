@@ -13,7 +13,6 @@ from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, microseconds
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.evaluate.tables import Table, shown
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
 from resonance.pipeline.shadow.contents import add_contents
 from resonance.pipeline.shadow.deployments import FoundDeployment
@@ -83,7 +82,7 @@ def document(
 
 def _bytes_of(one: FoundDeployment) -> int:
     """Return the size of a deployment's models as its snapshots have them."""
-    with LogReader(one.source.client, one.source.group, one.source.patience) as reader:
+    with one.source.reader() as reader:
         return sum(len(snapshot.body) for state in read_states(one.source, reader) for snapshot in state.streams)
 
 

@@ -92,7 +92,7 @@ def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery
     try:
         # Without routes that a changed `stream` would need: a refused start makes no topics.
         source = DeploymentContext.of(settings, client, read_deployment(cluster, topics, or_unrouted=True))
-        with LogReader(client, source.group, source.patience) as reader:
+        with source.reader() as reader:
             records = newest_records(reader, source)
     except BrokerError as error:
         _log.debug("nothing is compared with snapshots yet: %s", error)

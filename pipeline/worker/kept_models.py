@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 from faust.types import TP
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
-from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.worker.assignment import AssignedPartition
 
@@ -29,7 +28,7 @@ def unchanged(
     wanted = {at: part for at in assigned if (part := kept.get(TP(*at))) is not None and _is_proof(part)}
     if not wanted:
         return {}
-    with LogReader(source.client, source.group, source.patience, cancelled) as reader:
+    with source.reader(cancelled) as reader:
         committed = reader.committed_with_metadata(list(wanted))
         # A log that was cut is for the restore to explain.
         bounds = reader.bounds(list(wanted))

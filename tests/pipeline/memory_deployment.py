@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from resonance.pipeline.checkpoint import archive_writer, restore
+from resonance.pipeline.checkpoint import archive_writer
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
@@ -14,14 +14,7 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.recovery import (
-    entry,
-    new_version,
-    recovery,
-    reset,
-    rewrite,
-    rollback,
-)
+from resonance.pipeline.recovery import entry, rewrite
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.replay import bootstrapping, opening
 from resonance.pipeline.verify import verify as verifying
@@ -30,13 +23,6 @@ from tests.pipeline.logs import MemoryReader
 from tests.pipeline.repartition.two_hops import ROUTES, inputs
 from tests.pipeline.streams import STAMP, TOPIC, points, settings, value_of
 
-READERS = (
-    *(archive_writer, bootstrapping, log_reader, new_version),
-    *(opening, recovery, reset, restore, rollback),
-)
-"""Modules that read logs."""
-WRITERS = (bootstrapping, new_version, recovery, reset, rewrite)
-"""Modules that write changes."""
 EMITTED = ("assignments", "cluster_events", "dead_letters", "clusters", "drift_events", "alerts")
 """Kinds of output topics."""
 KEYED = {
@@ -81,10 +67,10 @@ class MemoryDeployment(MemoryReader):
 
     def serve(self, patch):
         """Let every command find this deployment."""
-        for module in READERS:
-            patch.setattr(module, "LogReader", lambda *_, **__: self)
-        for module in WRITERS:
-            patch.setattr(module, "write", self.write)
+        patch.setattr(DeploymentContext, "reader", lambda *_, **__: self)
+        # Commands that read nothing but outputs.
+        patch.setattr(log_reader, "LogReader", lambda *_, **__: self)
+        patch.setattr(rewrite, "write", self.write)
         # Archives have times that grow, and are the same in every run.
         self._archived = STAMP
         patch.setattr(archive_writer, "ArchiveWriter", partial(ArchiveWriter, now=self._now))
@@ -165,7 +151,7 @@ class MemoryDeployment(MemoryReader):
         assigned = [at for at in self.source.logs if at[0] == topic]
         with pytest.MonkeyPatch.context() as patch:
             # Though another deployment was made since.
-            patch.setattr(restore, "LogReader", lambda *_, **__: self)
+            patch.setattr(DeploymentContext, "reader", lambda *_, **__: self)
             return restore_partitions(self.source, assigned, self.task)
 
     def models(self):

@@ -75,7 +75,6 @@ def check(deployment, monkeypatch):
     topics = {TOPIC: (2, {}), **{deployment.given.topic(kind): (2, {}) for kind in KINDS}}
     cluster = Cluster(topics)
     monkeypatch.setattr(before_joining, "ClusterAdmin", lambda *_: cluster)
-    monkeypatch.setattr(before_joining, "LogReader", lambda *_: deployment)
 
     def run(given=None, recovery="", missing=()):
         for name in missing:

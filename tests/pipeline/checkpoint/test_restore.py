@@ -34,9 +34,9 @@ class Log:
     def __init__(self, monkeypatch):
         self.first, self.end, self.committed_offset, self.snapshots, self.gaps = 0, 0, -1, [], set()
         self.cancelled, self.reads, self.note = None, [], OffsetNote("id-1", reproducible=True)
-        monkeypatch.setattr(restore, "LogReader", self.open)
+        monkeypatch.setattr(DeploymentContext, "reader", lambda _, cancelled=None, **__: self.open(cancelled))
 
-    def open(self, client, group, patience, cancelled=None, *, foreign=False):
+    def open(self, cancelled):
         self.cancelled = cancelled
         return self
 

@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from resonance.pipeline.checkpoint import archive_writer
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
-from resonance.pipeline.checkpoint.deployment_context import settings_then
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.recovery import entry, rewrite
-from resonance.pipeline.shadow import comparison, contents, deployments, promote, summary
+from resonance.pipeline.shadow import deployments
 
-from tests.pipeline.memory_deployment import READERS, MemoryDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment
 
 LIVE, SHADOW = "orders", "orders-shadow"
 
@@ -26,8 +26,7 @@ class Both:
         self.shadow.logs |= self.live.logs
         self.live.logs = self.shadow.logs
         self.by_group = {one.given.group: one for one in (self.live, self.shadow)}
-        for module in (*READERS, comparison, contents, deployments, promote, summary):
-            patch.setattr(module, "LogReader", self.reader, raising=False)
+        patch.setattr(DeploymentContext, "reader", lambda source, *_, **__: self.of(source))
         patch.setattr(deployments, "read_logs", lambda _, settings: self.of(settings).source.deployment)
         patch.setattr(archive_writer, "ArchiveWriter", partial(ArchiveWriter, now=self.live._now))
         patch.setattr(entry, "open_source", lambda settings: self.of(settings).source)
@@ -36,9 +35,6 @@ class Both:
         patch.setattr(ClusterAdmin, "__init__", lambda *_: None)
         patch.setattr(ClusterAdmin, "partition_counts", lambda _: {topic: 1 for topic, _ in self.live.logs})
         patch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: self.live.given)
-
-    def reader(self, _, group, *__, **___):
-        return self.by_group.get(group, self.live)
 
     def of(self, settings):
         return self.by_group.get(settings.group, self.live)

@@ -5,7 +5,6 @@ import threading
 import pytest
 from faust.types import TP
 from resonance.pipeline.checkpoint.offset_note import OffsetNote
-from resonance.pipeline.worker import kept_models
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.kept_models import unchanged
 
@@ -19,9 +18,6 @@ class Reader:
     """The group's offset of each partition, and the bounds of its log."""
 
     offset, metadata, bounds_of = 40, MINE.at(40), (3, 90)
-
-    def __call__(self, *_):
-        return self
 
     def __enter__(self):
         return self
@@ -37,9 +33,9 @@ class Reader:
 
 
 @pytest.fixture
-def reader(monkeypatch):
+def reader(monkeypatch, source):
     made = Reader()
-    monkeypatch.setattr(kept_models, "LogReader", made)
+    monkeypatch.setattr(type(source), "reader", lambda *_: made)
     return made
 
 
