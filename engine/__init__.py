@@ -29,14 +29,12 @@ if TYPE_CHECKING:
     from resonance.engine.caea.engine import CAEA
     from resonance.engine.evq.engine import EVQ
     from resonance.engine.hcaea.engine import HCAEA
-    from resonance.engine.hcaea.root import HCAEARoot
-    from resonance.engine.hcaea.subtree import HCAEASubtree
+    from resonance.engine.hcaea.parts import HCAEARoot, HCAEASubtree
     from resonance.engine.ildn.engine import ILDN
     from resonance.engine.labels import LabelEngine, LabelSet
-    from resonance.engine.mlca.mlca import MLCA, MLCAC, MLCAI
+    from resonance.engine.mlca.engine import MLCA, MLCAC, MLCAI
     from resonance.engine.modal.engine import Modal
-    from resonance.engine.sa_art.fuzzy_art import FuzzyART
-    from resonance.engine.sa_art.sa_art import SAART
+    from resonance.engine.sa_art.engine import SAART, FuzzyART
 
 __all__ = [
     "CAEA",
@@ -111,11 +109,11 @@ _ENGINES: Final = {
     "hcaea": "hcaea.engine.HCAEA",
     "evq": "evq.engine.EVQ",
     "ildn": "ildn.engine.ILDN",
-    "fuzzy_art": "sa_art.fuzzy_art.FuzzyART",
-    "sa_art": "sa_art.sa_art.SAART",
-    "mlca": "mlca.mlca.MLCA",
-    "mlca_i": "mlca.mlca.MLCAI",
-    "mlca_c": "mlca.mlca.MLCAC",
+    "fuzzy_art": "sa_art.engine.FuzzyART",
+    "sa_art": "sa_art.engine.SAART",
+    "mlca": "mlca.engine.MLCA",
+    "mlca_i": "mlca.engine.MLCAI",
+    "mlca_c": "mlca.engine.MLCAC",
 }
 """Where each engine stands below this package, by its name in settings."""
 
@@ -125,7 +123,7 @@ ENGINES: Mapping[str, type[Engine]] = Registry(_ENGINES)
 ROOT: Final = "hcaea-root"
 """Name of the part of HCAEA that is the root."""
 
-_PARTS: Final = {ROOT: "hcaea.root.HCAEARoot", "hcaea-subtree": "hcaea.subtree.HCAEASubtree"}
+_PARTS: Final = {ROOT: "hcaea.parts.HCAEARoot", "hcaea-subtree": "hcaea.parts.HCAEASubtree"}
 
 PARTS: Mapping[str, "type[HCAEARoot] | type[HCAEASubtree]"] = Registry(_PARTS)
 """The two parts of HCAEA, for tasks that hold one of them alone."""

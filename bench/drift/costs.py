@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from resonance.engine.base import Cluster
 from resonance.engine.drift import STRIDE, DriftWatch
-from resonance.engine.drift.batch import learn_batch
-from resonance.engine.drift.parameters import rules_from
+from resonance.engine.drift.layout import rules_from
+from resonance.engine.drift.learn import learn_batch
 
 from bench.drift.detectors import DEFAULTS
 from bench.report import Row

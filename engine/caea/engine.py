@@ -7,10 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray, ModelFacts, Path, Prediction, Step
 from resonance.engine.caea import block
-from resonance.engine.caea.batch import learn_batch, predict_batch, scratch_for
-from resonance.engine.caea.block import Rules, at_cluster, at_field, at_labels, at_link, new_block
+from resonance.engine.caea.block import (
+    Rules,
+    at_cluster,
+    at_field,
+    at_labels,
+    at_link,
+    new_block,
+    packed_model,
+    parts_of,
+    unpacked_model,
+)
 from resonance.engine.caea.faults import FITS, REST, check_fault, checked_arrays, model_fault
-from resonance.engine.caea.packing import packed_model, parts_of, unpacked_model
+from resonance.engine.caea.learn import learn_batch, predict_batch, scratch_for
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError

@@ -4,8 +4,14 @@ import numpy as np
 from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_cluster, at_field, at_shape, at_weight
-from resonance.engine.caea.linkage import between, group_by_affinity, group_by_edges
-from resonance.engine.caea.valleys import NO_VALLEYS, join_without_valley, valley_between
+from resonance.engine.caea.linkage import (
+    NO_VALLEYS,
+    between,
+    group_by_affinity,
+    group_by_edges,
+    join_without_valley,
+    valley_between,
+)
 from resonance.engine.events import NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.ordering import stable_order

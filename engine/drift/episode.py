@@ -18,8 +18,7 @@ from resonance.engine.drift.changes import (
     means_of,
     spreads_of,
 )
-from resonance.engine.drift.layout import WatchState
-from resonance.engine.drift.parameters import Rules
+from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
 
 _LONGEST = 8

@@ -2,11 +2,22 @@
 
 Unit 0 is the stream as a whole, the others are its cells. A channel is a feature or, from two features on, one of two
 signed sums of all features.
+
+The parameters of a watch, and what its kernels see of them.
+
+A watch as arrays without room to spare, and back, checked when it comes back.
 """
 
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 import numpy as np
-from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.table import Table, floats, ints, new
+from numpy.typing import NDArray
+from resonance.engine.arithmetic import log
+from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.parameters import Parameter
+from resonance.engine.table import MAX_RECORDS, Table, floats, ints, new, require
 
 # Constants of the method.
 RANGE = 32  # records of a unit from which the ranges of its features are measured
@@ -153,3 +164,143 @@ def new_state(dimension: int, cells: int) -> WatchState:
     state.number[:, SHARE_CHECK] = 16
     state.share[:, HR] = np.inf
     return state
+
+
+PARAMETERS = (
+    Parameter("rarity", float, 1e5, "records between two false alarms, at least, were they independent", 100.0, 1e15),
+    Parameter("step", float, 0.5, "spreads of a unit by which a mean moves at least in a change", 0.1, 3.0),
+    Parameter("hold", int, 500, "records that an episode lasts at least", 64, 1_000_000),
+    Parameter("ordinary", int, 5, "returns after which all between a unit's places is ordinary", 1, 1_000_000),
+    Parameter("cells", int, 32, "cells, at most", 0, 64),
+)
+
+
+class Rules(NamedTuple):
+    """The parameters as the kernels see them."""
+
+    d: int
+    root: float
+    """Square root of the number of features."""
+    step: float
+    theta: float
+    """Shift that the thresholds of means are made for, in spreads."""
+    theta_q: float
+    """The same of absolute values."""
+    hold: int
+    ordinary: int
+    threshold: float
+    """Evidence beyond which there is a change, of records that are independent."""
+
+
+def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
+    """Return the rules of a watch of `dimension` features."""
+    step = float(given["step"])
+    theta = min(step, 0.6)
+    channels = float(channels_of(dimension))
+    return Rules(
+        d=dimension,
+        root=float(np.sqrt(float(dimension))),
+        step=step,
+        theta=theta,
+        theta_q=0.6 * theta,
+        hold=int(given["hold"]),
+        ordinary=int(given["ordinary"]),
+        threshold=float(log(float(given["rarity"]) * (8.0 * channels + 4.0))),
+    )
+
+
+Arrays = dict[str, NDArray[Any]]
+
+_LARGEST = 1e300
+_NARROW = np.iinfo(np.int32)
+_FINITE = [field for field in range(FIELDS) if field not in (HS, HQ)]
+_FINITE_SHARE = [field for field in range(SHARE_FIELDS) if field != HR]
+"""All but thresholds, which are infinite while nothing is watched."""
+
+
+def within(values: NDArray[Any], low: float, high: float) -> bool:
+    """Whether all values are numbers from `low` to `high`."""
+    return not values.size or bool(values.min() >= low and values.max() <= high)
+
+
+def _narrow(values: IntArray) -> NDArray[Any]:
+    """Return integers as the bytes of 32 bits each where all of them fit."""
+    fit = within(values, _NARROW.min, _NARROW.max)
+    return np.ascontiguousarray(values, "<i4").view(np.uint8) if fit else np.ascontiguousarray(values)
+
+
+def _wide(arrays: Mapping[str, NDArray[Any]], name: str) -> IntArray:
+    """Return the integers of `_narrow` as 64 bits each."""
+    own = arrays[name]
+    if own.dtype == np.uint8:
+        require(own.ndim > 0 and own.shape[-1] % 4 == 0, name)
+        own = np.ascontiguousarray(own).view("<i4").astype(np.int64)
+    return own
+
+
+def packed(state: WatchState, names: IntArray) -> Arrays:
+    """Return the arrays that `unpacked` reads: of the units in use alone; `names` are the cells' first ones."""
+    units = int(state.head[CELLS]) + 1
+    parts: Arrays = {name: getattr(state, name)[:units] for name in ("channel", "share", "share_time")}
+    parts |= {"number": _narrow(state.number[:units]), "mark": _narrow(state.mark[:units, ..., 0])}
+    parts["mark_time"] = np.ascontiguousarray(state.mark[:units, ..., 1])
+    return {"head": state.head, **parts, "centre": state.centre[: units - 1], "names": names[:units]}
+
+
+def unpacked(state: WatchState, names: IntArray, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Fill a new watch; KeyError, TypeError or ValueError where the arrays hold none."""
+    head = arrays["head"]
+    require(head.shape == (HEAD,) and head.dtype == np.int64 and within(head, 0, MAX_RECORDS), "head")
+    records, cells = int(head[RECORDS]), int(head[CELLS])
+    units = cells + 1
+    require(units == len(state.channel), "cells")
+    require(within(head[[OPEN, REBUILD]], 0, 1) and head[START] <= records, "episode")
+    require(within(head[[MOVED_CELLS, SHARES, GONE]], 0, records), "episode")
+    require(head[NEXT_LOOK] >= STRIDE, "next look")
+    for name in ("channel", "share", "centre"):
+        whole, own = getattr(state, name), arrays[name]
+        used = cells if name == "centre" else units
+        require(own.shape == (used, *whole.shape[1:]) and own.dtype == np.float64, name)
+    channel, number, share, mark = arrays["channel"], _wide(arrays, "number"), arrays["share"], _wide(arrays, "mark")
+    for name, values, shape in (
+        ("number", number, (units, NUMBERS)),
+        ("share_time", arrays["share_time"], (units, 2)),
+        ("mark", mark, state.mark.shape[:-1]),
+        ("mark_time", arrays["mark_time"], state.mark.shape[:-1]),
+        ("names", arrays["names"], (units,)),
+    ):
+        require(values.shape == shape and values.dtype == np.int64, name)
+    require(within(arrays["centre"], -MAGNITUDE, MAGNITUDE), "centre")
+    limits = channel[:, [HS, HQ]]
+    require(within(limits, 0.0, math.inf), "thresholds")
+    require(within(channel[:, _FINITE], -_LARGEST, _LARGEST), "channel")
+    require((share[:, HR] > 0.0).all(), "share thresholds")
+    require(within(share[:, _FINITE_SHARE], -_LARGEST, _LARGEST), "share")
+    require(within(number[:, :NAME], 0, MAX_RECORDS) and (number[:, SEEN] <= records).all(), "number")
+    flags = number[:, [WATCHED, FLAG, SHARE_FLAG]]
+    require(within(flags, 0, 1), "flags")
+    _check_units(channel, number, share)
+    for name in ("channel", "share", "share_time"):
+        getattr(state, name)[:units] = arrays[name]
+    state.number[...], state.mark[..., 0], state.mark[..., 1] = number, mark, arrays["mark_time"]
+    state.centre[:cells] = arrays["centre"]
+    state.head[...] = head
+    names[:units] = arrays["names"]
+
+
+def _check_units(channel: NDArray[Any], number: NDArray[Any], share: NDArray[Any]) -> None:
+    """Raise ValueError where a unit's baseline cannot be one of its records."""
+    base = np.full(len(number), BASE)
+    base[0] = STREAM_BASE
+    require((number[:, CHECK] >= base).all() and (number[:, SHARE_CHECK] >= 16).all(), "checks")
+    ranged = number[:, SEEN] >= RANGE
+    require((channel[ranged, G] > 0.0).all(), "ranges")
+    watched = number[:, WATCHED] == 1
+    for field in (RHO, BE, HS, HQ):
+        require((channel[watched, field] > 0.0).all(), "baselines")
+    require((number[watched, SEEN] >= RANGE).all(), "baselines")
+    onsets = channel[:, [OS, OQ]]
+    require((onsets >= 0.0).all() and (onsets <= number[:, SEEN, None, None] + 1.0).all(), "onsets")
+    require(within(share[:, [OU, OD]], 0.0, MAX_RECORDS), "onsets")
+    known = share[:, HR] < np.inf
+    require((number[known, BLOCKS] >= 16).all(), "shares")

@@ -7,12 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, FloatArray, IntArray
 from resonance.engine.drift import layout
-from resonance.engine.drift.batch import learn_batch
 from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
 from resonance.engine.drift.episode import end_episode, is_over, raise_alarm
-from resonance.engine.drift.layout import channels_of, most_cells, new_state
-from resonance.engine.drift.parameters import PARAMETERS, rules_from
-from resonance.engine.drift.state import packed, unpacked
+from resonance.engine.drift.layout import PARAMETERS, channels_of, most_cells, new_state, packed, rules_from, unpacked
+from resonance.engine.drift.learn import learn_batch
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import BoolArray, FloatArray, IntArray, ModelFacts, Prediction, Step
 from resonance.engine.evq import layout
-from resonance.engine.evq.batch import learn_batch, predict_batch
-from resonance.engine.evq.events import CRITERIA, FURTHER, shapes_of
-from resonance.engine.evq.layout import HELD, ID, MADE, Buffers, K, note_shape, work_for
+from resonance.engine.evq.layout import CRITERIA, FURTHER, HELD, ID, MADE, Buffers, K, note_shape, shapes_of, work_for
+from resonance.engine.evq.learn import learn_batch, predict_batch
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import Parameter

@@ -7,8 +7,7 @@ import numpy as np
 from resonance.engine.arithmetic import inline, jit
 from resonance.engine.events import EMERGED, VANISHED
 from resonance.engine.evq import layout
-from resonance.engine.evq.events import LIMIT, NO_CRITERION, OUTSIDE, emit, shapes_of
-from resonance.engine.evq.layout import append, note_shape, remove, width
+from resonance.engine.evq.layout import LIMIT, NO_CRITERION, OUTSIDE, append, emit, note_shape, remove, shapes_of, width
 from resonance.engine.evq.matrices import invert
 
 _LARGEST = 1e300

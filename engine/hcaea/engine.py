@@ -1,21 +1,189 @@
-"""HCAEA: a tree of CAEA models, each node's records divided further by a model of their own."""
+"""What HCAEA and its two parts have in common: the parameters, and the memory that a tree of models lies in.
 
-from collections.abc import Sequence
+HCAEA: a tree of CAEA models, each node's records divided further by a model of their own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.base import Prediction, Step, check_batch
-from resonance.engine.caea.block import CHILD, ID, K
-from resonance.engine.caea.engine import fields_of, nodes_of
-from resonance.engine.caea.reading import CRITERIA
-from resonance.engine.events import events_from
-from resonance.engine.hcaea.batch import learn_batch, predict_clusters, predict_labels
-from resonance.engine.hcaea.memory import ROOT
-from resonance.engine.hcaea.model_tree import RootedTree
-from resonance.engine.labels import majority_label
+from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, ModelFacts, Path, Prediction, Step, check_batch
+from resonance.engine.caea.block import CHILD, CLUSTERS, ID, K, Rules
+from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, fields_of, nodes_of, rules_from
+from resonance.engine.caea.faults import check_fault, checked_arrays
+from resonance.engine.caea.reading import CRITERIA, stored_shapes
+from resonance.engine.correntropy import bandwidth_factors
+from resonance.engine.errors import ParameterError, StateError
+from resonance.engine.events import cluster_of, events_from, new_log
+from resonance.engine.hcaea.learn import (
+    learn_batch,
+    new_lists,
+    pack_tree,
+    predict_clusters,
+    predict_labels,
+    unpack_tree,
+)
+from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model, new_pool, tree_fault
+from resonance.engine.labels import majority_label, record_labels
+from resonance.engine.parameters import MAX, Parameter, Parametrised
 from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
+from resonance.engine.state import pack, unpack
+
+NO_LIMIT = 64
+"""Levels that a tree without `max_depth` may have: more than any stream has reached."""
+
+
+class ModelTree(Parametrised):
+    """The parameters of HCAEA and an empty tree; see `HCAEA`.
+
+    Attributes
+    ----------
+    depth : int
+        Levels in all, the root included.
+    dimension : int
+        Features of a record; 0 before the first batch.
+    """
+
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        *PARAMETERS,
+        Parameter("max_depth", int, 3, "levels, the root included", 1, NO_LIMIT, optional=True),
+        Parameter(
+            "min_child_records",
+            int,
+            None,
+            "records of a node until it gets a child model; else d + 1",
+            1,
+            MAX,
+            optional=True,
+        ),
+        Parameter("orphans", str, "nearest", "where a removed node's last records go", choices=("nearest", "drop")),
+        Parameter("max_leaves", int, 1000, "most leaves below a root node", 2, MAX),
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
+
+    name: ClassVar[str]
+    revision: ClassVar[int] = 2
+
+    depth: int
+    dimension: int = 0
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        check_room(self._given)
+        self.depth = self._given["max_depth"] or NO_LIMIT
+
+    def _begin(self, dimension: int) -> None:
+        """Take the dimension of the first batch."""
+        self.dimension = dimension
+        self._rules = self._rules_for(dimension)
+        self._factors = bandwidth_factors(dimension, self._rules.h)
+        self._classes = 0
+        self._floats, self._integers, self._indexes = new_lists()
+        add(*self._memory, *new_pool(dimension, 64))
+        self._log = new_log()
+
+    def _rules_for(self, dimension: int) -> Rules:
+        return rules_from({**self._given, "max_depth": self.depth}, dimension)
+
+    @property
+    def _top(self) -> tuple[int, Path]:
+        """Entry and path of the model that all others are below."""
+        return ROOT, ()
+
+    @property
+    def _memory(self) -> tuple[List, List, List]:
+        """What a tree lies in, as kernels take it; see `memory`."""
+        return self._floats, self._integers, self._indexes
+
+    def _models(self) -> Iterator[tuple[int, Path]]:
+        """Yield entry and path of each model, depth first in node order."""
+        left = [self._top] if self.dimension else []
+        while left:
+            m, path = left.pop()
+            yield m, path
+            fields = fields_of(self._integers[m])
+            for node in np.flatnonzero(fields[CHILD] > POOL)[::-1]:
+                left.append((int(fields[CHILD, node]), (*path, int(fields[ID, node]))))
+
+    def models(self) -> dict[Path, ModelFacts]:
+        """Return what is known of each model of the tree, by its path."""
+        return {path: facts_of(self._integers[m], path) for m, path in self._models()}
+
+    def clusters(self) -> list[Cluster]:
+        """Present confirmed clusters, by path and id, as last read."""
+        found: list[Cluster] = []
+        for m, path in self._models():
+            if self._integers[m][CLUSTERS]:
+                shapes = stored_shapes(self._floats[m], self._integers[m], self._rules)
+                found.extend(cluster_of(row, path, self.dimension) for row in shapes)
+        return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
+
+    def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return further members of a state's header, and further arrays of a tree that has begun."""
+        return {}, {}
+
+    def _take(self, header: Mapping[str, Any]) -> None:
+        """Take further members of a state's header; `StateError` where they are none."""
+
+    def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
+        """Return whether the tree is one of this kind; take further arrays of its state."""
+        return True
+
+    def state(self) -> bytes:
+        """Everything the next record depends on: versioned, checksummed, canonical (equal states, equal bytes)."""
+        further, arrays = self._further()
+        header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, **further}
+        if not self.dimension:
+            return pack(self.name, self.revision, header, {})
+        floats, integers = pack_tree(self._indexes, self._rules, self._top[0])
+        arrays |= {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
+        return pack(self.name, self.revision, {**header, "classes": self._classes}, arrays)
+
+    @classmethod
+    def from_state(cls, data: bytes) -> Self:
+        """Continue from `state` with the same bits; `StateError` where it is damaged, of another kind or newer."""
+        header, arrays = unpack(data, cls.name, cls.revision, cls.revision)
+        try:
+            model = cls.make(header["parameters"])
+            dimension = header["dimension"]
+        except (KeyError, TypeError, ValueError, AttributeError, ParameterError) as error:
+            raise StateError(f"the state of {cls.name} cannot be read: {error!r}") from error
+        model._take(header)
+        if dimension != 0 or arrays:
+            classes, floats, integers = checked_arrays(cls.name, dimension, header, arrays)
+            level = len(model._top[1])
+            check_fault(cls.name, *tree_fault(floats, integers, model._rules_for(dimension), classes, level))
+            model._begin(dimension)
+            model._classes = classes
+            whole = unpack_tree(*model._memory, model._rules, floats, integers, ROOT if level else -1)
+            if not whole or not model._fits(arrays):
+                raise StateError(f"the state of {cls.name} does not hold the tree that it says it holds")
+        return model
+
+
+class RootedTree(ModelTree, Engine):
+    """A tree with a root, which records come to."""
+
+    def _received(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None) -> tuple[FloatArray, IntArray]:
+        """Return a batch and its labels, checked; the tree has begun then, and has room for them."""
+        batch = check_batch(X, self.dimension)
+        marks = record_labels(labels, len(batch))
+        if len(batch):
+            if not self.dimension:
+                self._begin(batch.shape[1])
+                new_model(*self._memory, self._rules, -1, -1, 0)
+            self._classes = max(self._classes, int(marks.max()) + 1)
+        return batch, marks
+
+    @classmethod
+    def compile(cls) -> None:  # noqa: D102
+        model = cls(lambda_=3, min_child_records=2)
+        model.learn(np.arange(48.0).reshape(24, 2) % 7.0, labels=[0] * 24)
+        model.predict(np.zeros((1, 2)))
+        cls.from_state(model.state())
 
 
 class HCAEA(RootedTree):

@@ -8,9 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.parameters import PreparationParameters
-from resonance.engine.prepare.robust import FLAG_WIDTH, asinh, bend_of, flag_range, is_flag, is_steady, sinh_and_slope
-from resonance.engine.prepare.scaling import LARGEST, inverse_log1p, mean_of, range_of
-from resonance.engine.prepare.steps import spread_steps, step_of
+from resonance.engine.prepare.scaling import (
+    FLAG_WIDTH,
+    LARGEST,
+    asinh,
+    bend_of,
+    flag_range,
+    inverse_log1p,
+    is_flag,
+    is_steady,
+    mean_of,
+    range_of,
+    sinh_and_slope,
+    spread_steps,
+    step_of,
+)
 from resonance.engine.prepare.transform import transform
 
 

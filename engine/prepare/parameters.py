@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from resonance.engine.arithmetic import log1p
 from resonance.engine.errors import ParameterError
-from resonance.engine.prepare.principal_axes import MAX_AXES
+from resonance.engine.prepare.axes import MAX_AXES
 from resonance.engine.prepare.scaling import bound
 
 Scale = Literal["warmup", "none", "given"]

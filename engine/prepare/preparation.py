@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.prepare.axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters
-from resonance.engine.prepare.principal_axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, rescale
-from resonance.engine.prepare.robust import sinh_and_slope
-from resonance.engine.prepare.scaling import Described
-from resonance.engine.prepare.steps import spread_steps
+from resonance.engine.prepare.scaling import Described, sinh_and_slope, spread_steps
 from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.engine.table import MAX_RECORDS

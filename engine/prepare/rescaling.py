@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.columns import Columns
-from resonance.engine.prepare.robust import is_steady
-from resonance.engine.prepare.scaling import range_of
+from resonance.engine.prepare.scaling import is_steady, range_of
 
 LOOK: Final = 1_000
 """Records between two looks at how many were far outside."""

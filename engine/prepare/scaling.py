@@ -1,10 +1,24 @@
-"""Ranges and means of a warm-up's features, and the way back from a logarithm."""
+"""Ranges and means of a warm-up's features, and the way back from a logarithm.
 
+What makes a scale robust: flags and rare counters count little, and skewed features are bent.
+
+Two values lie apart however alike the records are otherwise: with the width of other features each combination of
+flags would be a cluster of its own. So would each number that a counter of rare things shows now and then. And where
+most records crowd at one end of the range, a cluster there is too narrow to be seen.
+
+Features given in steps, as rounded readings and counts are: each value is spread over its step.
+
+Values that repeat exactly pile up on the points of a grid. Between the points nothing is dense, so that a coarse grid
+looks like many small clusters. A number from within its step, uniform as in subtractive dither, has the density that
+the reading had before it was rounded (Schuchman 1964, "Dither signals and their effect on quantization noise").
+"""
+
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, jit
+from resonance.engine.arithmetic import draw, exp_minus, inline, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray
 from resonance.engine.errors import ParameterError
 
@@ -79,3 +93,129 @@ def inverse_log1p(t: float) -> tuple[float, float]:
     root = _exp(0.5 * min(t, 1000.0)) if t > 0.0 else _exp(t)
     slope = min(root * root, LARGEST) if t > 0.0 else root
     return slope - 1.0, slope
+
+
+FLAG_WIDTH: Final = 50.0
+"""Ranges of another feature that lie between the two values of a flag, inverted: a flag is a fiftieth of one."""
+_SKEWED: Final = 2.5
+"""Times that the 99th percentile is farther from the median than the 1st, or the other way round."""
+_COMMON: Final = 0.9
+"""Share of the records from which on one value says nothing: the others come too rarely to be groups of their own."""
+_LARGEST: Final = 500.0
+"""Beyond its hyperbolic sine is no float that features have."""
+
+
+@inline
+def asinh(t):
+    """Return the inverse hyperbolic sine: linear around 0, logarithmic far from it."""
+    a = abs(t)
+    bent = log1p(a + a * a / (1.0 + np.sqrt(1.0 + a * a)))
+    return bent if t >= 0.0 else -bent
+
+
+@jit
+def sinh_and_slope(u):
+    """Return the hyperbolic sine and its slope."""
+    a = min(abs(u), _LARGEST)
+    less = exp_minus(a)
+    more = 1.0 / less
+    # The difference would lose the digits that the series keeps.
+    value = a + a * a * a / 6.0 if a < 1e-4 else 0.5 * (more - less)
+    return (value if u >= 0.0 else -value), 0.5 * (more + less)
+
+
+def is_flag(values: FloatArray) -> bool:
+    """Whether a feature has at most two values in the warm-up."""
+    return len(np.unique(values)) <= 2
+
+
+def is_steady(values: FloatArray) -> bool:
+    """Whether a feature has at most two values, or one in nine tenths of the records or more."""
+    counts = np.unique(values, return_counts=True)[1]
+    return len(counts) <= 2 or bool(counts.max() >= _COMMON * len(values))
+
+
+def flag_range(values: FloatArray) -> tuple[float, float]:
+    """Return what becomes 0 of a flag, and the width that makes its largest value a fiftieth."""
+    if not len(values):
+        return 0.0, FLAG_WIDTH
+    low, high = float(values.min()), float(values.max())
+    # Adding 0 makes a negative zero positive: the smaller of both is either.
+    return low + 0.0, FLAG_WIDTH * ((high - low) or 1.0)
+
+
+def bend_of(values: FloatArray) -> tuple[float, float]:
+    """Return the centre and the unit with which a skewed feature is bent; the unit is 0 where it is not.
+
+    The unit is the shorter way from the median to the 1st or 99th percentile.
+    """
+    if not len(values):
+        return 0.0, 0.0
+    ordered = np.sort(values + 0.0)
+    middle = percentile(ordered, 50)
+    below, above = middle - percentile(ordered, 1), percentile(ordered, 99) - middle
+    shorter, longer = min(below, above), max(below, above)
+    return (middle, shorter) if shorter > 0.0 and longer > _SKEWED * shorter else (0.0, 0.0)
+
+
+_MIN_VALUES: Final = 5
+"""Different values from which on a feature is a quantity; fewer may be codes for kinds of things."""
+_MIN_WIDTH: Final = 2.0
+"""Steps that the 1st and the 99th percentile lie apart at least: a narrower range would be filled by the moving."""
+_ON_GRID: Final = 0.01
+"""Part of a step by which neighbours may miss their distance, from calculations before the record was sent."""
+_SALT: Final = 1 << 62
+"""Keeps these numbers apart from those that an engine draws for the same record."""
+
+
+def step_of(values: FloatArray) -> float:
+    """Return the step of a feature whose values repeat and stand on an even grid, 0 for any other.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Those that the records of the warm-up have, in the input's units.
+    """
+    ordered = np.sort(values + 0.0)
+    different = np.unique(ordered)
+    if len(different) < _MIN_VALUES:
+        return 0.0
+    gaps = np.diff(different)
+    # At least half of the neighbours on a grid are one step apart; values that differ by an error of rounding are one.
+    typical = float(np.sort(gaps[gaps > _ON_GRID * float(np.sort(gaps)[len(gaps) // 2])])[0])
+    points = different[np.concatenate([[True], gaps > _ON_GRID * typical])]
+    gaps = np.diff(points)
+    near = gaps[gaps < 1.5 * typical]
+    step = math.fsum(near.tolist()) / len(near)
+    steps = gaps / step
+    is_grid = bool(np.all(np.abs(steps - np.rint(steps)) <= _ON_GRID)) and 2 * len(near) >= len(gaps)
+    repeats = 2 * len(points) <= len(ordered)
+    # A value that more than half of the records have, far more than its neighbours, means something of its own, as 0
+    # errors do: around it is no hill.
+    counts = np.diff(np.append(np.searchsorted(ordered, points), len(ordered)))
+    most = int(np.argmax(counts))
+    beside = int(counts[max(most - 1, 0) : most + 2].sum()) - int(counts[most])
+    is_common = 2 * int(counts[most]) > len(ordered) and 2 * beside < int(counts[most])
+    is_wide = percentile(ordered, 99) - percentile(ordered, 1) >= (_MIN_WIDTH - _ON_GRID) * step
+    is_quantity = len(points) >= _MIN_VALUES and is_wide
+    far = max(abs(float(points[0])), abs(float(points[-1])))
+    return step if is_grid and repeats and is_quantity and not is_common and far + step <= MAGNITUDE else 0.0
+
+
+@jit
+def spread_steps(X, step, number):
+    """Return raw rows, each value moved within its step by a number that follows from the record's number alone.
+
+    A value so large that it is as good as far away stays: there a step is less than the last bit.
+    """
+    n, d = X.shape
+    out = np.empty((n, d))
+    for i in range(n):
+        for c in range(d):
+            v = X[i, c]
+            out[i, c] = v
+            if step[c] > 0.0:
+                moved = v + step[c] * (draw((number + i) * d + c + _SALT) - 0.5)
+                if abs(moved) <= MAGNITUDE:
+                    out[i, c] = moved
+    return out

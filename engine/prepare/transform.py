@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from resonance.engine.arithmetic import fma, inline, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.prepare.robust import asinh
+from resonance.engine.prepare.scaling import asinh
 
 LANES = 8
 """Axes are padded to a multiple of it: the inner loop then has no rest."""

@@ -121,13 +121,13 @@ class Fields(BaseSettings):
         """
         others: dict[str, Callable[[], None]] = {}
         if self.drift_parameters is not None:
-            others["resonance.engine.drift.batch"] = DriftWatch.compile
+            others["resonance.engine.drift.learn"] = DriftWatch.compile
         if self.input.sparse is None:
             others["resonance.engine.prepare.transform"] = partial(Preparation.compile, project=self.may_project)
         if self.raises_alerts:
             others["resonance.engine.alerts.silence"] = alert_kernels.compile
         others["resonance.engine.text.json_members"] = text_kernels.compile
-        learning = f"{self.engine_class.__module__.rpartition('.')[0]}.batch"
+        learning = f"{self.engine_class.__module__.rpartition('.')[0]}.learn"
         if unless_kept and all(map(is_kept, (learning, *others))):
             return
         compile_with(self.engine_class.compile, others)

@@ -1,7 +1,7 @@
 """The nodes of models out of `arrays`, in the order of their ids, as tests compare them."""
 
 import numpy as np
-from resonance.engine.ildn.radius import squared_radii
+from resonance.engine.ildn.ellipsoid import squared_radii
 from resonance.engine.sa_art import layout
 
 

@@ -16,24 +16,24 @@ from resonance.engine.cache import FLAGS, folder_name, packages_behind, prepare_
 
 SOURCES = Path(engine.__file__).parent
 KERNELS = {
-    "resonance.engine.caea.step",
+    "resonance.engine.caea.learn",
     "resonance.engine.hcaea.tree",
-    "resonance.engine.mlca.batch",
-    "resonance.engine.modal.batch",
-    "resonance.engine.evq.batch",
+    "resonance.engine.mlca.learn",
+    "resonance.engine.modal.learn",
+    "resonance.engine.evq.learn",
     "resonance.engine.modal.density",
 }
 
-MODAL = {"resonance.engine.modal.batch", "resonance.engine.modal.density"}
+MODAL = {"resonance.engine.modal.learn", "resonance.engine.modal.density"}
 
 
 @pytest.mark.parametrize(
     ("changed", "moved"),
     [
-        ("caea/block.py", {"resonance.engine.caea.step", "resonance.engine.hcaea.tree"}),
-        ("modal/cells.py", MODAL),
+        ("caea/block.py", {"resonance.engine.caea.learn", "resonance.engine.hcaea.tree"}),
+        ("modal/nearest.py", MODAL),
         ("hcaea/tree.py", {"resonance.engine.hcaea.tree"}),
-        ("mlca/layout.py", {"resonance.engine.mlca.batch"}),
+        ("mlca/layout.py", {"resonance.engine.mlca.learn"}),
         *(("arithmetic.py", KERNELS), ("__init__.py", set()), ("cache.py", set()), ("kernel_cache.py", set())),
         ("kernel_compiler.py", KERNELS),
         ("table_type.py", KERNELS),

@@ -5,10 +5,16 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 from resonance.engine import ILDN, ParameterError, RecordError
-from resonance.engine.ildn.eigenvalues import eigenvalues
-from resonance.engine.ildn.ellipsoid import add_record, set_whitening, squared_distance, squared_distances
+from resonance.engine.ildn.ellipsoid import (
+    add_record,
+    chi_square_quantile,
+    eigenvalues,
+    set_whitening,
+    squared_distance,
+    squared_distances,
+    squared_radii,
+)
 from resonance.engine.ildn.layout import SLOT, WIDEST, Rules, append_node, new_model, room_for
-from resonance.engine.ildn.radius import chi_square_quantile, squared_radii
 from scipy.stats import chi2
 
 from tests.engine.nodes import ildn_nodes

@@ -7,7 +7,7 @@ import pytest
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare import REVISION, Preparation
-from resonance.engine.prepare.eigenvectors import leading_eigenvectors
+from resonance.engine.prepare.axes import leading_eigenvectors
 from resonance.engine.state import pack, unpack
 
 

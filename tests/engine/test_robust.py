@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.prepare import REVISION, Preparation
-from resonance.engine.prepare.robust import is_flag, is_steady
+from resonance.engine.prepare.scaling import is_flag, is_steady
 from resonance.engine.state import unpack
 from sklearn.metrics import adjusted_rand_score
 

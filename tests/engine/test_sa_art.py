@@ -312,7 +312,7 @@ def test_the_switch_is_true_or_false():
 
 
 def test_a_model_grows_no_further_than_to_matrices_that_a_machine_has_room_for(monkeypatch):
-    monkeypatch.setattr("resonance.engine.sa_art.model.MOST_CELLS", 40 * 24)
+    monkeypatch.setattr("resonance.engine.sa_art.engine.MOST_CELLS", 40 * 24)
     # What may come is no reason to refuse what comes.
     engine = SAART(max_features=1_000_000, max_clusters=65_536)
     engine.learn(SparseBatch(np.arange(24), np.arange(25), np.ones(24)))

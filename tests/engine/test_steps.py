@@ -5,7 +5,7 @@ import pytest
 from resonance.engine import Modal
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.prepare import REVISION, Preparation
-from resonance.engine.prepare.steps import step_of
+from resonance.engine.prepare.scaling import step_of
 from resonance.engine.state import pack, unpack
 from sklearn.metrics import adjusted_rand_score
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from resonance.engine.evq.mixture import room_for, score
+from resonance.engine.evq.split import room_for, score
 
 from tests.engine.evq import plain_mixture
 from tests.engine.evq.plain_mixture import Limits
