@@ -212,44 +212,30 @@ def unpack_tree(floats, integers, indexes, rules, packed_floats, packed, above):
 THERE = 0
 """Stands where a tree has the entry of a child model: the child is there, but elsewhere."""
 
-# An operation is a row of integers, and a vector beside it.
-O_NODE, O_RECORD, O_REMOVED, O_ANSWERED, O_LABEL, O_WIDTH = 0, 1, 2, 3, 4, 5
-
-ROWS, VECTORS = types.int64[:, ::1], types.float64[:, ::1]
+# An operation is a row of floats: this head, and the vector.
+O_NODE, O_RECORD, O_REMOVED, O_ANSWERED, O_LABEL, O_HEAD = 0, 1, 2, 3, 4, 5
 
 
 @jit
-def _append(rows, vectors, count, node, record, removed, answered, label, x):
-    """Append an operation; return how many there are."""
-    if count == len(rows[0]):
-        longer, wider = np.empty((2 * count, O_WIDTH), dtype=np.int64), np.zeros((2 * count, vectors[0].shape[1]))
-        for at in range(count):
-            for i in range(O_WIDTH):
-                longer[at, i] = rows[0][at, i]
-            for i in range(wider.shape[1]):
-                wider[at, i] = vectors[0][at, i]
-        rows[0], vectors[0] = longer, wider
-    row = rows[0][count]
-    row[O_NODE] = node
-    row[O_RECORD] = record
-    row[O_REMOVED] = removed
-    row[O_ANSWERED] = answered
-    row[O_LABEL] = label
+def _append(log, d, node, record, removed, answered, label, x):
+    """Append an operation to a log of them; one that removes has no vector."""
+    row = np.zeros(O_HEAD + d)
+    row[O_NODE], row[O_RECORD], row[O_REMOVED], row[O_ANSWERED], row[O_LABEL] = node, record, removed, answered, label
     if not removed:
-        for i in range(len(x)):
-            vectors[0][count, i] = x[i]
-    return count + 1
+        for i in range(d):
+            row[O_HEAD + i] = x[i]
+    log.append(row)
 
 
 @jit
-def _pass_on(table, rules, node, record, answered, label, x, rows, vectors, count):
+def _pass_on(table, rules, node, record, answered, label, x, operations):
     """Append what the child of a node learns: the node's new record; where the child is new, all that the node kept."""
     head, pool, records = head_of(table, ROOT), head_of(table, POOL), block_of(table, POOL)
     capacity = head[CAPACITY]
     name = head[at_field(ID, capacity) + node]
     if head[at_field(CHILD, capacity) + node] >= 0:
-        return _append(rows, vectors, count, name, record, 0, answered, label, x)
-    if head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
+        _append(operations, rules.d, name, record, 0, answered, label, x)
+    elif head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
         head[at_field(CHILD, capacity) + node] = THERE
         slot = head[at_field(FIRST, capacity) + node]
         while slot >= 0:
@@ -257,37 +243,29 @@ def _pass_on(table, rules, node, record, answered, label, x, rows, vectors, coun
             # The last one that the node kept is the one that has just come.
             last = answered if following < 0 else 0
             kept = records[slot * rules.d : (slot + 1) * rules.d]
-            count = _append(rows, vectors, count, name, record, 0, last, label_of(pool, slot), kept)
+            _append(operations, rules.d, name, record, 0, last, label_of(pool, slot), kept)
             slot = following
-    return count
 
 
 @jit
-def _remove(table, rules, gone, removed, record, rows, vectors, count):
+def _remove(table, rules, gone, removed, record, operations):
     """Remove nodes of the root, whose positions ascend, and append the removal of the children they have."""
     head = head_of(table, ROOT)
     capacity = head[CAPACITY]
     for r in range(removed):
         if head[at_field(CHILD, capacity) + gone[r]] >= 0:
             name = head[at_field(ID, capacity) + gone[r]]
-            count = _append(rows, vectors, count, name, record, 1, 0, -1, vectors[0][0])
+            _append(operations, rules.d, name, record, 1, 0, -1, block_of(table, ROOT))
     remove_nodes(block_of(table, ROOT), head, rules.d, gone, removed)
-    return count
 
 
 @jit
-def learn_root(
-    floats, integers, indexes, rules, factors, X, labels, log, rows, vectors, cluster, score, novel, nodes
-):  # fmt: skip
-    """Learn a batch in order and fill what is answered for each record; return the number of operations.
-
-    `rows` and `vectors` are lists of one array each, replaced by longer ones as they fill.
-    """
+def learn_root(floats, integers, indexes, rules, factors, X, labels, log, operations, cluster, score, novel, nodes):
+    """Learn a batch in order, fill what is answered for each record, and append the operations to their log."""
     table, scratch = indexes[0], scratch_for(rules)
     _, _, gone, _, row = scratch
     path, orphan = np.empty(1, dtype=np.int64), np.empty(rules.d)
     deeper = rules.max_depth > 1
-    count = 0
     for t in range(len(X)):
         clock = head_of(table, ROOT)[N] + 1
         node = learn_here(
@@ -299,23 +277,22 @@ def learn_root(
         score[t] = row[SCORE]
         novel[t] = row[FOUNDED] == 1.0
         if deeper:
-            count = _pass_on(table, rules, node, t, 1, labels[t], X[t], rows, vectors, count)
+            _pass_on(table, rules, node, t, 1, labels[t], X[t], operations)
             drop_settled(pool, head, rules, node)
         if head[K] > rules.max_nodes:
             gone[0] = longest_idle(head)
             drop_kept(pool, head, gone[0])
-            count = _remove(table, rules, gone, 1, t, rows, vectors, count)
+            _remove(table, rules, gone, 1, t, operations)
         if head[N] % rules.interval == 0:
             removed = let_go(table, rules, ROOT, gone)
             if removed > 0:
-                count = _remove(table, rules, gone, removed, t, rows, vectors, count)
+                _remove(table, rules, gone, removed, t, operations)
             read_model(block_of(table, ROOT), head, rules, factors, path, t, log, scratch)
         while head[WAIT_FIRST] >= 0 and head[K] > 0:
             node, label = adopt(floats, integers, table, rules, ROOT, orphan, scratch)
             head = head_of(table, ROOT)
-            count = _pass_on(table, rules, node, t, 0, label, orphan, rows, vectors, count)
+            _pass_on(table, rules, node, t, 0, label, orphan, operations)
             drop_settled(pool, head, rules, node)
-    return count
 
 
 @jit
@@ -333,15 +310,6 @@ def give_children(table, there):
     start = at_field(CHILD, head[CAPACITY])
     for node in range(head[K]):
         head[start + node] = THERE if there[node] else -1
-
-
-@jit
-def room_for_operations(count, d):
-    """Return the lists that `learn_root` writes to."""
-    rows, vectors = List.empty_list(ROWS), List.empty_list(VECTORS)
-    rows.append(np.empty((count, O_WIDTH), dtype=np.int64))
-    vectors.append(np.zeros((count, d)))
-    return rows, vectors
 
 
 TOP = 2

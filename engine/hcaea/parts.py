@@ -13,17 +13,16 @@ from resonance.engine.caea.block import PARENT_ID, K
 from resonance.engine.caea.learn import predict_batch
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.errors import ParameterError, StateError
-from resonance.engine.events import events_from
-from resonance.engine.hcaea import learn as root_step
+from resonance.engine.events import drained, events_from, new_log
 from resonance.engine.hcaea.engine import ModelTree, RootedTree
 from resonance.engine.hcaea.learn import (
+    O_HEAD,
     TOP,
     children_of,
     give_children,
     hold_place,
     learn_below,
     learn_root,
-    room_for_operations,
 )
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.operations import MAX_NODES, Operations, RootStep, SubtreeStep
@@ -62,18 +61,11 @@ class HCAEARoot(RootedTree):
         answers = filled_by_kernels(no_answers(len(batch), self.depth))
         if not len(batch):
             return RootStep(*answers, operations=Operations.none(self.dimension))
-        rows, vectors = room_for_operations(len(batch) + 64, self.dimension)
-        fixed = self._rules, self._factors, batch, marks, self._log
-        count = learn_root(*self._memory, *fixed, rows, vectors, *answers)
-        row = rows[0][:count]
-        operations = Operations(
-            node=row[:, root_step.O_NODE].copy(),
-            record=row[:, root_step.O_RECORD].copy(),
-            removed=row[:, root_step.O_REMOVED] == 1,
-            answered=row[:, root_step.O_ANSWERED] == 1,
-            label=row[:, root_step.O_LABEL].copy(),
-            vector=vectors[0][:count],
-        )
+        appended = new_log()
+        learn_root(*self._memory, self._rules, self._factors, batch, marks, self._log, appended, *answers)
+        rows = drained(appended)[0].reshape(-1, O_HEAD + self.dimension)
+        node, record, removed, answered, label = rows[:, :O_HEAD].astype(np.int64).T.copy()
+        operations = Operations(node, record, removed == 1, answered == 1, label, rows[:, O_HEAD:].copy())
         return RootStep(*answers, events_from(self._log, self.dimension, CRITERIA), operations=operations)
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
