@@ -11,9 +11,8 @@ Integers: head | one row of C for each field of a node | clusters 4 x C/2 | link
 A link joins two nodes that have won together: how often, and the age of the edge between them if there is one (there
 is no edge without a common win). It stands in the rows of both; a row has room for L links.
 
-A model's blocks, packed without room to spare: what a snapshot keeps of it.
-
-The packed form is a function of the model alone, not of the capacity it happens to have: equal models, equal bytes.
+A snapshot keeps the blocks packed, without room to spare. The packed form is a function of the model alone, not of the
+capacity it happens to have: equal models, equal bytes.
 """
 
 from typing import NamedTuple

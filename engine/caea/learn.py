@@ -1,9 +1,7 @@
-"""One record learned by one CAEA model: similarity, bandwidth, winners, weights, edges (Algorithm 1).
+"""A record, and a batch, learned or answered by one CAEA model (Algorithm 1).
 
 Equation numbers are those of Masuyama et al., IEEE Access 2022. CIM is kept squared until it is compared with a
 threshold: the order of nodes is the same, and one square root a record is enough.
-
-A batch learned, or answered, by one CAEA model.
 """
 
 import numpy as np

@@ -4,13 +4,12 @@ Rows of the excess B are kept in a sparse table: group `i` has its neighbours in
 ``other[start[i]:start[i] + length[i]]``, the excess to each of them in `value` beside it, and in `mirror` where the
 neighbour's row has the same excess. So a join of two groups costs what their two rows are long.
 
-Groups of nodes that no valley of the density divides are one (reading = "valley").
-
-Average linkage cuts every cluster that is large beside the others: the share of the common wins that crosses a cut
-falls as nodes become more. So what it leaves apart is one cluster all the same unless the density, the rate at which
-records come close to a node, falls between the two: persistence-based clustering (F. Chazal, L. J. Guibas,
-S. Y. Oudot, P. Skraba, "Persistence-Based Clustering in Riemannian Manifolds", Journal of the ACM 60(6), 2013) on the
-graph of edges. Ours are the test of a valley against the errors of the counts, and the hysteresis.
+Groups that no valley of the density divides are one (reading = "valley"). Average linkage cuts every cluster that is
+large beside the others: the share of the common wins that crosses a cut falls as nodes become more. So what it leaves
+apart is one cluster all the same unless the density, the rate at which records come close to a node, falls between the
+two: persistence-based clustering (F. Chazal, L. J. Guibas, S. Y. Oudot, P. Skraba, "Persistence-Based Clustering in
+Riemannian Manifolds", Journal of the ACM 60(6), 2013) on the graph of edges. Ours are the test of a valley against the
+errors of the counts, and the hysteresis.
 """
 
 from typing import NamedTuple

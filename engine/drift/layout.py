@@ -3,9 +3,7 @@
 Unit 0 is the stream as a whole, the others are its cells. A channel is a feature or, from two features on, one of two
 signed sums of all features.
 
-The parameters of a watch, and what its kernels see of them.
-
-A watch as arrays without room to spare, and back, checked when it comes back.
+After it the parameters, and a watch as arrays without room to spare, checked when it comes back.
 """
 
 import math

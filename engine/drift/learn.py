@@ -1,9 +1,4 @@
-"""The baseline of a unit: means, spreads, allowances, and thresholds that grow with the dependence of records.
-
-A record of a unit: its range, the cumulative sums of every channel, and the blocks that a baseline is made of.
-
-A batch of records through a watch.
-"""
+"""A batch through a watch: ranges, cumulative sums and blocks of its units, and the baselines that these give."""
 
 import numpy as np
 from resonance.engine.arithmetic import jit

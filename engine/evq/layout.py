@@ -2,8 +2,6 @@
 
 A row is called a slot. Clusters are listed in ascending id by their slots, so that one that ends moves no matrices:
 its slot only goes behind the listed ones. A model that grows is a new set of arrays.
-
-What happened to the clusters of a model.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""Two clusters that overlap and are compact together become one: (17)-(22), as corrected.
-
-A batch learned, or answered, by one model.
-"""
+"""A batch learned, or answered, by one model; clusters that overlap become one: (17)-(22), as corrected."""
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, inline, jit, log, log1p

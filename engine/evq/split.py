@@ -1,9 +1,7 @@
-"""Is a one-dimensional sample two modes? A normal mixture by EM, a BIC, and the separation of neighbours.
+"""A cluster whose sample shows two separate modes along a line becomes two.
 
-Everything is done on the sorted, standardised sample. Sections and numbers: equations (26)-(33) of Lughofer and
-Sayed-Mouchaweh, 2015, as corrected.
-
-A cluster whose sample shows two separate modes along a line becomes two: (23)-(35), as corrected.
+Along the line the sorted, standardised sample is fitted by normal mixtures, by EM; a BIC and the separation of
+neighbours decide. Sections and numbers: equations (23)-(35) of Lughofer and Sayed-Mouchaweh, 2015, as corrected.
 """
 
 import math
@@ -11,7 +9,8 @@ import math
 import numpy as np
 from resonance.engine.arithmetic import jit, log
 from resonance.engine.events import SPLIT
-from resonance.engine.evq import matrices as lanes
+from resonance.engine.evq import lanes
+from resonance.engine.evq.lanes import LANES, MAX_COMPONENTS, PARAMETERS, expect
 from resonance.engine.evq.layout import (
     FRESH,
     HELD,
@@ -27,7 +26,7 @@ from resonance.engine.evq.layout import (
     shapes_of,
     width,
 )
-from resonance.engine.evq.matrices import LANES, MAX_COMPONENTS, PARAMETERS, eigenvectors, expect
+from resonance.engine.evq.matrices import eigenvectors
 from resonance.engine.evq.step import set_inverse
 
 _FLAT = 1e-12

@@ -1,7 +1,4 @@
-"""What HCAEA and its two parts have in common: the parameters, and the memory that a tree of models lies in.
-
-HCAEA: a tree of CAEA models, each node's records divided further by a model of their own.
-"""
+"""HCAEA: a tree of CAEA models; its parameters and the memory that it lies in, which its two parts have, too."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

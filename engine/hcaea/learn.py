@@ -1,11 +1,8 @@
-"""A batch learned, or answered, by a tree of CAEA models; and the tree packed for a snapshot.
+"""Batches of a tree, of its root alone and of what lies below one node; and the tree packed for a snapshot.
 
-A batch learned by the root of a hierarchy alone: what its nodes' children would learn is written down instead.
-
-The steps are those of `tree.learn_record` on the first level. What a child learns never comes back to the root,
-so the root needs to know of a child no more than that it is there.
-
-What lies below one node of a root: a tree whose root is a place holder, and vectors learned by what is below it.
+The root alone writes down what the children of its nodes would learn. Its steps are those of `tree.learn_record` on the
+first level. What a child learns never comes back to the root, so the root needs to know of a child no more than that it
+is there. What lies below one of its nodes is a tree whose root is a place holder.
 """
 
 import numpy as np

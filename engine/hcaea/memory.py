@@ -1,17 +1,13 @@
-"""The records that nodes of a hierarchy keep: chains in one pool, the first entry of a tree's two lists.
+"""Where the models of a tree lie, and the records that nodes keep: an entry of three lists for each model.
 
-A node keeps its records until it has a child model to learn them, and its last ones as long as it may still be
-removed. ``floats[0]`` holds the records one behind the other; ``integers[0]`` a head, for each record the next one of
-its chain, and for each its label.
-
-Where the models of a tree lie: an entry of three lists for each, and a table of their addresses.
+Records that nodes keep are chains in one pool. A node keeps its records until it has a child model to learn them, and
+its last ones as long as it may still be removed. ``floats[0]`` holds the records one behind the other; ``integers[0]``
+a head, for each record the next one of its chain, and for each its label.
 
 ``floats[m]`` and ``integers[m]`` own the blocks of model m; entry 0 is the pool of kept records, entry 1 the root. An
 entry whose model is removed is used again. ``indexes`` is no part of the state: ``indexes[0]`` is the table, a row for
-each entry, and ``indexes[m]`` belongs to `leaves`. Steps reach blocks by the table: taking one from a list costs
-twenty nanoseconds, and a record needs dozens of them.
-
-What does not fit in the packed models of a tree, looked at once like each of the models.
+each entry, and ``indexes[m]`` belongs to the leaves (see `tree`). Steps reach blocks by the table: taking one from a
+list costs twenty nanoseconds, and a record needs dozens of them.
 """
 
 import numpy as np

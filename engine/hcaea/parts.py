@@ -1,7 +1,4 @@
-"""The root of HCAEA alone: it learns as it does in the tree, and says what the models below its nodes must learn.
-
-What HCAEA has below one node of its root: the child model of that node and all below it.
-"""
+"""The root of HCAEA alone, which says what models below its nodes must learn, and what lies below one node."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self

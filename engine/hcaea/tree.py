@@ -1,13 +1,11 @@
-"""The leaves of a tree, counted for each root node and bounded.
+"""One record learned by a tree of CAEA models (Algorithm 2, online), and the leaves, which are bounded.
+
+A record is learned depth first: by a model, then by the child of the node it was given to. So what the orphans of a
+deletion step do to a sibling happens before the next record comes, as in learning one by one.
 
 A leaf is a node without a valid child model, one of more than 2 nodes. The model below a root node, here `top`, counts
 those at and below it; beyond ``max_leaves`` the one that won longest ago goes. Who that is stands in a queue,
 ``indexes[top]`` with rows (won, model, node id), of which the first ``integers[top][QUEUED]`` are left.
-
-One record learned by a tree of CAEA models (Algorithm 2, online).
-
-A record is learned depth first: by a model, then by the child of the node it was given to. So what the orphans of a
-deletion step do to a sibling happens before the next record comes, as in learning one by one.
 """
 
 import numpy as np

@@ -1,21 +1,16 @@
-"""The squared radius of a node by its number of records: a quantile of chi-square, widened for young nodes.
-
-Taken in decimal arithmetic and rounded once: a library's gamma and power functions differ from machine to machine.
-
-Eigenvalues of a symmetric matrix, without vectors and without a library: the same bits on every CPU.
-
-Householder's reduction to a tridiagonal matrix, then implicit QL steps in the form of Pal, Walker and Kahan, which
-needs the squares of the off-diagonal only and no square root but that of the shift.
-
-References
-----------
-B. N. Parlett, "The Symmetric Eigenvalue Problem", SIAM 1998, sections 7.4 (reduction) and 8.15 (QL without roots).
-
-The ellipsoid of a node: distances from it, a record added to it, two made one.
+"""The ellipsoid of a node: its radius, its spectrum, distances from it, a record added to it, two made one.
 
 The covariance M is never inverted. Beside it stands a whitening matrix W with ``W'W = M^-1``, so that the squared
 Mahalanobis distance is ``|W (x - c)|^2`` and cannot become negative. A record changes M by a multiple and a product
 of a vector with itself, and W follows exactly by one of the same form. Equation numbers are those of Xing et al.
+
+Squared radii are quantiles of chi-square, taken in decimal arithmetic and rounded once: a library's functions differ
+from machine to machine. Eigenvalues come by Householder's reduction to a tridiagonal matrix and implicit QL steps in
+the form of Pal, Walker and Kahan, which needs the squares of the off-diagonal only: the same bits on every CPU.
+
+References
+----------
+B. N. Parlett, "The Symmetric Eigenvalue Problem", SIAM 1998, sections 7.4 (reduction) and 8.15 (QL without roots).
 """
 
 from decimal import Decimal, localcontext

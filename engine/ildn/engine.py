@@ -1,9 +1,7 @@
-"""A model as arrays without room to spare, and back: what a snapshot keeps of it.
+"""ILDN as an engine: parameters, batches, answers, state.
 
-The arrays are a function of the model alone, not of the room it happens to have: equal models, equal bytes. What can
-be computed from the rest, such as radii and spectra, is not among them.
-
-ILDN as an engine: parameters, batches, answers, state.
+The arrays of a state are a function of the model alone, not of the room it happens to have: equal models, equal bytes.
+What can be computed from the rest, such as radii and spectra, is not among them.
 """
 
 from collections.abc import Mapping

@@ -5,12 +5,9 @@ their ids. Centres lie feature-major, so that one loop over the nodes fills the 
 slots that keep their place while nodes move: a node of one record needs none, its covariance is ``sigma * I``, and in
 many dimensions most nodes are such.
 
-The neighbours of a node are a chain of entries, see `graph`. Entries that no chain has are one, too, which goes on
-behind the last of them where there will be room.
-
-The edges between nodes: of each node a chain of the ids of its neighbours, the oldest first.
-
-What a record or a merge does to edges costs what the chains of the nodes concerned are long, not what all are.
+The neighbours of a node are a chain of their ids, the oldest first. Entries that no chain has are one, too, which goes
+on behind the last of them where there will be room. What a record or a merge does to edges costs what the chains of the
+nodes concerned are long, not what all are.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,8 @@
-"""When two neighbours become one node: when the ellipsoid of both has less volume than the two together.
+"""A batch learned, or answered, by one ILDN model: Algorithm 2 of Xing et al., record by record.
 
-Volumes are taken in the directions that make up a share `rho` of the variance, (7), (12)-(14), and as logarithms: in
-64 dimensions their product is no number any more.
-
-A batch learned, or answered, by one ILDN model: Algorithm 2 of Xing et al., record by record.
+Two neighbours become one node when the ellipsoid of both has less volume than the two together. Volumes are taken in
+the directions that make up a share `rho` of the variance, (7), (12)-(14), and as logarithms: in 64 dimensions their
+product is no number any more.
 """
 
 import numpy as np

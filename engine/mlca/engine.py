@@ -1,7 +1,4 @@
-"""What MLCA, MLCA-I and MLCA-C share: batches in, answers, events and clusters out, and the state.
-
-MLCA and its two forms for attributes on different scales.
-"""
+"""MLCA, and its two forms for attributes on different scales."""
 
 from collections.abc import Mapping
 from dataclasses import replace

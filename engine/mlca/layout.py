@@ -3,9 +3,7 @@
 A node is a cluster: it stands in a slot from 0 to K - 1, and beyond `max_nodes` the slot of the one that goes is taken
 by the one that comes. Weights lie feature-major, a row of slots for each feature, so that the comparison runs along the
 vector lanes; what belongs to one node alone (labels, bandwidths) lies by node. The features are divided into groups,
-each with one bandwidth: all in one (MLCA), each its own (MLCA-I), or as their values demand (MLCA-C).
-
-MLCA-C's groups of features: those whose means are near one another share a bandwidth (31)-(33).
+each with one bandwidth: all in one (MLCA), each its own (MLCA-I), or as their values demand (MLCA-C) (31)-(33).
 """
 
 from typing import NamedTuple

@@ -1,8 +1,7 @@
-"""How far a record is from the nodes: CIM (1)-(4), for each attribute (28)-(30), and for groups of them (31)-(33).
+"""A batch learned, or answered, by one model.
 
-From the labels of the nearest nodes to probabilities (20)-(27), and what they are learned from.
-
-A batch learned, or answered, by one model.
+How far a record is from the nodes is CIM (1)-(4), for each attribute (28)-(30), or for groups of them (31)-(33); the
+labels of the nearest nodes become probabilities (20)-(27).
 """
 
 import numpy as np

@@ -1,7 +1,4 @@
-"""How dense the stream is around each landmark: records counted in a ball, by the ball's volume.
-
-Densities averaged over neighbours, and the records that such an average is of.
-"""
+"""How dense the stream is around each landmark: records counted in a ball, by the ball's volume."""
 
 import numpy as np
 from resonance.engine.arithmetic import exp_minus, fma, inline, jit, log

@@ -1,6 +1,4 @@
-"""The parameters of `Modal`, and what its kernels see of them.
-
-How a model lies in memory: a column for each landmark, a row for each neighbour list.
+"""The parameters of `Modal`, and how a model lies in memory: a column for each landmark, a row for its neighbours.
 
 A landmark is a record of the stream that stands for those around it. Its place never moves; when the model is full a
 new one takes the column of an old one.

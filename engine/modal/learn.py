@@ -1,7 +1,4 @@
-"""Which records become landmarks, and which landmarks make room for them.
-
-A batch learned, or answered, by one model.
-"""
+"""A batch learned or answered by one model: which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
 from resonance.engine.arithmetic import draw, exp_minus, inline, jit

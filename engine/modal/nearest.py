@@ -1,9 +1,7 @@
 """Distances from a record to landmarks, and the lists of nearest landmarks that follow from them.
 
-Which landmarks can be near a record: most of those of a cluster lie in a cell, a ball around their mean.
-
-A cell that is too far from a record is left out, and what is found is still what a look at every landmark finds. Cells
-follow from the landmarks; a state has none.
+Most landmarks of a cluster lie in a cell, a ball around their mean. A cell that is too far from a record is left out,
+and what is found is still what a look at every landmark finds. Cells follow from the landmarks; a state has none.
 """
 
 import numpy as np

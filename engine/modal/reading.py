@@ -1,6 +1,6 @@
-"""Which landmarks of a group are outliers: where the stream is so thin, hardly a record of a cluster lies.
+"""The clusters of a model, read from its landmarks: ids that last, and an event for every change.
 
-The clusters of a model, read from its landmarks: ids that last, and an event for every change.
+Landmarks of a cluster where the stream is so thin that hardly a record lies are outliers.
 """
 
 import numpy as np

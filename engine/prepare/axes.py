@@ -1,22 +1,20 @@
-"""The leading eigenvectors of a large symmetric matrix, with the same bits on every CPU.
+"""Principal axes of a warm-up, frozen: records of many features become a few values.
 
-Block iteration with a Chebyshev filter [1]_: a few vectors more than are wanted are multiplied with a polynomial of the
-matrix that is small on the unwanted eigenvalues, made orthonormal, and turned into the best approximations that their
-span has (Rayleigh-Ritz). Start, number of steps and order of all sums are fixed. A small matrix is diagonalised whole,
-by Jacobi rotations [2]_.
+Eigenvectors of a large symmetric matrix: block iteration with a Chebyshev filter [1]_: a few vectors more than are
+wanted are multiplied with a polynomial of the matrix that is small on the unwanted eigenvalues, made orthonormal, and
+turned into the best approximations that their span has (Rayleigh-Ritz). Start, number of steps and order of all sums
+are fixed. A small matrix is diagonalised whole, by Jacobi rotations [2]_.
+
+The axes are those along which the prepared columns of the warm-up vary most: eigenvectors of their covariance, or,
+where columns outnumber records, of the inner products of the records, which has the same ones. What a record becomes
+are its distances from the warm-up's mean along the axes, divided by one width for all, so that distances keep their
+proportions.
 
 References
 ----------
 .. [1] Y. Zhou, Y. Saad, M. L. Tiago, J. R. Chelikowsky, "Self-consistent-field calculations using Chebyshev-filtered
    subspace iteration", Journal of Computational Physics 219, 2006, pp. 172-184, Algorithms 3.1 and 3.2.
 .. [2] G. H. Golub, C. F. Van Loan, "Matrix Computations", 4th edition, section 8.5.
-
-Principal axes of a warm-up, frozen: records of many features become a few values.
-
-The axes are those along which the prepared columns of the warm-up vary most: eigenvectors of their covariance, or,
-where columns outnumber records, of the inner products of the records, which has the same ones. What a record becomes
-are its distances from the warm-up's mean along the axes, divided by one width for all, so that distances keep their
-proportions.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,14 @@
 """Ranges and means of a warm-up's features, and the way back from a logarithm.
 
-What makes a scale robust: flags and rare counters count little, and skewed features are bent.
+Flags and rare counters count little in a robust scale, and skewed features are bent. Two values lie apart however alike
+the records are otherwise: with the width of other features each combination of flags would be a cluster of its own. So
+would each number that a counter of rare things shows now and then. And where most records crowd at one end of the
+range, a cluster there is too narrow to be seen.
 
-Two values lie apart however alike the records are otherwise: with the width of other features each combination of
-flags would be a cluster of its own. So would each number that a counter of rare things shows now and then. And where
-most records crowd at one end of the range, a cluster there is too narrow to be seen.
-
-Features given in steps, as rounded readings and counts are: each value is spread over its step.
-
-Values that repeat exactly pile up on the points of a grid. Between the points nothing is dense, so that a coarse grid
-looks like many small clusters. A number from within its step, uniform as in subtractive dither, has the density that
-the reading had before it was rounded (Schuchman 1964, "Dither signals and their effect on quantization noise").
+A feature given in steps, as rounded readings and counts are, is spread over its step. Values that repeat exactly pile
+up on the points of a grid. Between the points nothing is dense, so that a coarse grid looks like many small clusters. A
+number from within its step, uniform as in subtractive dither, has the density that the reading had before it was
+rounded (Schuchman 1964, "Dither signals and their effect on quantization noise").
 """
 
 import math

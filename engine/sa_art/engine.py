@@ -1,9 +1,4 @@
-"""What Fuzzy ART and SA-ART share: batches in, answers, events and clusters out, and the state.
-
-Fuzzy ART: categories that are boxes, joined by fuzzy intersection.
-
-SA-ART: Fuzzy ART that weighs features by their salience, for sparse data.
-"""
+"""Fuzzy ART, and SA-ART, which weighs features by their salience, for sparse data."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar

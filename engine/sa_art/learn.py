@@ -1,8 +1,7 @@
-"""Which category a record belongs to: choice, match and search, over its non-zero entries alone.
+"""A batch learned, or answered, by one model.
 
-How a category learns a record: Fuzzy ART's rule (3), and SA-ART's (9) with the statistics (11)-(14).
-
-A batch learned, or answered, by one model.
+A record belongs to the category of choice, match and search, over its non-zero entries alone. The category learns by
+Fuzzy ART's rule (3), or by SA-ART's (9) with the statistics (11)-(14).
 """
 
 import numpy as np
