@@ -197,21 +197,22 @@ def other_pipeline(snapshots: str, owner: str, name: str) -> MismatchError:
     )
 
 
-def newer_format(where: str, found: int, known: int) -> MismatchError:
-    """Return the mismatch of a snapshot that a newer release wrote."""
+def other_format(where: str, found: int, known: int) -> MismatchError:
+    """Return the mismatch of a snapshot that another release wrote, in a format of its own."""
     return _stop(
-        f"{where}: the snapshot has format {found}, this release reads formats up to {known}: it was written by a "
-        "newer release. Start that release again, or give the models up",
+        f"{where}: the snapshot has format {found}, this release reads format {known}: another release wrote it. Start "
+        "that release again, or give the models up",
         RESET,
     )
 
 
-def damaged(where: str, stream: str, problems: Sequence[str]) -> MismatchError:
-    """Return the mismatch of a stream without a single intact snapshot."""
+def damaged(where: str, stream: str, offset: int, problem: str) -> MismatchError:
+    """Return the mismatch of a stream whose snapshot is not whole."""
     return _stop(
-        f"{where}: no snapshot of stream {stream} can be used ({'; '.join(problems)}): the topic was "
+        f"{where}: the snapshot of stream {stream} at offset {offset} cannot be used, because {problem}: the topic was "
         "damaged or written by another program",
         RESET,
+        advice="Go back to an archive by `resonance reset --to-archive TIME`",
     )
 
 

@@ -145,7 +145,7 @@ class ArchiveManifest:
         """Read `value`; `where` names the partition of the archive topic for errors."""
         data = orjson.loads(value)
         if data["format"] > FORMAT:
-            raise mismatches.newer_format(where, data["format"], FORMAT)
+            raise mismatches.other_format(where, data["format"], FORMAT)
         state, streams = base64.b64decode(data["state"]), typed(Parts(**data["streams"]))
         own = {name: data[name] for name in ("partition", "position", "written", "timestamp", "records")}
         return typed(cls(Identity.of(data), state=state, streams=streams, **own))

@@ -6,13 +6,10 @@ Keys are JSON arrays, so that no two of them can be confused:
 key                                        value
 =========================================  ===========================================================================
 ``["chunk", stream, next, i]``             bytes of part i of the state that contains the records below ``next``
-``["manifest", stream]``                   chunks of the newest version and of the one before, checksum, header
+``["manifest", stream]``                   the newest snapshot: its offset, number of chunks, checksum, header
 ``["partition", topic]``                   where recovery of the models of an input partition begins, and its identity
 ``["archives", topic]``                    where the archives of an input partition stand, and when they were written
 =========================================  ===========================================================================
-
-A manifest also describes the version before the newest, because compaction keeps only the newest manifest and its
-chunks may turn out to be damaged.
 """
 
 import base64
@@ -25,8 +22,8 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, get_origin
 import orjson
 from resonance.pipeline import mismatches
 
-FORMAT: Final = 1
-"""Raised with every change that an older release would read wrongly."""
+FORMAT: Final = 2
+"""Raised with every change of what stands there."""
 
 MAX_ARCHIVES: Final = 4_000
 """Archives that an index lists: about 200 kB, those of an hour each for half a year."""
@@ -120,61 +117,42 @@ class PartitionRecord:
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:
         """Read `value`; `where` names the partition of the snapshots topic for errors."""
-        data = orjson.loads(value)
-        if data["format"] > FORMAT:
-            raise mismatches.newer_format(where, data["format"], FORMAT)
+        data = _of_format(value, where)
         state = base64.b64decode(data["state"])
         places = data["partition"], data["replay_from"], data["position"], data["committed"]
         return typed(cls(Identity.of(data), *places, state, data["epoch"], data["began"]))
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One snapshot of a stream, as its manifest describes it."""
-
-    next: int
-    chunks: int
-    size: int
-    sha256: str
-    header: dict[str, Any]
-
-    def keys(self, stream: str) -> list[bytes]:
-        """Return the keys of its chunks, in order."""
-        return [chunk_key(stream, self.next, number) for number in range(self.chunks)]
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
-    """The newest snapshot of a stream and the one before; what they are of is compared when they are read."""
+    """The newest snapshot of a stream; what it is of is compared when it is read."""
 
     topic: str
     topic_id: str
     partition: int
     stream: str
-    current: Version
-    previous: Version | None
+    next: int
+    """As in `StreamSnapshot`, and so is the header."""
+    chunks: int
+    size: int
+    sha256: str
+    header: dict[str, Any]
     epoch: int = 0
 
-    def keys(self, stream: str) -> set[bytes]:
-        """Return the keys of all chunks that it names."""
-        return {key for version in (self.current, self.previous) if version for key in version.keys(stream)}
+    @property
+    def keys(self) -> list[bytes]:
+        """The keys of its chunks, in order."""
+        return [chunk_key(self.stream, self.next, number) for number in range(self.chunks)]
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        place = {"topic": self.topic, "topic_id": self.topic_id, "partition": self.partition, "stream": self.stream}
-        versions = {"current": self.current, "previous": self.previous}
-        return orjson.dumps({"format": FORMAT, **place, **versions, "epoch": self.epoch})
+        return orjson.dumps({"format": FORMAT, **asdict(self)})
 
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:
         """Read `value`; `where` names the stream for errors."""
-        data = orjson.loads(value)
-        if data["format"] > FORMAT:
-            raise mismatches.newer_format(where, data["format"], FORMAT)
-        current = typed(Version(**data["current"]))
-        previous = typed(Version(**data["previous"])) if data["previous"] else None
-        place = {name: data[name] for name in ("topic", "topic_id", "partition", "stream", "epoch")}
-        return typed(cls(current=current, previous=previous, **place))
+        data = _of_format(value, where)
+        return typed(cls(**{entry.name: data[entry.name] for entry in fields(cls)}))
 
 
 class ArchiveEntry(NamedTuple):
@@ -220,14 +198,19 @@ class ArchiveIndex:
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:
         """Read `value`; `where` names the partition of the snapshots topic for errors."""
-        data = orjson.loads(value)
-        if data["format"] > FORMAT:
-            raise mismatches.newer_format(where, data["format"], FORMAT)
+        data = _of_format(value, where)
         entries = tuple(ArchiveEntry(*entry) for entry in data["archives"])
         for position, written, digest in entries:
             if type(position) is not int or type(written) is not int or type(digest) is not str:
                 raise TypeError(f"archives = {entries!r}")
         return typed(cls(data["topic_id"], data["partition"], entries, data["epoch"], data.get("used", 0)))
+
+
+def _of_format(value: bytes, where: str) -> dict[str, Any]:
+    data: dict[str, Any] = orjson.loads(value)
+    if data["format"] != FORMAT:
+        raise mismatches.other_format(where, data["format"], FORMAT)
+    return data
 
 
 def archives_key(topic: str) -> bytes:

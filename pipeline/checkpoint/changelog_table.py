@@ -108,19 +108,19 @@ class ChangelogTable:
         if before is not None:
             owners = [(it.topic, it.topic_id, it.epoch) for it in (before.manifest, manifest)]
             # Owners that found the same records have the same epoch; of one alone the offsets only rise.
-            overtaken |= owners[0] == owners[1] and manifest.current.next < before.manifest.current.next
+            overtaken |= owners[0] == owners[1] and manifest.next < before.manifest.next
         stored = StoredManifest(manifest, timestamp, overtaken)
-        if before is not None and stored.overtaken and self._outlives(before, stored, stream):
+        if before is not None and stored.overtaken and self._outlives(before, stored):
             stored = before
         self._of(manifest.topic).put(stream, stored)
         self._topic_ids[manifest.topic][stored.manifest.topic_id] += 1
 
-    def _outlives(self, before: StoredManifest, overtaken: StoredManifest, stream: str) -> bool:
+    def _outlives(self, before: StoredManifest, overtaken: StoredManifest) -> bool:
         """Return whether a snapshot is better than one that an owner wrote behind it that was taken for dead."""
         own, other = before.manifest, overtaken.manifest
-        complete = all(self._chunks.get(key) is not None for key in own.current.keys(stream))
+        complete = all(self._chunks.get(key) is not None for key in own.keys)
         same = (own.topic, own.topic_id) == (other.topic, other.topic_id)
-        return same and not before.overtaken and own.current.next >= other.current.next and complete
+        return same and not before.overtaken and own.next >= other.next and complete
 
     def _of(self, topic: str) -> Manifests:
         """Return the manifests of the streams of an input topic."""
@@ -203,49 +203,37 @@ class ChangelogTable:
     def checkpoint(self, topic: str) -> PartitionCheckpoint | None:
         """Return the newest checkpoint of an input topic; None where none was completed.
 
-        The snapshot before a damaged one lacks what that one contained: the input must be read again from there. Raises
-        MismatchError where a stream has no complete snapshot.
+        A snapshot that a later owner does not know of lacks what the record counts on: the input must be read again
+        from there.
         """
         record = self._records.get(topic)
         if record is None:
             return None
         streams = self.streams(topic)
-        for stream in streams:
-            snapshot, relied_on = self.newest(stream)
-            if not relied_on:
+        for manifest, _, overtaken in map(self._stored, streams):
+            if overtaken:
                 where = (self.topic, self.partition)
                 _log.warning(
-                    "%s[%d]: the newest snapshot of stream %s is damaged or lost, the one at offset %d is used",
+                    "%s[%d]: the snapshot of stream %s at offset %d is of a worker that was taken for dead",
                     *where,
-                    stream,
-                    snapshot.next,
+                    manifest.stream,
+                    manifest.next,
                     extra=logs.at(*where),
                 )
-                record = replace(record, recovery_offset=min(record.recovery_offset, snapshot.next))
-        stored = StoredStreams(streams, lambda stream: self.newest(stream)[0])
-        return PartitionCheckpoint((topic, self.partition), record, stored)
+                record = replace(record, recovery_offset=min(record.recovery_offset, manifest.next))
+        return PartitionCheckpoint((topic, self.partition), record, StoredStreams(streams, self.newest))
 
-    def newest(self, stream: str) -> tuple[StreamSnapshot, bool]:
-        """Return the newest complete snapshot of a stream, and whether the partition record takes it into account.
-
-        Raises MismatchError where no version that the manifest names is complete.
-        """
-        manifest, _, overtaken = self._stored(stream)
-        problems = []
-        for version in (manifest.current, manifest.previous):
-            if version is None:
-                continue
-            parts = [part for key in version.keys(stream) if (part := self._chunks.get(key)) is not None]
-            body = b"".join(parts)
-            if len(parts) < version.chunks:
-                missing = version.chunks - len(parts)
-                problems.append(f"at offset {version.next} {missing} of {version.chunks} chunks are missing")
-            elif hashlib.sha256(body).hexdigest() != version.sha256:
-                problems.append(f"at offset {version.next} the checksum is wrong")
-            else:
-                relied_on = version is manifest.current and not overtaken
-                return StreamSnapshot(stream, version.next, version.header, body), relied_on
-        raise mismatches.damaged(self._where, stream, problems)
+    def newest(self, stream: str) -> StreamSnapshot:
+        """Return the newest snapshot of a stream; MismatchError where it is not whole."""
+        manifest = self._stored(stream).manifest
+        parts = [part for key in manifest.keys if (part := self._chunks.get(key)) is not None]
+        body = b"".join(parts)
+        if (missing := manifest.chunks - len(parts)) > 0:
+            problem = f"{missing} of its {manifest.chunks} chunks are missing"
+            raise mismatches.damaged(self._where, stream, manifest.next, problem)
+        if hashlib.sha256(body).hexdigest() != manifest.sha256:
+            raise mismatches.damaged(self._where, stream, manifest.next, "its checksum is wrong")
+        return StreamSnapshot(stream, manifest.next, manifest.header, body)
 
     def writer(self, identity: Identity, chunk_bytes: int = CHUNK_BYTES) -> ChangelogWriter:
         """Return the writer that continues here, for the streams of the identity's input topic.
@@ -272,7 +260,7 @@ class ChangelogTable:
         # The keys are sorted, so those of a stream stand together.
         for stream, keys in groupby(self._chunks, lambda key: str(orjson.loads(key)[1])):
             manifests = (manifests.get(stream) for manifests in self._manifests.values())
-            named = (manifest.keys(stream) for manifest in manifests if manifest is not None)
+            named = (manifest.keys for manifest in manifests if manifest is not None)
             if orphans := {*keys}.difference(*named):
                 found.setdefault(stream, set()).update(orphans)
         return found

@@ -21,7 +21,6 @@ from resonance.pipeline.checkpoint.changelog_records import (
     Identity,
     Manifest,
     PartitionRecord,
-    Version,
     archives_key,
     manifest_key,
     partition_key,
@@ -91,7 +90,7 @@ class ChangelogWriter:
     def snapshot_at(self, stream: str) -> int | None:
         """Return the offset of the newest snapshot of a stream; None where it has none."""
         manifest = self._manifests.get(stream)
-        return manifest.current.next if manifest else None
+        return manifest.next if manifest else None
 
     def messages(
         self,
@@ -162,29 +161,22 @@ class ChangelogWriter:
         stored, known = self._manifests.pop(stream), self._strays.pop(stream, set())
         if stored is not None:
             yield Message(manifest_key(stream), None, [])
-            known |= stored.manifest.keys(stream)
+            known.update(stored.manifest.keys)
         for key in sorted(known):
             yield Message(key, None, [])
 
     def _stream(self, snapshot: StreamSnapshot) -> Iterator[Message]:
         stream, body, size = snapshot.stream, snapshot.body, self._chunk_bytes
-        checksum = hashlib.sha256(body).hexdigest()
-        version = Version(snapshot.next, -(-len(body) // size), len(body), checksum, snapshot.header)
-        keys = version.keys(stream)
+        origin = self.identity.topic, self.identity.topic_id, self.partition, stream
+        described = -(-len(body) // size), len(body), hashlib.sha256(body).hexdigest()
+        manifest = Manifest(*origin, snapshot.next, *described, snapshot.header, self.epoch)
+        keys = manifest.keys
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
             reach("between-snapshot-chunks")
         before = self._manifests.get(stream)
-        kept: Version | None = None
-        known = self._strays.pop(stream, set())
-        if before is not None:
-            # A snapshot at the same offset overwrites the chunks of the current one.
-            kept = before.current if before.current.next != version.next else before.previous
-            known |= before.keys(stream)
-        origin = self.identity.topic, self.identity.topic_id, self.partition, stream
-        manifest = Manifest(*origin, version, kept, self.epoch)
+        known = self._strays.pop(stream, set()).union(before.keys if before is not None else ())
         yield Message(manifest_key(stream), manifest.value(), [])
-        live = {*keys, *(kept.keys(stream) if kept else ())}
-        for key in sorted(known - live):
+        for key in sorted(known.difference(keys)):
             yield Message(key, None, [])
         self._manifests.put(stream, StoredManifest(manifest))

@@ -171,7 +171,7 @@ def standing_streams(live: Mapping[bytes, bytes], keys: Iterable[bytes] | None =
         with suppress(MismatchError, *UNREADABLE):
             kind, name, *_ = orjson.loads(key)
             if kind == "manifest":
-                newest = Manifest.parse(live[key], name).current
+                newest = Manifest.parse(live[key], name)
                 found[str(name)] = Standing(int(newest.header["version"]), newest.next)
     return dict(sorted(found.items()))
 

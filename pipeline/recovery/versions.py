@@ -77,8 +77,7 @@ def _read(key: bytes, value: bytes) -> tuple[list[int], PartitionRecord | None]:
     """Return the versions that a record names, and itself where it is a partition's; raises one of `_UNREADABLE`."""
     kind, name, *_ = orjson.loads(key)
     if kind == "manifest":
-        manifest = Manifest.parse(value, name)
-        return [int(each.header["version"]) for each in (manifest.current, manifest.previous) if each is not None], None
+        return [int(Manifest.parse(value, name).header["version"])], None
     if kind == "archives":
         return [ArchiveIndex.parse(value, name).used], None
     if kind != "partition":

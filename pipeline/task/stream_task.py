@@ -137,7 +137,7 @@ class StreamTask:
 
     def _restore_own(self, content: Any) -> None:
         if (found := int(content["format"])) > self._format:
-            raise mismatches.newer_format(self._where, found, self._format)
+            raise mismatches.other_format(self._where, found, self._format)
 
     def emit_from_setting(self, offset: int) -> None:
         """Apply the present `Settings.emit_from`, where records are answered."""

@@ -322,7 +322,7 @@ class Streams(ModelStore):
         """Refuse a snapshot that does not fit the settings; return what it is, as errors name it."""
         where = f"{self._where}, {kind} {snapshot.stream} at offset {snapshot.next}"
         if snapshot.header.get("format", FORMAT) > FORMAT:
-            raise mismatches.newer_format(where, snapshot.header["format"], FORMAT)
+            raise mismatches.other_format(where, snapshot.header["format"], FORMAT)
         # One look where nothing has changed, as in most of thousands of streams.
         own = {**self._header(0), "version": snapshot.header.get("version")}
         if snapshot.header != own and not new_version and (changed := differences_of(snapshot.header, own)):

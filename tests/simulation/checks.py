@@ -157,11 +157,9 @@ class Checks:
                 kind, name, *_ = orjson.loads(entry.key or b"")
                 if kind != "manifest" or entry.value is None:
                     continue
-                current = orjson.loads(entry.value)["current"]
-                if current["sha256"] not in self.reference.states[name, current["next"]]:
-                    raise ViolationError(
-                        f"the snapshot of {name} at {current['next']} is no state of an undisturbed run"
-                    )
+                found = orjson.loads(entry.value)
+                if found["sha256"] not in self.reference.states[name, found["next"]]:
+                    raise ViolationError(f"the snapshot of {name} at {found['next']} is no state of an undisturbed run")
 
     def end(self, broker: Broker) -> None:
         """Check everything once all of the input was committed."""

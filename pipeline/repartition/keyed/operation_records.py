@@ -159,7 +159,7 @@ class Reader:
         if mark != MARK:
             return None
         if form > FORMAT:
-            raise mismatches.newer_format(self._where, form, FORMAT)
+            raise mismatches.other_format(self._where, form, FORMAT)
         to_key = HEAD.size + of_topic
         to_id = to_key + of_key
         to_included = to_id + of_id

@@ -169,7 +169,7 @@ def test_an_owner_that_was_taken_for_dead_lists_nothing(topics):
     assert topics.newest(9_999).position == positions[-1]
 
 
-@pytest.mark.parametrize("value", [b"?", b"{}", b'{"format": 1, "epoch": 1, "archives": [[1, "x", "d"]]}'])
+@pytest.mark.parametrize("value", [b"?", b"{}", b'{"format": 2, "epoch": 1, "archives": [[1, "x", "d"]]}'])
 def test_a_list_that_cannot_be_read_stops_no_worker(topics, value, caplog):
     topics.work()
     topics.append(SNAPSHOTS, Message(archives_key(TOPIC), value, []))

@@ -10,7 +10,7 @@ import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint import deployment_context as states_source
 from resonance.pipeline.checkpoint import restore
-from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
+from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
@@ -207,16 +207,6 @@ def test_snapshots_ahead_of_the_partition_record_are_used(log):
     answers = part.task.process([log.record(offset) for offset in range(part.start, 49)])
     assert part.task.models == uninterrupted(log, 49)[0].models
     assert {a for a in answers if a} <= set(uninterrupted(log, 49)[1])
-
-
-def test_a_damaged_snapshot_is_made_good_from_the_log(log, caplog):
-    log.run(ToyTask(), ChangelogWriter(IDENTITY, 0), 0, 61, everything=True)
-    newest = max(orjson.loads(m.key)[2] for m in log.snapshots if m.value and b'"chunk","p0:a"' in m.key)
-    log.snapshots.append(log.snapshots[0]._replace(key=chunk_key("p0:a", newest, 0), value=b"x"))
-    part = restored()
-    assert part.replayed > 0
-    assert part.task.models == uninterrupted(log, 61)[0].models
-    assert "the newest snapshot of stream p0:a is damaged or lost" in caplog.text
 
 
 def test_offsets_that_another_member_has_moved_meanwhile_are_read_again(log, monkeypatch):

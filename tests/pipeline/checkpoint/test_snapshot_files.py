@@ -155,20 +155,6 @@ def test_a_file_that_is_not_whole_is_refused(desk, harm, shown):
     assert desk.run("import", "file", code=66).startswith("error: file")
 
 
-def test_a_file_knows_what_a_snapshot_lacks_that_stands_in_for_a_damaged_one(desk):
-    deployment = desk.deployment
-    expected = deployment.task(*AT).process(deployment.logs[AT])
-    for until in (100, 200, 300):
-        deployment.work(until, everything=True)
-    # Of the newest snapshot of one stream nothing is left.
-    log = deployment.logs[deployment.source.snapshots, 0]
-    log[:] = [record for record in log if not (record.key or b"").startswith(b'["chunk","p0:b",299,')]
-    assert [stream["next"] for stream in desk.json("list")] == [300, 200]
-    desk.run("export", "file")
-    desk.run("import", "file", "--yes")
-    assert deployment.work(600).assignments == expected.assignments[300:]
-
-
 def seal(path, lines):
     """Write a file whose checksums fit, whatever stands in it."""
     text = b"".join(orjson.dumps(line) + b"\n" for line in lines)

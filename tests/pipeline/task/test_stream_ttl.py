@@ -5,7 +5,7 @@ import random
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.changelog_records import Identity, chunk_key
+from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task import expiry
@@ -298,27 +298,6 @@ def test_what_was_emitted_before_a_new_version_ends_where_emission_begins():
         known.apply(event)
     assert {*known.streams} == {"p0:b"}
     assert {*known.clusters()} == {each["id"] for each in fresh.models.clusters("p0:b")}
-
-
-@pytest.mark.parametrize(("most", "streams"), [(1, 100), (16, 100), (16, 4)])
-def test_a_damaged_snapshot_costs_time_alone(monkeypatch, most, streams):
-    monkeypatch.setattr(expiry, "MOST", most)
-    for seed in range(5):
-        log, whole = log_of(seed + 300), task(given(snapshots__records=20, limits__streams=streams))
-        expected = run(whole, log)
-        worker = Worker(whole._settings, log)
-        for _ in range(8):
-            worker.process(60)
-            worker.writer.recovery_offset = None
-            worker.commit()
-        manifests = [orjson.loads(value) for key, value in worker.live.items() if key.startswith(b'["manifest"')]
-        found = next(each for each in manifests if each["previous"])
-        worker.live[chunk_key(found["stream"], found["current"]["next"], 0)] = b"?"
-        worker.start()
-        worker.process(1000)
-        worker.commit()
-        assert worker.emitted == expected
-        assert states(worker.task) == states(whole)
 
 
 def test_ended_streams_leave_no_memory():
