@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -22,9 +23,9 @@ from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import OffsetReader
+from resonance.pipeline.worker.http.all_workers import SHOWN as SHOWN_BY_WORKERS
+from resonance.pipeline.worker.http.all_workers import page_of, whole
 from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
-from resonance.pipeline.worker.http.sum_of_workers import SHOWN as SHOWN_BY_WORKERS
-from resonance.pipeline.worker.http.sum_of_workers import page_of, whole
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""
@@ -33,7 +34,7 @@ ANSWER_SECONDS: Final = 3.0
 """How long the broker may take to answer."""
 
 PAGES_SECONDS: Final = 8.0
-"""How long two pages of a worker may take: those of several wait for each of them (`sum_of_workers`)."""
+"""How long two pages of a worker may take: those of several wait for each of them (`all_workers`)."""
 
 SHOWN: Final = {
     "resonance_records_total": "records",
@@ -186,11 +187,13 @@ class Operations:
                     if answer.status not in (200, 503):
                         return {"address": address, "problem": _not_shown(address, answer.status)}
                     ready = page_of(await whole(answer), SHOWN_BY_WORKERS)
-                headers = signed(self._token, "GET", address, "/metrics")
-                async with session.get(f"{address}/metrics", headers=headers, allow_redirects=False) as answer:
-                    text = (await whole(answer)).decode() if answer.status == 200 else ""
-                    shown = "" if answer.status == 200 else _not_shown(address, answer.status)
-            partitions = await asyncio.to_thread(partitions_of, text)
+                texts, shown = list[str](), ""
+                for at in _pages_of(address, ready):
+                    headers = signed(self._token, "GET", at, "/metrics")
+                    async with session.get(f"{at}/metrics", headers=headers, allow_redirects=False) as answer:
+                        texts.append((await whole(answer)).decode() if answer.status == 200 else "")
+                        shown = shown if answer.status == 200 else _not_shown(at, answer.status)
+            partitions = await asyncio.to_thread(partitions_of, "".join(texts))
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             return {
                 "address": address,
@@ -203,6 +206,17 @@ class Operations:
             "problem": shown or "; ".join(ready["warnings"]),
             "partitions": partitions,
         }
+
+
+def _pages_of(address: str, ready: Mapping[str, Any]) -> list[str]:
+    """Return where metrics are: at a worker's own address, or at the ports of the workers whose common page it is."""
+    workers = ready.get("workers")
+    if not isinstance(workers, dict):
+        return [address]
+    parts = urlsplit(address)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    ports = [urlsplit(str(each.get("page"))).port for each in workers.values() if isinstance(each, dict)]
+    return [f"{parts.scheme}://{host}:{port}" for port in ports if port]
 
 
 def _reason(error: BaseException) -> str:

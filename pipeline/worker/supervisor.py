@@ -12,15 +12,15 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
-from typing import Final
+from typing import Any, Final
 
 from resonance.pipeline import logs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, DeliveryError
 from resonance.pipeline.machine import cores
 from resonance.pipeline.memory_budget import automatic
+from resonance.pipeline.worker.http.all_workers import AllWorkers
 from resonance.pipeline.worker.http.pages import Pages, address, check_exposure
-from resonance.pipeline.worker.http.sum_of_workers import SumOfWorkers
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, explain_end
 
 LOOK_SECONDS: Final = 0.2
@@ -73,7 +73,7 @@ class Supervisor:
         self._workers = [_Worker(settings, number) for number in range(1, count + 1)]
         self._workers[0].recovery = recovery
         token = worker.web_token.get_secret_value() if worker.web_token else ""
-        self._sum = SumOfWorkers({each.label: each.address for each in self._workers}, token)
+        self._pages = AllWorkers({each.label: each.address for each in self._workers}, token)
         self._stop_requested = asyncio.Event()
 
     async def run(self) -> int:
@@ -82,10 +82,10 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_requested.set)
         check_exposure(worker)
-        pages = Pages(self._sum, worker.web_token)
+        pages = Pages(self._pages, worker.web_token)
         await pages.start(worker.web_host, worker.web_port)
         own, first, last = address(worker.web_host, worker.web_port), self._workers[0], self._workers[-1]
-        _log.info("%s has the sum of %d workers, %s to %s", own, len(self._workers), first.address, last.address)
+        _log.info("%s is the page of %d workers, %s to %s", own, len(self._workers), first.address, last.address)
         try:
             return await self._watch()
         except Exception:
@@ -109,10 +109,12 @@ class Supervisor:
                     else:
                         _log.error("all workers end: the last line of worker %s, code %d, says why", each.label, code)
                     return await self._stop() or code_of(code)
-                self._sum.absent[each.label] = each.keep_running(code)
-            self._sum.running = {each.label: each.started for each in self._workers if each.is_alive}
+                self._pages.absent[each.label] = each.keep_running(code)
+            self._pages.running = {each.label: each.started for each in self._workers if each.is_alive}
             if not all_wanted:
-                self._sum.absent |= dict.fromkeys([each.label for each in self._workers[1:]], "it waits for the first")
+                self._pages.absent |= dict.fromkeys(
+                    [each.label for each in self._workers[1:]], "it waits for the first"
+                )
                 all_wanted = await self._first_has_joined()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop_requested.wait(), LOOK_SECONDS)
@@ -120,7 +122,7 @@ class Supervisor:
         return await self._stop()
 
     async def _first_has_joined(self) -> bool:
-        _, shown = await self._sum.ready()
+        _, shown = await self._pages.ready()
         first = shown["workers"].get(self._workers[0].label)
         return first is not None and first["state"] not in BEGINS
 
@@ -147,11 +149,11 @@ class _Worker:
     def __init__(self, settings: Settings, number: int) -> None:
         worker = settings.worker
         port = worker.web_port + number
-        own = {"web_host": "127.0.0.1", "web_port": port, "processes": 1}
+        own: dict[str, Any] = {"web_port": port, "processes": 1}
         if worker.id:
             own["id"] = f"{worker.id}-{number}"
         self.label = str(number)
-        self.address = address("127.0.0.1", port)
+        self.address = address(worker.web_host, port)
         self.recovery = ""
         self._settings = settings.model_copy(update={"worker": worker.model_copy(update=own)})
         self._process: SpawnProcess | None = None

@@ -14,7 +14,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import producer
 from resonance.pipeline.worker import held_back, processor, progress, shutdown, supervisor, topic_watch, watchdog
 from resonance.pipeline.worker.delivery import exactly_once, gone_workers
-from resonance.pipeline.worker.http import pages, status, sum_of_workers
+from resonance.pipeline.worker.http import all_workers, pages, status
 from resonance.pipeline.worker.transport import app, client, consumer, log_ends
 
 CLEANUP_SECONDS: Final = 10.0
@@ -23,7 +23,7 @@ CLEANUP_SECONDS: Final = 10.0
 STOPPED_SECONDS: Final = shutdown.STOP_SECONDS + supervisor.STOP_MARGIN + pages.CLOSE_SECONDS + logs.FLUSH_SECONDS
 """From the signal to the end of all processes: what runs them must wait longer before it kills them."""
 
-PROBE_SECONDS: Final = sum_of_workers.ANSWER_SECONDS
+PROBE_SECONDS: Final = all_workers.ANSWER_SECONDS
 """How long ``/livez``, ``/readyz`` and ``/metrics`` of several workers may take: probes must wait longer."""
 
 UNRELATED: Final[Mapping[str, Collection[str]]] = {

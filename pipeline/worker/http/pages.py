@@ -28,10 +28,14 @@ from resonance.pipeline.worker.http.status import WorkerStatus
 PAGES = {
     "GET /livez": "whether the worker makes progress",
     "GET /readyz": "whether it answers records: its phase, partitions and models",
-    "GET /metrics": "counters and histograms for Prometheus",
     f"POST {RESUME_PATH}": "resume a partition that dead letters paused: resonance dlq resume",
 }
-"""What ``/`` lists."""
+"""What ``/`` lists, with one of `OWN_PAGES`."""
+
+OWN_PAGES: Final = {
+    "/metrics": "counters and histograms for Prometheus",
+    "/workers": "where the metrics of each worker are, for Prometheus' http_sd",
+}
 
 REQUEST_BYTES = 64 * 1024
 CLOSE_SECONDS = 1.0
@@ -47,14 +51,17 @@ ResumeHandler = Callable[[str | None], Awaitable[list[str]]]
 class Content(Protocol):
     """What the pages say: of one worker, or of several."""
 
+    own_page: str
+    """Path of a page of `OWN_PAGES`."""
+
     async def live(self) -> tuple[bool, dict[str, Any]]:
         """Return whether ``/livez`` is well, and what it shows."""
 
     async def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether ``/readyz`` is well, and what it shows."""
 
-    async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics and their content type, for a request's header ``Accept``."""
+    async def page(self, request: web.Request) -> tuple[bytes, str]:
+        """Return what `own_page` shows, and its content type."""
 
     async def resume(self, partition: str | None) -> list[str]:
         """Resume a paused partition by its name in messages, or all of them, and return their names."""
@@ -62,6 +69,8 @@ class Content(Protocol):
 
 class ContentOfWorker:
     """What the pages of one worker say."""
+
+    own_page = "/metrics"
 
     def __init__(self, status: WorkerStatus, registry: CollectorRegistry, resume: ResumeHandler) -> None:
         self._status = status
@@ -76,10 +85,10 @@ class ContentOfWorker:
         """Return whether the worker answers records."""
         return self._status.ready()
 
-    async def metrics(self, accept: str) -> tuple[bytes, str]:
+    async def page(self, request: web.Request) -> tuple[bytes, str]:
         """Return the metrics of the worker and of its process."""
         # In a thread: the figures of many partitions take some milliseconds.
-        return await asyncio.to_thread(exposition, self._registry, accept)
+        return await asyncio.to_thread(exposition, self._registry, request.headers.get("Accept", ""))
 
     async def resume(self, partition: str | None) -> list[str]:
         """Resume paused partitions."""
@@ -102,7 +111,7 @@ class Pages:
         app.router.add_get("/", self._index)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get(self._content.own_page, self._own_page)
         app.router.add_post(RESUME_PATH, self._dlq_resume)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
         await self._runner.setup()
@@ -117,7 +126,8 @@ class Pages:
             await self._runner.cleanup()
 
     async def _index(self, request: web.Request) -> web.Response:
-        return _json({"pages": PAGES}, 200)
+        own = self._content.own_page
+        return _json({"pages": PAGES | {f"GET {own}": OWN_PAGES[own]}}, 200)
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Answer) -> web.StreamResponse:
@@ -150,8 +160,8 @@ class Pages:
         ready, shown = await self._content.ready()
         return _json(shown, 200 if ready else 503)
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        page, content_type = await self._content.metrics(request.headers.get("Accept", ""))
+    async def _own_page(self, request: web.Request) -> web.Response:
+        page, content_type = await self._content.page(request)
         return web.Response(body=page, headers={"Content-Type": content_type})
 
     async def _dlq_resume(self, request: web.Request) -> web.Response:

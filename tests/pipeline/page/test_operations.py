@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.page import operations
 from resonance.pipeline.page.operations import Operations
-from resonance.pipeline.worker.http import sum_of_workers
-from resonance.pipeline.worker.http.sum_of_workers import SHOWN
+from resonance.pipeline.worker.http import all_workers
+from resonance.pipeline.worker.http.all_workers import SHOWN
 
 from tests.brokers import create_topic, produce, topic_name
 from tests.brokers.jvm import free_port
@@ -70,6 +70,25 @@ def test_the_metrics_of_many_partitions_are_read_to_their_end():
     }
 
 
+def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
+    async def metrics(request):
+        return web.Response(text=f'resonance_lag_records{{topic="orders",partition="{request.url.port}"}} 1\n')
+
+    async def go():
+        runner, ports = web.ServerRunner(web.Server(metrics)), sorted(free_port() for _ in range(2))
+        await runner.setup()
+        for port in ports:
+            await web.TCPSite(runner, "127.0.0.1", port).start()
+        workers = {str(n): {"page": f"http://127.0.0.1:{port}", "state": "running"} for n, port in enumerate(ports)}
+        try:
+            found = await asyncio.to_thread(visited, {"/readyz": (200, orjson.dumps(READY | {"workers": workers}))})
+        finally:
+            await runner.cleanup()
+        assert [each["partition"] for each in found["partitions"]] == [f"orders[{port}]" for port in ports]
+
+    asyncio.run(go())
+
+
 def test_the_page_answers_while_long_metrics_are_read(monkeypatch):
     threads = []
     monkeypatch.setattr(operations, "partitions_of", lambda _: threads.append(threading.current_thread()) or [])
@@ -87,7 +106,7 @@ def test_the_page_answers_while_long_metrics_are_read(monkeypatch):
     ],
 )
 def test_what_is_no_worker_is_said_not_to_answer_as_one(monkeypatch, ready, metrics):
-    monkeypatch.setattr(sum_of_workers, "ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr(all_workers, "ANSWER_BYTES", 1_000_000)
     found = visited({"/readyz": (200, ready), "/metrics": (200, metrics)})
     assert found["problem"].startswith("no worker answers at http://127.0.0.1:")
 

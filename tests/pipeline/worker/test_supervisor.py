@@ -73,10 +73,10 @@ def test_a_worker_that_cannot_start_leaves_the_others_alone(monkeypatch, caplog)
     async def go():
         watching = asyncio.ensure_future(made._watch())
         await asyncio.sleep(0.05)
-        assert "it has no process" in made._sum.absent["2"]
-        assert set(made._sum.running) == {"1"}
+        assert "it has no process" in made._pages.absent["2"]
+        assert set(made._pages.running) == {"1"}
         await asyncio.sleep(0.3)
-        assert set(made._sum.running) == {"1", "2"}
+        assert set(made._pages.running) == {"1", "2"}
         assert first.is_alive
         made._stop_requested.set()
         return await watching

@@ -94,7 +94,7 @@ def test_a_worker_says_what_it_waits_for_and_is_alive_meanwhile(phase, words):
 def test_the_pages_are_listed():
     code, body, _ = get("/", running())
     pages = json.loads(body)["pages"]
-    assert (code, *pages) == (200, "GET /livez", "GET /readyz", "GET /metrics", "POST /dlq/resume")
+    assert (code, *pages) == (200, "GET /livez", "GET /readyz", "POST /dlq/resume", "GET /metrics")
 
 
 def test_a_worker_with_partitions_is_ready():
@@ -171,7 +171,7 @@ def test_metrics_come_in_their_own_form_where_another_cannot_be_had(accept):
 def test_a_port_that_is_taken_and_an_address_that_is_not_ours_are_refused():
     def second(address):
         async def start(host, port):
-            await Pages(None).start(host, port)
+            await Pages(ContentOfWorker(WorkerStatus(), None, None)).start(host, port)
 
         port = int(address.rsplit(":", 1)[1])
         with pytest.raises(ConfigurationError, match=f"worker.web_port = {port}: something listens on"):

@@ -7,12 +7,10 @@ import time
 import aiohttp
 import pytest
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, parser
-from prometheus_client.exposition import generate_latest
 from pydantic import SecretStr
-from resonance.pipeline.worker.http import sum_of_workers
+from resonance.pipeline.worker.http import all_workers
+from resonance.pipeline.worker.http.all_workers import LIVE, SHOWN, AllWorkers
 from resonance.pipeline.worker.http.pages import Pages
-from resonance.pipeline.worker.http.sum_of_workers import LARGEST, LIVE, SHOWN, SMALLEST, SumOfWorkers, add
 
 from tests.brokers.jvm import free_port
 
@@ -22,6 +20,8 @@ TOKEN = "s3cret"  # noqa: S105
 class Worker:
     """Pages that say what a test wants."""
 
+    own_page = "/metrics"
+
     def __init__(self, partition):
         self.port = free_port()
         self.pages = None
@@ -29,22 +29,7 @@ class Worker:
         self.problems = []
         self.warnings = []
         self.waiting = 3
-        self.registry = None
-        self.hangs = self.is_slow = False
-
-    def born(self, at, **values):
-        self.registry = CollectorRegistry()
-        Gauge("process_start_time_seconds", "Start.", registry=self.registry).set(at)
-        Gauge("resonance_ready", "Ready.", registry=self.registry).set(1)
-        Gauge("resonance_lag_records", "Lag.", ["partition"], registry=self.registry).labels(self.partition).set(3)
-        Counter("resonance_commits_total", "Commits.", registry=self.registry).inc(values.get("commits", 0))
-        records = Counter("resonance_records_total", "Records.", ["partition"], registry=self.registry)
-        for partition, count in values.get("records", {}).items():
-            records.labels(partition).inc(count)
-        seconds = Histogram("resonance_batch_seconds", "Batches.", registry=self.registry, buckets=(1.0, 2.0))
-        for each in values.get("batches", ()):
-            seconds.observe(each)
-        return self
+        self.hangs = False
 
     async def live(self):
         await self.answers()
@@ -65,12 +50,8 @@ class Worker:
             "seen": {self.partition: {"records": 5}},
         }
 
-    async def metrics(self, accept):
-        page = generate_latest(self.registry)
-        if self.is_slow:
-            self.is_slow = False
-            await asyncio.sleep(0.3)
-        return page, "text/plain; version=0.0.4"
+    async def page(self, request):
+        return b"", "text/plain; version=0.0.4"
 
     async def resume(self, partition):
         return [self.partition] if partition in (None, self.partition) else []
@@ -89,31 +70,22 @@ class Worker:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(sum_of_workers, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(all_workers, "ANSWER_SECONDS", 0.5)
 
 
 def with_two(what):
     async def go():
         first, second = (Worker(f"in[{n}]") for n in (0, 1))
-        first.born(100, commits=2, batches=[0.5])
-        second.born(200, commits=5, batches=[0.5, 1.5])
         places = {str(n): f"http://127.0.0.1:{each.port}" for n, each in enumerate((first, second), 1)}
         await first.start()
         await second.start()
         try:
-            return await what(SumOfWorkers(places, TOKEN), first, second)
+            return await what(AllWorkers(places, TOKEN), first, second)
         finally:
             await first.stop()
             await second.stop()
 
     return asyncio.run(go())
-
-
-async def values(pages):
-    page, _ = await pages.metrics("")
-    families = list(parser.text_string_to_metric_families(page.decode()))
-    assert len({family.name for family in families}) == len(families)
-    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
 
 
 def test_both_pages_are_of_all_workers():
@@ -146,7 +118,6 @@ def test_a_worker_that_is_away_is_said_with_its_reason():
         assert shown["partitions"] == ["in[0]"]
         # The one that starts workers starts it again: no reason to restart all.
         assert (await pages.live())[0]
-        assert (await values(pages))["resonance_ready",] == 0
 
     with_two(look)
 
@@ -167,81 +138,6 @@ def test_what_waits_is_known_where_every_worker_knows_it():
     with_two(look)
 
 
-def test_counters_are_added_and_never_fall():
-    async def look(pages, first, second):
-        found = await values(pages)
-        assert found["resonance_commits_total",] == 7
-        assert found["resonance_batch_seconds_bucket", "1.0"] == 2
-        assert found["resonance_batch_seconds_count",] == 3
-        assert found["resonance_ready",] == 1
-        assert found["process_start_time_seconds",] == 100
-        assert found["resonance_lag_records", "in[0]"] == found["resonance_lag_records", "in[1]"] == 3
-        await second.stop()
-        found = await values(pages)
-        assert found["resonance_commits_total",] == 7
-        assert ("resonance_lag_records", "in[1]") not in found
-        await second.start()
-        assert (await values(pages))["resonance_commits_total",] == 7, "it was silent only"
-        second.born(300, commits=1)
-        found = await values(pages)
-        assert found["resonance_commits_total",] == 8
-        assert found["resonance_batch_seconds_count",] == 3
-        second.born(400, commits=1)
-        assert (await values(pages))["resonance_commits_total",] == 9
-
-    with_two(look)
-
-
-def test_counters_of_a_partition_never_fall_while_it_moves_between_workers():
-    """A fall to what a worker that has ended had counted would look like as many new records."""
-
-    async def look(pages, first, second):
-        async def records():
-            return (await values(pages)).get(("resonance_records_total", "in[1]"))
-
-        first.born(100)
-        second.born(200, records={"in[1]": 1000})
-        assert await records() == 1000
-        await second.stop()
-        first.born(100, records={"in[1]": 10})
-        assert await records() == 1010
-        await second.start()
-        first.born(100)
-        second.born(300, records={"in[1]": 1})
-        assert await records() == 1011
-        second.born(300)
-        assert await records() == 1011, "nobody has it while it is restored"
-        first.born(100, records={"in[1]": 5})
-        assert await records() == 1016
-        first.born(100, records={"in[1]": 2})
-        assert await records() == 1018, "it went and came back"
-
-    with_two(look)
-
-
-def test_pages_at_once_count_what_has_ended_once():
-    async def look(pages, first, second):
-        await values(pages)
-        second.is_slow = True
-        old = asyncio.ensure_future(values(pages))
-        await asyncio.sleep(0.1)
-        second.born(300, commits=1)
-        await values(pages)
-        await old
-        assert (await values(pages))["resonance_commits_total",] == 8
-
-    with_two(look)
-
-
-def test_a_partition_that_two_workers_show_for_a_moment_lags_once():
-    async def look(pages, first, second):
-        second.partition = first.partition
-        second.born(200)
-        assert (await values(pages))["resonance_lag_records", "in[0]"] == 3
-
-    with_two(look)
-
-
 def test_another_program_on_the_port_of_a_worker_is_no_answer():
     class Other(Worker):
         async def live(self):
@@ -249,9 +145,6 @@ def test_another_program_on_the_port_of_a_worker_is_no_answer():
 
         async def ready(self):
             return True, self.shown
-
-        async def metrics(self, accept):
-            return b"<html>", "text/plain"
 
     async def look(pages, first, second):
         await second.stop()
@@ -267,7 +160,6 @@ def test_another_program_on_the_port_of_a_worker_is_no_answer():
                 assert found["problems"] == ["worker 2: it does not answer"]
                 assert found["records"] == 5
             assert (await pages.live())[0]
-            assert (await values(pages))["resonance_ready",] == 0
         finally:
             await other.stop()
 
@@ -285,11 +177,10 @@ def test_no_token_is_sent_to_what_listens_where_a_worker_was():
         try:
             await pages.live()
             await pages.ready()
-            assert ("resonance_commits_total",) in await values(pages)
             assert await pages.resume(None) == ["in[0]"]
         finally:
             await impostor.cleanup()
-        assert {path for path, _ in seen} == {"/livez", "/readyz", "/metrics", "/dlq/resume"}
+        assert {path for path, _ in seen} == {"/livez", "/readyz", "/dlq/resume"}
         assert TOKEN not in str(seen)
         assert {"Authorization" in headers for path, headers in seen if path in ("/livez", "/readyz")} == {False}
 
@@ -320,11 +211,10 @@ def test_what_listens_where_a_worker_was_cannot_send_its_requests_on():
         await impostor.setup()
         await web.TCPSite(impostor, "127.0.0.1", second.port).start()
         try:
-            await pages.metrics("")
             assert await pages.resume(None) == ["in[0]"]
         finally:
             await impostor.cleanup()
-        assert answers == [("/metrics", 401), ("/dlq/resume", 401)]
+        assert answers == [("/dlq/resume", 401)]
 
     with_two(look)
 
@@ -369,12 +259,19 @@ def test_a_paused_partition_is_resumed_wherever_it_is():
     with_two(look)
 
 
-@pytest.mark.parametrize("name", sorted(LARGEST | SMALLEST))
-def test_what_has_no_sum_keeps_one_value(name):
-    families = [
-        family
-        for value in (3, 1, 2)
-        for family in parser.text_string_to_metric_families(f"# TYPE {name} gauge\n{name} {value}\n")
-    ]
-    [family] = add(families)
-    assert [sample.value for sample in family.samples] == [3 if name in LARGEST else 1]
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_prometheus_finds_the_metrics_of_each_worker_on_the_host_that_it_asks(host):
+    async def go():
+        port, places = free_port(), {"1": "http://127.0.0.1:6067", "2": "http://127.0.0.1:6068"}
+        served = Pages(AllWorkers(places))
+        await served.start("127.0.0.1", port)
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/workers") as answer:
+                assert answer.content_type == "application/json"
+                assert await answer.json() == [{"targets": [f"{host}:6067", f"{host}:6068"]}]
+            async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}/metrics") as answer:
+                assert answer.status == 404
+        finally:
+            await served.stop()
+
+    asyncio.run(go())
