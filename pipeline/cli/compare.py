@@ -12,7 +12,7 @@ from resonance.pipeline.cli.replay import ChosenSpan
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.machine import collect_rarely
-from resonance.pipeline.shadow import comparison, deployments, page, summary
+from resonance.pipeline.shadow import comparison, deployments, summary
 from resonance.pipeline.shadow import cost as costs
 
 TEXT = """Compare what two deployments on the same input have recorded, such as one and its shadow.
@@ -55,7 +55,7 @@ def compare(
         learned = costs.measure(both, found, progress) if cost else ()
         content = summary.document(both, found, command_line(), learned, contents=contents)
         if folder is not None:
-            page.write(folder, found, content)
+            summary.report(found, content).save(folder)
     if as_json:
         print_json(content)
     else:

@@ -113,7 +113,7 @@ def evaluate(
         content = summary.document(result, source_name, command_line())
         missed = summary.missed(content, under, over)
         if folder is not None:
-            reports.write(folder, result, content)
+            reports.of_evaluation(result, content).save(folder)
     if as_json:
         print_json(content)
     else:
@@ -134,7 +134,7 @@ def evaluate(
 
 def check_extra(command: str) -> None:
     """Raise `ConfigurationError` where a library of the extra ``evaluate`` is not installed."""
-    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}.items():
+    for module, name in {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "jinja2": "Jinja2"}.items():
         if find_spec(module) is None:
             raise missing_extra(command, name, "evaluate")
 

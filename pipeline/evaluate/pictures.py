@@ -1,10 +1,9 @@
-"""The pictures of a report, as SVG that follows the colours of the page."""
+"""The pictures of a report, as addresses that hold them."""
 
 import io
-import re
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -13,15 +12,6 @@ from resonance.pipeline.evaluate.detail import NONE, OTHERS
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.watch import picture
 from resonance.pipeline.watch.lifelines import StreamLife, stream_lives
-
-COLOURS: Final = {
-    picture.INK: "var(--ink)",
-    picture.FAINT: "var(--faint)",
-    picture.GRID: "var(--grid)",
-    picture.DRIFT: "var(--drift)",
-    "#FFFFFF": "var(--paper)",
-}
-"""Colours of a picture that the page decides, for light and for dark."""
 
 TITLES: Final = {
     "ari": "agreement (ARI)",
@@ -52,7 +42,7 @@ STEP: Final = 3
 """Every so many points of a life-line are drawn."""
 
 _WIDTH: Final = 7.5
-_STYLE: Final = {"svg.fonttype": "none", "text.parse_math": False, "font.size": 10}
+_STYLE: Final = {"svg.fonttype": "none", "text.parse_math": False, "font.size": 10, "svg.hashsalt": "report"}
 
 
 def curves(document: dict[str, Any]) -> str:
@@ -82,7 +72,7 @@ def curves(document: dict[str, Any]) -> str:
         figure.legend(*np.atleast_1d(axes)[0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
         np.atleast_1d(axes)[-1].set_xlabel("records", color=picture.INK)
 
-    return _svg("curves", "Figures over the records", 1.6 * len(names) + 0.8, draw)
+    return _svg(1.6 * len(names) + 0.8, draw)
 
 
 def lives(data: Dataset, run: Run, detail: dict[str, Any]) -> list[str]:
@@ -101,7 +91,7 @@ def lives(data: Dataset, run: Run, detail: dict[str, Any]) -> list[str]:
     for life in found:
         life.found = len({event["cluster"] for _, event in run.events if event["stream"] == life.stream})
         life.present = sum(each["stream"] == life.stream for each in run.present)
-    return [_life(life, number, colours) for number, life in enumerate(found[:MOST_STREAMS])]
+    return [_life(life, colours) for life in found[:MOST_STREAMS]]
 
 
 def _assignments(data: Dataset, run: Run) -> Iterator[dict[str, Any]]:
@@ -120,7 +110,7 @@ def _assignments(data: Dataset, run: Run) -> Iterator[dict[str, Any]]:
             }
 
 
-def _life(life: StreamLife, number: int, colours: dict[str, str]) -> str:
+def _life(life: StreamLife, colours: dict[str, str]) -> str:
     largest = sorted(life.lines, key=lambda line: -float(np.nansum(line.share)))[:MOST_LINES]
     kept = {line.name for line in largest}
     life.lines = [line for line in life.lines if line.name in kept]
@@ -131,7 +121,7 @@ def _life(life: StreamLife, number: int, colours: dict[str, str]) -> str:
     def draw(figure: Any) -> None:
         picture.draw_stream(figure.subplots(), life, colours)
 
-    return _svg(f"life{number}", f"Lives of the clusters of {life.stream}", 0.27 * len(life.lines) + 1.6, draw)
+    return _svg(0.27 * len(life.lines) + 1.6, draw)
 
 
 def shares(document: dict[str, Any], detail: dict[str, Any]) -> str:
@@ -148,7 +138,7 @@ def shares(document: dict[str, Any], detail: dict[str, Any]) -> str:
         ax.set_xlabel("records", color=picture.INK)
         _axes(ax, "")
 
-    return _svg("shares", "Share of the records of each cluster", 3.6, draw)
+    return _svg(3.6, draw)
 
 
 def _colours(names: Sequence[str]) -> dict[str, str]:
@@ -165,28 +155,13 @@ def _axes(ax: Any, title: str) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if abs(value) >= 10 else f"{value:g}")
 
 
-def _svg(name: str, title: str, height: float, draw: Any) -> str:
-    """Return a picture as SVG for a page, with ids that begin with `name`."""
+def _svg(height: float, draw: Any) -> str:
+    """Return a picture as an address that holds it as SVG."""
     from matplotlib import rc_context  # noqa: PLC0415
 
-    text = io.StringIO()
+    content = io.BytesIO()
     with rc_context(_STYLE):
         figure = picture.blank(_WIDTH, height)
-        figure.patch.set_alpha(0)
         draw(figure)
-        for ax in figure.axes:
-            ax.patch.set_alpha(0)
-        for legend in figure.legends:
-            legend.get_frame().set_alpha(0)
-            for each in legend.get_texts():
-                each.set_color(picture.INK)
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    content = text.getvalue()
-    content = re.sub(r"<metadata>.*?</metadata>", "", content[content.index("<svg") :], flags=re.DOTALL)
-    content = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", content)
-    for colour, variable in COLOURS.items():
-        content = content.replace(colour.lower(), variable)
-    head = f'<svg role="img" aria-label="{escape(title)}"'
-    return re.sub(r'<svg (.*?)width="[^"]*"', rf"{head} \1", content, count=1, flags=re.DOTALL).replace(
-        'height="', 'data-height="', 1
-    )
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{b64encode(content.getvalue()).decode()}"

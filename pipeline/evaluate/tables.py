@@ -5,7 +5,26 @@ from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.evaluate.figures import AGREEMENT, LABELS
 
-Cell = str | int | float | None
+
+class Shade(NamedTuple):
+    """A cell whose colour is as strong as a part from 0 to 1."""
+
+    text: str
+    part: float
+    beside: str = ""
+    """What the text is compared with."""
+    tone: str = "cold"
+
+    @property
+    def percent(self) -> int:
+        """Strength of the colour."""
+        return round(70 * min(self.part, 1.0))
+
+
+Cell = str | int | float | Shade | None
+
+LONG: Final = 40
+"""Characters beyond which a cell takes several lines."""
 
 QUALITY: Final[Mapping[str, str]] = {
     **{name: name for name in AGREEMENT},
@@ -39,9 +58,23 @@ class Table(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
 
+    @property
+    def kinds(self) -> list[str]:
+        """What each column holds: ``name`` stands left, a long ``text`` in several lines; empty for numbers."""
+        found = []
+        for at in range(len(self.columns)):
+            texts = [each for row in self.rows if type(each := row[at]) is str]
+            found.append(("text" if max(map(len, texts)) > LONG else "name") if texts else "")
+        return found
+
+    @property
+    def heads(self) -> list[tuple[str, str]]:
+        """The headings, each with what its column holds."""
+        return list(zip(self.columns, self.kinds, strict=True))
+
 
 def tables(document: Mapping[str, Any]) -> list[Table]:
-    """Return the tables of a document: quality, labels where there are any, life and cost, and changes."""
+    """Return the tables of a document: quality, labels where there are any, life and cost."""
     rows = [*document["candidates"], *document["baselines"]]
     measured = {name for row in rows for name, value in row["figures"].items() if value is not None}
     quality = [name for name in QUALITY if name in measured and name not in LABELS]

@@ -8,9 +8,11 @@ from typing import Any, Final
 import numpy as np
 from resonance.pipeline.checkpoint import originals
 from resonance.pipeline.checkpoint.listing import read_states
-from resonance.pipeline.evaluate import tables
+from resonance.pipeline.evaluate import pictures, tables
 from resonance.pipeline.evaluate.dataset import Dataset
+from resonance.pipeline.evaluate.detail import confusion, largest_of
 from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, microseconds
+from resonance.pipeline.evaluate.report import Part, Report, confusion_table
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
@@ -23,6 +25,8 @@ MOST_RECORDS: Final = 20
 MOST_PAIRS: Final = 1_000
 """Pairs of clusters with the most records, of which these are listed."""
 
+MOST_RANGES: Final = 10
+"""Partitions whose offsets the report lists."""
 
 SHOWN_CLUSTERS: Final = 20
 """Clusters of the first deployment with the most records, of which these are in the table."""
@@ -185,3 +189,24 @@ def sentence(document: Mapping[str, Any]) -> str:
         f"{document['compared']:,} of {document['records']:,} records have an answer of both: ARI {ari}; "
         f"{len(document['agreeing']):,} of {clusters:,} clusters of {first} agree with one of {second}"
     )
+
+
+def report(found: RecordedBoth, document: dict[str, Any]) -> Report:
+    """Return the comparison as a report."""
+    first, second = document["names"]
+    figures, *others = all_tables(document)
+    # The second is the one that has an agreement.
+    drawn = {**document, "candidates": document["deployments"][::-1], "baselines": [], "best": {"by": "ari"}}
+    counted = confusion_table(confusion(found.data, found.runs[1], largest_of(found.runs[1])))
+    shown = [f"{one['topic']}[{one['partition']}] {one['from']:,} to {one['to']:,}" for one in document["ranges"]]
+    contents = [[place_of(one), content_of(one)] for one in document["disagreeing"] if "missing" in one]
+    parts = [
+        Part(tables=[figures]),
+        Part("Figures over the records", pictures=[pictures.curves(drawn)]),
+        Part("Records by cluster", [f"Rows: clusters of {second}; columns: clusters of {first}."], [counted]),
+        *(Part(each.title.capitalize(), tables=[each]) for each in others),
+        Part("What these records contain", tables=[Table("", ("record", "value"), contents)] if contents else []),
+    ]
+    ranges = ", ".join(shown[:MOST_RANGES] + ["..."] * (len(shown) > MOST_RANGES))
+    facts = f"{document['records']:,} records: {ranges}"
+    return Report(document, f"{second} beside {first}", facts, sentence(document), parts)

@@ -127,7 +127,7 @@ def test_the_report_has_the_numbers_of_the_document(both, monkeypatch, capsys, t
     assert rows[SHADOW][1] == f"{round(found['deployments'][1]['figures']['ari'], 3):.4g}"
     for one in found["disagreeing"]:
         assert f"{TOPIC}[0]@{one['offset']}" in rows
-    assert any(tag == "svg" for tag, _ in page.tags)
+    assert any(tag == "img" for tag, _ in page.tags)
 
 
 def test_what_disagrees_most_is_shown_with_its_contents(both, monkeypatch, capsys, tmp_path):
