@@ -13,6 +13,7 @@ from resonance.pipeline.errors import missing_extra
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
+from resonance.pipeline.watch.lifelines import StreamLife, stream_lives
 from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import ClusterEvent, DriftEvent
 from rich import box
@@ -142,6 +143,26 @@ def write_results(folder: Path, written: Mapping[str, Sequence[Sequence[Message]
         with (folder / f"{name}.jsonl").open("wb") as file:
             for partition in outputs:
                 file.writelines((message.value or b"null") + b"\n" for message in partition)
+
+
+def lives_of(story: Story, assignments: Sequence[Sequence[Message]], killed_at: Sequence[int]) -> list[StreamLife]:
+    """Return what a picture shows of each region; `killed_at` has its first offset that was answered after the kill."""
+    lives, _ = stream_lives(
+        (orjson.loads(message.value or b"") for part in assignments for message in part),
+        (event for part in story.events for event in part),
+        (event for part in story.drifts for event in part),
+        (
+            {**cluster, "stream": f"p{number}"}
+            for number, part in enumerate(story.clusters)
+            for cluster in part.values()
+        ),
+    )
+    lives.sort(key=lambda life: life.stream)
+    for number, life in enumerate(lives):
+        marks = [(each.at, each.text.split(":")[0]) for each in story.telemetry.incidents if each.partition == number]
+        life.marks = [*marks, *([(killed_at[number], "worker killed")] if killed_at else [])]
+        life.stream = f"{REGIONS[number]}, stream p{number}"
+    return lives
 
 
 def outcome_table(story: Story) -> RenderableType:

@@ -12,7 +12,6 @@ from typing import Any
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo import report
-from resonance.pipeline.demo.lifelines import draw
 from resonance.pipeline.demo.process import WorkerProcess, free_port
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
@@ -21,6 +20,7 @@ from resonance.pipeline.errors import BrokerError, missing_extra
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
 from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.pipeline.watch.picture import draw
 from resonance.schemas.interrupts import interruptible
 from rich.console import Console
 
@@ -263,7 +263,7 @@ class _Demo:
         written = {"assignments": self._assignments, "events": self._events, "drift": self._drifts}
         report.write_results(options.folder, written)
         picture = options.folder / "lifelines.png"
-        draw(picture, self._telemetry, story.events, story.assigned, story.drifts, self._killed_at or None)
+        draw(picture, report.lives_of(story, self._assignments, self._killed_at))
         compared = {"assignments": assignments, "cluster events": events, "drift events": drifts}
         figures = (compared, follower.repeats, rows, story.seconds)
         (options.folder / "report.json").write_bytes(report.as_json(*figures))

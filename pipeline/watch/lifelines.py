@@ -42,8 +42,6 @@ class LifeLine:
     level: int = 1
     called: str = ""
     """What people call it."""
-    kind: str = ""
-    """True kind of most of its records, where that is known."""
     parent: str | None = None
     """Cluster that it split from."""
     heir: str | None = None
@@ -51,19 +49,14 @@ class LifeLine:
     within: str | None = None
     """Cluster of the level above that most of its records belong to."""
     x: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """Records at the points of the line; one value of `height` and `share` belongs to each."""
-    height: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """Where it is drawn; NaN where that is unknown."""
+    """Records at the points of the line; one value of `share` belongs to each."""
     share: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     """Share of the records around each point that are assigned to it; NaN where no assignments are known."""
     recent: float | None = None
     """Share of the stream's last answers that name it; None where no assignments are known."""
 
-    def measure(self, mine: NDArray[np.bool_], heights: NDArray[np.float64] | None = None) -> None:
-        """Compute the points of the line; `mine` says of each record whether it is assigned to the cluster.
-
-        `heights` has the feature of each record whose mean is the height of the line.
-        """
+    def measure(self, mine: NDArray[np.bool_]) -> None:
+        """Compute the points of the line; `mine` says of each record whether it is assigned to the cluster."""
         step = max(len(mine) // POINTS, 1)
         points = np.arange(0, len(mine) + 1, step)
         count = np.concatenate(([0], np.cumsum(mine)))
@@ -72,10 +65,6 @@ class LifeLine:
         high = np.clip(self.x + WINDOW * step / 2, self.born, self.ended).astype(int)
         found = count[high] - count[low]
         self.share = found / np.maximum(high - low, 1)
-        if heights is not None:
-            total = np.concatenate(([0.0], np.cumsum(np.where(mine, heights, 0.0))))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                self.height = np.where(found > 0, (total[high] - total[low]) / found, np.nan)
 
 
 @dataclass(slots=True)
@@ -99,6 +88,8 @@ class StreamLife:
     """Some records, in their order, each with its time."""
     counted: bool
     """Whether the lines count records, and not milliseconds."""
+    marks: Sequence[tuple[int, str]] = ()
+    """What happened besides, each with its record."""
 
 
 def births_and_ends(

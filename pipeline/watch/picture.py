@@ -61,20 +61,14 @@ def blank(width: float, height: float) -> Any:
     return figure
 
 
-def draw_lines(
-    ax: Any, lines: Sequence[LifeLine], colours: Mapping[str, str], records: int, widening: float = 1.0
-) -> None:
-    """Draw lines with their beginnings, ends and arcs; `colours` has those of the lines by id."""
+def _draw_lines(ax: Any, lines: Sequence[LifeLine], colours: Mapping[str, str], records: int, widening: float) -> None:
+    """Draw lines, each in its row, with their beginnings, ends and arcs; `colours` has those of the lines by id."""
     from matplotlib.collections import LineCollection  # noqa: PLC0415
 
-    by_name = {line.name: line for line in lines}
-    for line in lines:
+    row_of = {line.name: row for row, line in enumerate(lines)}
+    for row, line in enumerate(lines):
         colour = colours[line.name]
-        seen = ~np.isnan(line.height)
-        if not seen.any():
-            continue
-        height = np.interp(line.x, line.x[seen], line.height[seen])
-        points = np.column_stack([line.x, height])
+        points = np.column_stack([line.x, np.full(len(line.x), float(row))])
         share = np.nan_to_num(line.share, nan=0.1)
         width = 1.2 + 26 * np.minimum(share * widening, 0.4)
         # A line fades where its cluster lives on without getting records.
@@ -88,19 +82,13 @@ def draw_lines(
                 zorder=3,
             )
         )
-        for other, at, mine in ((line.parent, line.born, height[0]), (line.heir, line.ended, height[-1])):
-            if other in by_name:
-                _arc(ax, at, height_at(by_name[other], at), mine, colour, records)
+        for other, at in ((line.parent, line.born), (line.heir, line.ended)):
+            if other in row_of:
+                _arc(ax, at, row_of[other], row, colour, records)
         if line.born > 0:
-            ax.plot(line.born, height[0], "o", ms=np.clip(width[0], 5, 8), mfc="white", mec=colour, mew=1.6, zorder=5)
+            ax.plot(line.born, row, "o", ms=np.clip(width[0], 5, 8), mfc="white", mec=colour, mew=1.6, zorder=5)
         if line.ended < records:
-            ax.plot(line.ended, height[-1], "o", ms=np.clip(width[-1], 5, 8), color=colour, zorder=5)
-
-
-def height_at(line: LifeLine, place: float) -> float:
-    """Return the height of a line at a record."""
-    seen = ~np.isnan(line.height)
-    return float(np.interp(place, line.x[seen], line.height[seen])) if seen.any() else float("nan")
+            ax.plot(line.ended, row, "o", ms=np.clip(width[-1], 5, 8), color=colour, zorder=5)
 
 
 def _arc(ax: Any, at: float, start: float, end: float, colour: str, records: int) -> None:
@@ -117,7 +105,7 @@ def _arc(ax: Any, at: float, start: float, end: float, colour: str, records: int
     )
 
 
-def triangle(ax: Any, place: float, height: float) -> None:
+def _triangle(ax: Any, place: float, height: float) -> None:
     """Mark drift."""
     ax.plot(place, height, "^", ms=8, mfc=DRIFT, mec="white", mew=1.0, zorder=6, clip_on=False)
 
@@ -175,16 +163,19 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
 
     `colours` has those of some clusters by id; the others have colours in turn.
     """
-    for row, line in enumerate(life.lines):
-        line.height = np.full(len(line.x), float(row))
+    for row in range(len(life.lines)):
         ax.axhline(row, color=GRID, lw=0.8, zorder=0)
+    for turn, (at, text) in enumerate(life.marks):
+        ax.axvline(at, color=FAINT, lw=1.0, ls=(0, (4, 3)), zorder=1)
+        place = at, -0.62 + 0.3 * (turn % 2)
+        ax.annotate(text, place, xytext=(3, 0), textcoords="offset points", fontsize=7.5, color=FAINT, va="top")
     most = max((float(np.nanmax(line.share)) for line in life.lines if life.counted), default=1.0)
-    draw_lines(ax, life.lines, _colours(life) | {**(colours or {})}, life.records, min(0.4 / max(most, 1e-9), 4.0))
+    _draw_lines(ax, life.lines, _colours(life) | {**(colours or {})}, life.records, min(0.4 / max(most, 1e-9), 4.0))
     row_of = {line.name: row for row, line in enumerate(life.lines)}
     foot = max(len(life.lines), 1) - 0.4
     for index, (at, event) in enumerate(_marked(life), start=1):
         height = row_of.get(event.get("cluster") or "", foot)
-        triangle(ax, at, height)
+        _triangle(ax, at, height)
         ax.annotate(
             str(index),
             (at, height),

@@ -7,10 +7,8 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.demo.lifelines import draw, lines
 from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, outcome_table, verdict
 from resonance.pipeline.demo.run import Options, check_complete, follow, run
 from resonance.pipeline.demo.story import Story
@@ -192,19 +190,3 @@ def test_the_live_view_leaves_the_sentences_and_takes_its_panel_away():
     console.print(panel(story))
     assert "running, pid 7" in screen.getvalue()
     assert (spark([0, 5, 10]), spark([0, 0])) == ("▁▅█", "▁▁")
-
-
-def test_a_line_lives_from_its_first_event_to_its_last():
-    heights = np.linspace(0, 100, 1000)
-    events = [event("emerged", "a", 99), event("split", "b", 499, "a"), event("absorbed", "b", 799, "a")]
-    assigned = [None] * 100 + ["a"] * 400 + ["a", "b"] * 150 + ["a"] * 200
-    first, second = lines(events, assigned, heights, ["x"] * 1000)
-    assert (first.name, first.born, first.ended, first.kind) == ("a", 99, 1000, "x")
-    assert (second.parent, second.heir, second.born, second.ended) == ("a", "a", 499, 799)
-    assert second.share.max() == pytest.approx(0.5, abs=0.02)
-    assert np.all((second.height >= 49) & (second.height <= 81))
-
-
-def test_a_picture_is_drawn_even_of_nothing(tmp_path):
-    draw(tmp_path / "picture.png", Telemetry(50), [[]] * 4, [[None] * 50] * 4)
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
