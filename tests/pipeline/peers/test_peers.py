@@ -10,7 +10,6 @@ from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.cli import inspect
 from resonance.pipeline.cli.peers import in_words
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.peers import peers, recent
 from resonance.pipeline.peers.peers import FeatureBound, compare_streams
@@ -281,7 +280,7 @@ def test_a_hint_does_not_wait_for_a_broker(monkeypatch, capsys):
         given.append(arguments)
         return deployment
 
-    monkeypatch.setattr(log_reader, "LogReader", opened)
+    monkeypatch.setattr(type(deployment.source), "reader", opened)
     monkeypatch.setattr(recent, "read", wait)
     monkeypatch.setattr(inspect, "HINT_SECONDS", 0.01)
     assert run(monkeypatch, *OPTIONS) == 0
