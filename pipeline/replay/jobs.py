@@ -72,7 +72,7 @@ def run_jobs(
 
 
 class _StoppedError(BaseException):
-    """Another job has failed, or nobody waits for the results any more."""
+    """Another job has failed, or no caller waits for the results any more."""
 
 
 class _Progress:
