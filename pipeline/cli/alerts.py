@@ -1,7 +1,7 @@
 """``resonance alerts``."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
@@ -9,10 +9,10 @@ from resonance.pipeline.cli.options import EachAlert, Json, load_outputs
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.task.alerts import alert_table
-from resonance.pipeline.watch import alike_alerts, named
 from resonance.schemas import ClusterNames
+
+if TYPE_CHECKING:
+    from resonance.pipeline.task.alerts import alert_table
 
 PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
@@ -37,6 +37,10 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     Alike alerts of three streams or more, ten minutes apart at most, are one line with their number.
     They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.
     """
+    from resonance.pipeline.kafka import admin, clients, log_reader, positions
+    from resonance.pipeline.task.alerts import alert_table
+    from resonance.pipeline.watch import named
+
     settings = load_outputs()
     if not settings.raises_alerts:
         raise ConfigurationError("every rule is off (alerts.*), so there are no alerts; switch one on")
@@ -89,20 +93,28 @@ def _second(time: str) -> str:
 
 
 def _together(found: Sequence[Item], alert_of: Callable[[Item], Mapping[str, Any]], *, each: bool) -> list[list[Item]]:
+    from resonance.pipeline.watch import alike_alerts
+
     return [[one] for one in found] if each else alike_alerts.together(found, alert_of)
 
 
 def _summed(alerts: Sequence[Mapping[str, Any]], text: str) -> str:
+    from resonance.pipeline.watch import alike_alerts
+
     return text if len(alerts) == 1 else alike_alerts.summary(alerts, text)
 
 
 def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
+    from resonance.pipeline.watch import named
+
     text: str = payload["text"]
     return named.with_names(text, named.mentioned(payload), names)
 
 
 def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -> tuple[str, ...]:
     """Return the row of cleared alerts: when, severity, rule, and how the first of them ended."""
+    from resonance.pipeline.watch import named
+
     payload, learned = alike[0]
     text = _text(payload, names)
     if learned:

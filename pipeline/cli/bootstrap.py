@@ -12,9 +12,7 @@ from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka import ranges
 from resonance.pipeline.machine import collect_rarely
-from resonance.pipeline.replay import bootstrapping
 
 TEXT = """Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
 
@@ -51,6 +49,9 @@ def bootstrap(
     as_json: Json = False,
 ) -> None:
     """Learn recorded data."""
+    from resonance.pipeline.kafka import ranges
+    from resonance.pipeline.replay import bootstrapping
+
     span = ranges.Span.parse(end=end)
     file = as_file(source)
     if file is not None and end is not None:

@@ -10,10 +10,7 @@ from resonance.pipeline.cli.output import footnote, print_json, print_line, prin
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.evaluate import report as reports
 from resonance.pipeline.machine import collect_rarely
-from resonance.pipeline.shadow import comparison, deployments, summary
-from resonance.pipeline.shadow import cost as costs
 
 TEXT = """Compare what two deployments on the same input have recorded, such as one and its shadow.
 
@@ -44,6 +41,10 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare two deployments."""
+    from resonance.pipeline.evaluate import report as reports
+    from resonance.pipeline.shadow import comparison, deployments, summary
+    from resonance.pipeline.shadow import cost as costs
+
     check_extra("compare")
     if folder is not None:
         reports.make_folder(folder)

@@ -7,7 +7,6 @@ import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import check_unused
 from resonance.pipeline.cli.output import end
-from resonance.pipeline.demo import run as story
 
 app = CommandApp()
 
@@ -19,5 +18,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave its web page open at the end, until Ctrl-C.")] = False,
 ) -> None:
     """Watch a worker cluster the telemetry of four regions, be killed, and recover as if nothing had happened."""
+    from resonance.pipeline.demo import run as story
+
     check_unused("resonance demo")
     end(story.run(story.Options(folder, seconds, keep=keep)))

@@ -4,7 +4,7 @@ import re
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import orjson
 import typer
@@ -14,14 +14,13 @@ from resonance.pipeline.cli.options import PLACE, Json, load, load_outputs
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import settings as config
-from resonance.pipeline.dead_letters import records as dead_letters
-from resonance.pipeline.dead_letters import replay as work
 from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.topics import acls, kinds
-from resonance.pipeline.worker.http import page_client
 from resonance.schemas import DeadLetterClass, DeadLetterStage
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as config
+    from resonance.pipeline.dead_letters import records as dead_letters
+    from resonance.pipeline.dead_letters import replay as work
 
 FORGOTTEN_MS = 7 * 86_400_000
 """Milliseconds for which a broker keeps the progress of replays by default."""
@@ -52,6 +51,9 @@ def chosen(
     Raises `ConfigurationError`, with what is allowed, for an unknown class or stage, and for an unreadable partition or
     time.
     """
+    from resonance.pipeline.dead_letters import records as dead_letters
+    from resonance.pipeline.kafka import positions
+
     for option, given, known in (("class", kinds, DeadLetterClass), ("stage", stages, DeadLetterStage)):
         allowed = get_args(known)
         for word in given or ():
@@ -84,6 +86,10 @@ def list_dead_letters(
     as_json: Json = False,
 ) -> None:
     """List dead letters: the place of the record, what is wrong with it, and how many there are of each class."""
+    from resonance.pipeline.dead_letters import records as dead_letters
+    from resonance.pipeline.kafka import log_reader, positions
+    from resonance.pipeline.topics import acls
+
     settings = load()
     client, partitions = connected(settings, choice)
     counts: Counter[tuple[str, str]] = Counter()
@@ -141,6 +147,8 @@ def replay_dead_letters(
     interrupted replay continues where it stopped. Those that were cut cannot be replayed and are listed, and so are
     those of an input topic that was deleted and made again since.
     """
+    from resonance.pipeline.dead_letters import replay as work
+
     settings = load()
     source = replay_source(settings, choice)
     if yes:
@@ -202,6 +210,10 @@ def replay_dead_letters(
 
 def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") -> "work.ReplaySource":
     """Return the dead letters of a deployment, and the topics that they came from."""
+    from resonance.pipeline.dead_letters import replay as work
+    from resonance.pipeline.kafka import admin
+    from resonance.pipeline.topics import kinds
+
     client, partitions = connected(settings, choice)
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout)
     names = [partitions[0][0], *(topic.name for topic in kinds.Topics.of(settings).of_others)]
@@ -215,6 +227,8 @@ def connected(
 
     Raises `ConfigurationError`, with the range of partitions, for one that the topic does not have.
     """
+    from resonance.pipeline.kafka import admin, clients, positions
+
     client = clients.librdkafka(settings)
     topic = settings.topic("dead_letters")
     found = positions.partitions_of(admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name)
@@ -242,6 +256,8 @@ def resume(
     page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
     settings, such as RESONANCE_WORKER__WEB_TOKEN of the environment.
     """
+    from resonance.pipeline.worker.http import page_client
+
     token = load_outputs().worker.web_token
     resumed = page_client.resume(worker, partition, token.get_secret_value() if token else "")
     if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
@@ -17,14 +17,11 @@ from resonance.pipeline.cli.output import footnote, print_json, print_line, prin
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for, with_assignments
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import messages
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import MISSED, ConfigurationError, missing_extra
-from resonance.pipeline.evaluate import candidates as grid
-from resonance.pipeline.evaluate import evaluation, source, summary, tables
-from resonance.pipeline.evaluate import report as reports
-from resonance.pipeline.files import arrays
 from resonance.pipeline.machine import collect_rarely
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as config
 
 TEXT = """Compare engines and settings on recorded records.
 
@@ -81,6 +78,11 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Evaluate candidates on a topic or a file."""
+    from resonance.pipeline.evaluate import candidates as grid
+    from resonance.pipeline.evaluate import evaluation, source, summary, tables
+    from resonance.pipeline.evaluate import report as reports
+    from resonance.pipeline.files import arrays
+
     check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
@@ -141,4 +143,6 @@ def check_extra(command: str) -> None:
 
 def command_line() -> str:
     """Return the command line, secrets masked."""
+    from resonance.pipeline.config import messages
+
     return shlex.join(["resonance", *messages.masked(as_options(sys.argv[1:]))])

@@ -3,10 +3,9 @@
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint import changed_ranges, deployment_context, inspection, listing, stream_outputs
 from resonance.pipeline.cli import one_cluster
 from resonance.pipeline.cli import peers as peers_table
 from resonance.pipeline.cli.injection import CommandApp
@@ -14,14 +13,13 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, ResonanceError, first_of
-from resonance.pipeline.kafka import log_reader, positions
-from resonance.pipeline.peers import peers as comparing
-from resonance.pipeline.recovery import entry, past_states
-from resonance.pipeline.watch import lifelines, named, sentences
-from resonance.pipeline.watch import picture as drawing
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
+
+if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint import changed_ranges, deployment_context, inspection, listing
+    from resonance.pipeline.config import settings as config
+    from resonance.pipeline.kafka import log_reader
 
 TEXT = """Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
 processed since its newest snapshot is learned again first. With --at they are shown as they were: the newest archive
@@ -78,6 +76,13 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show the clusters of a stream, all streams, or one cluster."""
+    from resonance.pipeline.checkpoint import inspection, listing
+    from resonance.pipeline.kafka import positions
+    from resonance.pipeline.peers import peers as comparing
+    from resonance.pipeline.recovery import entry, past_states
+    from resonance.pipeline.watch import named
+    from resonance.pipeline.watch import picture as drawing
+
     if cluster is not None:
         _one(cluster, records, name, as_json=as_json)
         return
@@ -170,6 +175,8 @@ def _one(cluster: str, records: bool, name: str | None, *, as_json: bool) -> Non
 
 def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequence[str]) -> None:
     """Say which of the present streams no state from before a time has; raise where it is `stream`."""
+    from resonance.pipeline.recovery import past_states
+
     later = sorted(set(present) - set(known))
     if stream in later:
         raise ConfigurationError(
@@ -190,6 +197,9 @@ def _hint(
 
     A hint neither fails, as where the records may not be read, nor waits for a broker.
     """
+    from resonance.pipeline.kafka import log_reader
+    from resonance.pipeline.peers import peers as comparing
+
     over = threading.Event()
     timer = threading.Timer(HINT_SECONDS, over.set)
     timer.start()
@@ -214,6 +224,10 @@ def _draw(
     called: ClusterNames,
 ) -> None:
     """Draw the life-lines of a stream from its stored outputs, and its clusters."""
+    from resonance.pipeline.checkpoint import stream_outputs
+    from resonance.pipeline.watch import lifelines
+    from resonance.pipeline.watch import picture as drawing
+
     at = (stream.topic, stream.partition)
     outputs = stream_outputs.StreamOutputs(settings, reader, at, stream.stream, stream.next)
     answers = outputs.answers(stream_outputs.DRAWN)
@@ -288,6 +302,8 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
 
 def range_sentence(stream: "inspection.InspectedStream", change: "changed_ranges.ChangedRange") -> str:
     """Return since when a feature has another range, and which clusters have a mean of before."""
+    from resonance.pipeline.watch import sentences
+
     before, now = (" to ".join(map(sentences.number, each)) for each in (change.range_before, change.range))
     text = f"the range of {change.feature} is {now} since {change.time[:16].replace('T', ' ')}, {before} before"
     names = [cluster.id for cluster in stream.clusters if change.feature in cluster.of_before]
@@ -304,6 +320,8 @@ def _since(stream: "inspection.InspectedStream") -> str:
 
 def _narrow(clusters: "Sequence[inspection.InspectedCluster]") -> tuple[list[str], list[list[object]]]:
     """Return columns and rows that fit a terminal: each cluster with what sets it apart from the others."""
+    from resonance.pipeline.watch import sentences
+
     snapshots = [cluster.snapshot for cluster in clusters]
     has_recent = any(cluster.recent is not None for cluster in clusters)
     rows: list[list[object]] = []

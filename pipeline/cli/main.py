@@ -10,28 +10,25 @@ from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 import typer
-from resonance.pipeline.cli.lazily import imported_lazily
+from resonance.pipeline.cli.options import (
+    SETTINGS_HELP,
+    SHARED_HELP,
+    SHARED_NAMES,
+    Broker,
+    Config,
+    Name,
+    Set,
+    Topics,
+    shared,
+)
 from resonance.pipeline.cli.output import forget_output, is_unread, open_missing, say
 from resonance.pipeline.cli.stopping import UNCHANGED, UNREAD, says_when_stopped
+from resonance.pipeline.cli.unknown_options import explanation
 from resonance.pipeline.errors import ConfigurationError, OutputError, ResonanceError, named
 from resonance.pipeline.logs import printable
 from resonance.pipeline.machine import collect_rarely
 from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
-
-with imported_lazily():
-    from resonance.pipeline.cli.options import (
-        SETTINGS_HELP,
-        SHARED_HELP,
-        SHARED_NAMES,
-        Broker,
-        Config,
-        Name,
-        Set,
-        Topics,
-        shared,
-    )
-    from resonance.pipeline.cli.unknown_options import explanation
 
 COMMANDS: Final[Mapping[str, str]] = {
     "topics": "The topics of a deployment: plan, create, check.",
@@ -92,7 +89,7 @@ class LazyGroup(TyperGroup):
             raise ConfigurationError(f"resonance {cmd_name} is now: resonance {MOVED[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
-        with says_when_stopped(UNCHANGED), imported_lazily():
+        with says_when_stopped(UNCHANGED):
             command = typer.main.get_command(importlib.import_module(f"resonance.pipeline.cli.{cmd_name}").app)
         for one in (command, *getattr(command, "commands", {}).values()):
             one.epilog = SHARED_HELP

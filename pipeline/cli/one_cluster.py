@@ -1,19 +1,18 @@
 """What ``resonance inspect`` prints of one cluster: its lineage, its typical records, its name."""
 
-from resonance.pipeline.checkpoint import inspection, listing, originals
 from resonance.pipeline.cli.options import load, load_outputs
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.recovery import entry
-from resonance.pipeline.watch import lineage as trees
-from resonance.pipeline.watch import named, naming
 from resonance.schemas import AutomaticNames
 
 
 def show_lineage(cluster: str, *, as_json: bool) -> None:
     """Print the tree of what a cluster came from and what it became, as far as the topic of the events reaches."""
+    from resonance.pipeline.kafka import admin, clients, log_reader, positions
+    from resonance.pipeline.watch import lineage as trees
+    from resonance.pipeline.watch import named, naming
+
     settings = load_outputs()
     client = clients.librdkafka(settings)
     cluster_admin = admin.ClusterAdmin(client, settings.broker.answer_timeout)
@@ -35,6 +34,10 @@ def show_lineage(cluster: str, *, as_json: bool) -> None:
 
 def show_records(cluster: str, *, as_json: bool) -> None:
     """Print the most typical records of a cluster of late; what came since the newest snapshot is learned first."""
+    from resonance.pipeline.checkpoint import inspection, listing, originals
+    from resonance.pipeline.recovery import entry
+    from resonance.pipeline.watch import naming
+
     settings = load()
     stream = cluster.rsplit("/", 2)[0]
     with entry.opened(settings) as (source, reader):
@@ -64,6 +67,8 @@ def show_records(cluster: str, *, as_json: bool) -> None:
 
 def give_name(cluster: str, name: str, *, as_json: bool) -> None:
     """Give a cluster a name, or take it away where the name is empty."""
+    from resonance.pipeline.watch import naming
+
     naming.give(load_outputs(), cluster, name or None)
     if as_json:
         print_json({"cluster": cluster, "name": name or None})
@@ -73,6 +78,9 @@ def give_name(cluster: str, name: str, *, as_json: bool) -> None:
 
 def list_names(*, as_json: bool) -> None:
     """Print the names that people gave, and what became of the clusters."""
+    from resonance.pipeline.kafka import clients, log_reader
+    from resonance.pipeline.watch import named, naming
+
     settings = load_outputs()
     with log_reader.LogReader(clients.librdkafka(settings), f"{settings.name}-watch", naming.SECONDS) as reader:
         names = named.read_names(reader, settings)

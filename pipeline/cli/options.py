@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.config import settings as configuration
 from resonance.pipeline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as configuration
 
 SHARED_HELP = "Settings: --config, --name, --broker, --topics, --set, --section.key VALUE (resonance --help)."
 
@@ -72,6 +74,8 @@ def load_settings(
     The last are `named` by option (`OPTIONS`), or by setting with ``__`` for the dot; None counts as not given.
     `otherwise` has settings, by dotted name, that apply where no source has them.
     """
+    from resonance.pipeline.config import settings as configuration
+
     values = {OPTIONS.get(name, name.replace("__", ".")): value for name, value in named.items()}
     return configuration.Settings.load(config, given(pairs, values), otherwise)
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, NoReturn
 
 import orjson
 import typer
-from resonance.pipeline import exact_json
 from resonance.pipeline.logs import printable, printable_json
 
 
@@ -46,14 +45,16 @@ def print_json(value: Any) -> None:
 
 def json_text(value: Any, option: int = 0) -> str:
     """Return a value as JSON that a terminal shows as it is."""
+    from resonance.pipeline import exact_json
+
     return printable_json(exact_json.dumps(value, option).decode())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table with numbers aligned right; it is wrapped at words to a terminal's width, and nowhere else."""
-    from rich.console import Console  # noqa: PLC0415 - not needed by --help
-    from rich.measure import Measurement  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
 
     rows = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -8,7 +8,6 @@ import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import load_outputs
 from resonance.pipeline.cli.output import say
-from resonance.pipeline.page import run
 
 TEXT = """Show a deployment as a web page: its streams, clusters and events, live, and how its workers do.
 
@@ -34,6 +33,8 @@ def page(
     workers: Workers = None,
 ) -> None:
     """Serve the page until Ctrl-C."""
+    from resonance.pipeline.page import run
+
     settings = load_outputs()
     with suppress(KeyboardInterrupt):
         asyncio.run(run.serve(settings, run.Place(host, port, tuple(workers or ())), say))

@@ -1,9 +1,12 @@
 """What ``resonance inspect`` prints of streams that are unlike their peers."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from resonance.pipeline.cli.output import cell, footnote, print_table
-from resonance.pipeline.peers import comparison, peers, profiles
+
+if TYPE_CHECKING:
+    from resonance.pipeline.peers import peers
 
 FEATURES = 3
 """Features of a stream that the table has; --wide and --json have them all."""
@@ -16,6 +19,8 @@ FAR = "far: how many times as far from the peers' median as is usual; from 3 to 
 
 def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
     """Print the streams that are unlike their peers, and count the others."""
+    from resonance.pipeline.peers import comparison, profiles
+
     if found.streams < comparison.FEWEST_STREAMS:
         streams = f"{found.streams} stream" + ("s" if found.streams != 1 else "")
         footnote(f"--peers compares {comparison.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")

@@ -5,15 +5,16 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.checkpoint import deployment_context
 from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
-from resonance.pipeline.config import messages
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.recovery import rewrite
+
+if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint import deployment_context
+    from resonance.pipeline.recovery import rewrite
 
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
 """Message of a command that is stopped after it has begun to change a deployment."""
@@ -23,11 +24,15 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it i
 
 def alone(source: "deployment_context.DeploymentContext") -> None:
     """Wait until the group has no members; raise `BrokerError` where workers do not leave it in time."""
+    from resonance.pipeline.recovery import rewrite
+
     rewrite.wait_for_empty_group(source, threading.Event(), say)
 
 
 def warn_of_members(source: "deployment_context.DeploymentContext") -> None:
     """Print a warning where workers of the group run and the user has the right to see them."""
+    from resonance.pipeline.recovery import rewrite
+
     try:
         members = rewrite.members_of(source)
     except DeniedError:
@@ -117,6 +122,8 @@ def _at(standing: "rewrite.Standing | None") -> str:
 
 def _command() -> str:
     """Return the given command line with --yes; one with a secret is not repeated."""
+    from resonance.pipeline.config import messages
+
     words = [*as_options(sys.argv[1:])]
     if messages.masked(words) != words:
         return "the same command with --yes"

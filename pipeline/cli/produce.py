@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -15,14 +15,15 @@ from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, InputFileError
-from resonance.pipeline.files import arrays, examination, notes, record_file, suggest
-from resonance.pipeline.files import produce as work
 from resonance.pipeline.files.rows import Columns, FileRecord
-from resonance.pipeline.kafka import admin, clients
 from resonance.pipeline.logs import printable
 from resonance.pipeline.machine import collect_rarely
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as config
+    from resonance.pipeline.files import examination, notes, record_file
+    from resonance.pipeline.files import produce as work
 
 MOST_DEAD_LETTERS = 0.01
 """Share of the records that may be dead letters without a terminal to confirm it."""
@@ -83,6 +84,8 @@ def produce(
     as_json: Json = False,
 ) -> None:
     """Produce the records of a file."""
+    from resonance.pipeline.files import arrays, examination, record_file
+
     collect_rarely()
     # The file may hold labels, and the input topic must differ from labels.topic.
     settings = load({"input.topics": topic_from(file)}, topics=topic, labels__topic="none")
@@ -176,6 +179,9 @@ def _send(
     time_path_reads: bool,
     is_one_model: bool,
 ) -> "work.Produced":
+    from resonance.pipeline.files import produce as work
+    from resonance.pipeline.kafka import admin, clients
+
     topic = settings.input.topics[0]
     client = clients.librdkafka(settings)
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
@@ -231,6 +237,8 @@ def _examined(
     described: "config.Settings | None",
 ) -> "examination.Examination":
     """Look at the records, print what stands in their way, and look again with the options that are taken."""
+    from resonance.pipeline.files import examination
+
     shown: set[str] = set()
     while True:
         found = examination.examine(file, columns, skip_bad=skip_bad, limit=limit, described=described)
@@ -263,6 +271,8 @@ def _suggestion(
 
     `target` are the options that name the topic.
     """
+    from resonance.pipeline.files import suggest
+
     if found is None or found.described is not None:
         return None
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic

@@ -16,7 +16,7 @@ def progress(text: str, total: float | None) -> Iterator[Callable[[float], None]
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich import console, markup, progress  # noqa: PLC0415 - not needed by --help
+    from rich import console, markup, progress
 
     with progress.Progress(console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task(markup.escape(printable(text)), total=total)
@@ -29,7 +29,7 @@ def records_bar(text: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich import console, markup, progress  # noqa: PLC0415 - not needed by --help
+    from rich import console, markup, progress
 
     columns = (
         progress.SpinnerColumn(),

@@ -8,8 +8,6 @@ from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.recovery import rewrite
-from resonance.pipeline.shadow import deployments, promote
 
 TEXT = """Let the models of a deployment, such as a shadow, take the place of those of a live one on the same input.
 
@@ -27,6 +25,9 @@ app = CommandApp()
 @says_when_stopped(UNCHANGED)
 def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = False) -> None:
     """Promote a deployment."""
+    from resonance.pipeline.recovery import rewrite
+    from resonance.pipeline.shadow import deployments, promote
+
     # With which `stream` each of them has learned stands in its snapshots.
     both = deployments.find_both(load({"stream": "partition"}), (new, live))
     promote.check(*both)

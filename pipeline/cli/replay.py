@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
@@ -14,16 +14,15 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError, nearest
-from resonance.pipeline.files import record_file
-from resonance.pipeline.kafka import ranges
 from resonance.pipeline.machine import collect_rarely, cores
-from resonance.pipeline.replay import replaying, sinks
-from resonance.pipeline.replay import run as replay_run
-from resonance.pipeline.watch import lifelines
-from resonance.pipeline.watch import picture as drawing
 from resonance.schemas import AlertRule
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as config
+    from resonance.pipeline.kafka import ranges
+    from resonance.pipeline.replay import replaying
+    from resonance.pipeline.replay import run as replay_run
 
 TEXT = """Run recorded records through the models again: the same answers and events, bit for bit.
 
@@ -61,6 +60,8 @@ app = CommandApp()
 
 
 def _span(begin: From = None, end: To = None, last: Last = None, partition: Partition = None) -> "ranges.Span":
+    from resonance.pipeline.kafka import ranges
+
     return ranges.Span.parse(begin, end, last, partition)
 
 
@@ -94,6 +95,10 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Replay a topic or a file."""
+    from resonance.pipeline.replay import replaying, sinks
+    from resonance.pipeline.watch import lifelines
+    from resonance.pipeline.watch import picture as drawing
+
     if folder is not None and to_name is not None:
         raise ConfigurationError("--output and --to-name: outputs go to one place; leave one out")
     if rules_only and (folder is not None or to_name is not None):
@@ -185,6 +190,8 @@ def rules_alone(settings: "config.Settings") -> "config.Settings":
 
 def with_assignments(settings: "config.Settings", which: Literal["all", "none"]) -> "config.Settings":
     """Return the settings with other assignments."""
+    from resonance.pipeline.config import settings as config
+
     values = settings.model_dump()
     return config.Settings.of({**values, "output": {**values["output"], "assignments": which}})
 
@@ -201,6 +208,8 @@ def show_rules(summary: "replaying.Summary") -> None:
 
 def as_file(source: str | None) -> Path | None:
     """Return the file that a source names; None for a topic."""
+    from resonance.pipeline.files import record_file
+
     if source is None:
         return None
     path = Path(source)

@@ -1,20 +1,20 @@
 """``resonance reset``."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from resonance.pipeline.checkpoint import deployment_context
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import PLACE, Json, load
 from resonance.pipeline.cli.output import say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka import positions
-from resonance.pipeline.recovery import entry, past_models, reset_stream, rewrite, rollback
-from resonance.pipeline.recovery import reset as whole_reset
+
+if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint import deployment_context
+    from resonance.pipeline.config import settings as config
+    from resonance.pipeline.recovery import rewrite
 
 TEXT = """Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
 worker of the group must be stopped. Without --yes it is only shown what would be changed."""
@@ -49,6 +49,9 @@ def reset(
     as_json: Json = False,
 ) -> None:
     """Reset a deployment or a stream, or return to an archive."""
+    from resonance.pipeline.recovery import entry, rewrite
+    from resonance.pipeline.recovery import reset as whole_reset
+
     settings = load()
     if stream is not None and to_archive is not None:
         raise ConfigurationError(
@@ -95,6 +98,10 @@ def _plan(
     to_archive: str | None,
 ) -> "list[rewrite.Change]":
     """Return the changes that the options choose."""
+    from resonance.pipeline.kafka import positions
+    from resonance.pipeline.recovery import past_models, reset_stream, rollback
+    from resonance.pipeline.recovery import reset as whole_reset
+
     if stream is not None:
         return [reset_stream.plan_stream_reset(settings, source, stream)]
     if to_archive is not None:

@@ -6,8 +6,6 @@ import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import SETTINGS_HELP, Json, load
 from resonance.pipeline.cli.output import print_json
-from resonance.pipeline.config import file as settings_file
-from resonance.pipeline.config import reference
 
 app = CommandApp(help=f"Show the settings a worker would have, secrets masked.\n\n{SETTINGS_HELP}")
 
@@ -19,6 +17,9 @@ def settings(
     as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
 ) -> None:
     """Show the settings."""
+    from resonance.pipeline.config import file as settings_file
+    from resonance.pipeline.config import reference
+
     if context.invoked_subcommand is not None:
         return
     if as_reference:

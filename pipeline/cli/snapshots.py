@@ -3,20 +3,20 @@
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline import timestamps
-from resonance.pipeline.checkpoint import export_file, listing
 from resonance.pipeline.cli import plans
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.mismatches import NEW_VERSION
-from resonance.pipeline.recovery import entry, past_models, rewrite, rollback
+
+if TYPE_CHECKING:
+    from resonance.pipeline.checkpoint import listing
+    from resonance.pipeline.config import settings as config
 
 TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write: a new one.")]
 SourceFile = Annotated[Path, typer.Argument(metavar="FILE", help="File that `snapshots export` wrote.")]
@@ -25,6 +25,9 @@ app = CommandApp(no_args_is_help=True, help="The models as they are stored: list
 
 
 def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
+    from resonance.pipeline.checkpoint import listing
+    from resonance.pipeline.recovery import entry
+
     with entry.opened(settings) as (source, reader):
         return listing.read_states(source, reader)
 
@@ -33,6 +36,8 @@ def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
 @says_when_stopped(UNCHANGED)
 def list_snapshots(as_json: Json = False) -> None:
     """List the newest snapshot of every stream: its offset, its size, its version, and its age."""
+    from resonance.pipeline.checkpoint import listing
+
     settings = load()
     now = time.time()
     rows: list[dict[str, Any]] = []
@@ -75,6 +80,9 @@ def list_snapshots(as_json: Json = False) -> None:
 @says_when_stopped(UNCHANGED)
 def export_snapshots(file: TargetFile, *, as_json: Json = False) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
+    from resonance.pipeline import timestamps
+    from resonance.pipeline.checkpoint import export_file
+
     settings = load()
     partitions = [state.checkpoint for state in _read(settings) if state.checkpoint is not None]
     size = export_file.write_file(file, settings.name, timestamps.TimeTexts()[time.time() * 1000 // 1], partitions)
@@ -93,6 +101,9 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     Without --yes it is only shown what would be changed. Each partition of the file returns to the offset where it
     stood.
     """
+    from resonance.pipeline.checkpoint import export_file
+    from resonance.pipeline.recovery import entry, past_models, rewrite, rollback
+
     settings = load()
     settings.check_local(
         "resonance snapshots import",

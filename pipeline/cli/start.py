@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command, or say which extra it needs."""
     try:
-        from resonance.pipeline.cli.main import main as run  # noqa: PLC0415 - what is missing is missing here
+        from resonance.pipeline.cli.main import main as run
     except ModuleNotFoundError as error:
         sys.exit(
             f"resonance needs {error.name}, which is not installed; in a clone of Resonance: pip install '.[worker]'"

@@ -1,18 +1,16 @@
 """``resonance topics plan | create | check``."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.config import settings as config
 from resonance.pipeline.errors import BrokerError, ConfigurationError
-from resonance.pipeline.kafka import acl, admin, clients
-from resonance.pipeline.topics import acls as rights
-from resonance.pipeline.topics import inputs, kinds, output_schemas, report, start_check
-from resonance.pipeline.topics import topics as surveys
+
+if TYPE_CHECKING:
+    from resonance.pipeline.config import settings as config
 
 MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
 
@@ -41,6 +39,11 @@ def plan(
 
     Each topic as it is or would be made; with --acls the rights that are needed. Nothing is changed.
     """
+    from resonance.pipeline.kafka import acl, clients
+    from resonance.pipeline.topics import acls as rights
+    from resonance.pipeline.topics import kinds, report
+    from resonance.pipeline.topics import topics as surveys
+
     settings = load()
     if principal is not None and not acls:
         raise ConfigurationError("--principal: only --acls names one; add --acls")
@@ -73,6 +76,10 @@ def create(
 
     Topics that exist are never changed: one that does not fit is an error with the command that corrects it.
     """
+    from resonance.pipeline.kafka import clients
+    from resonance.pipeline.topics import inputs, kinds, output_schemas
+    from resonance.pipeline.topics import topics as surveys
+
     settings = load()
     if register_schemas:
         output_schemas.check_registry(settings)
@@ -105,6 +112,9 @@ def check(as_json: Json = False) -> None:
 
     The topics, the settings that must fit them, and the rights of the user. Nothing is changed.
     """
+    from resonance.pipeline.kafka import clients
+    from resonance.pipeline.topics import kinds, start_check
+
     settings = load()
     clients.check_certificates(settings)
     found = start_check.check_start(settings, clients.librdkafka(settings), create=False)
@@ -116,6 +126,8 @@ def check(as_json: Json = False) -> None:
 
 
 def _cluster(settings: "config.Settings", client: dict[str, Any]) -> Any:
+
+    from resonance.pipeline.kafka import admin
 
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     if cluster.embedded:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from resonance.pipeline.cli.options import OPTIONS, SHARED_NAMES
-from resonance.pipeline.config import likely, reference
+from resonance.pipeline.config import likely
 
 
 def explanation(name: str, context: Any) -> str:
@@ -35,6 +35,8 @@ def _argument(name: str, command: Any) -> str:
 
 
 def _setting_meant(name: str, search: Callable[[str, Iterable[str]], list[str]] = likely.settings_called) -> list[str]:
+    from resonance.pipeline.config import reference
+
     known = dict.fromkeys(row.name for rows in reference.reference().values() for row in rows)
     found = search(name.lstrip("-"), known)
     return [f"--{setting}" if "." in setting else f"--set {setting}=..." for setting in found]

@@ -1,5 +1,7 @@
 """``resonance verify``."""
 
+from typing import TYPE_CHECKING
+
 import typer
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, load
@@ -9,8 +11,10 @@ from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_star
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import DIFFERS
 from resonance.pipeline.machine import collect_rarely
-from resonance.pipeline.verify import partition_verify
-from resonance.pipeline.verify import verify as verifying
+
+if TYPE_CHECKING:
+    from resonance.pipeline.verify import partition_verify
+    from resonance.pipeline.verify import verify as verifying
 
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
 
@@ -31,6 +35,8 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify what was recorded."""
+    from resonance.pipeline.verify import verify as verifying
+
     settings = load()
     with says_when_stopped(UNCHANGED), records_bar("verify") as report:
         collect_rarely()

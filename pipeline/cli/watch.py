@@ -5,17 +5,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from resonance.pipeline import errors
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import PLACE, EachAlert, Json, load_outputs
 from resonance.pipeline.cli.output import fitted, json_text, say
-from resonance.pipeline.kafka import admin, clients, log_reader, positions
-from resonance.pipeline.watch import alike_alerts, named, output_reader
-from resonance.pipeline.watch import watch as watched
 from resonance.schemas import ClusterNames
+
+if TYPE_CHECKING:
+    from resonance.pipeline.kafka import admin
+    from resonance.pipeline.watch import watch as watched
 
 PATIENCE = 10.0
 _MARGIN = 21
@@ -78,6 +78,10 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Follow the outputs."""
+    from resonance.pipeline.kafka import admin, clients, log_reader, positions
+    from resonance.pipeline.watch import named, output_reader
+    from resonance.pipeline.watch import watch as watched
+
     settings = load_outputs()
     wanted = watched.Filter.of(kinds or (), streams or ())
     begin = positions.Position.parse(start, "--from")
@@ -130,6 +134,9 @@ def _existing(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen: 
 
 def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
     """Wait until topics exist, and return them."""
+    from resonance.pipeline import errors
+    from resonance.pipeline.watch import watch as watched
+
     first = next(iter(topics))
     near = errors.nearest(first, cluster.partition_counts())
     say(f"there is no topic {first} yet{near}; waiting for a worker that makes it (Ctrl-C ends it)")
@@ -139,6 +146,9 @@ def _waited_for(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen
 
 
 def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, each: bool, as_json: bool) -> None:
+    from resonance.pipeline.watch import alike_alerts
+    from resonance.pipeline.watch import watch as watched
+
     if as_json:
         lines = [json_text(watched.as_json(output, names)) for output in outputs]
     else:

@@ -3,14 +3,11 @@
 from typing import Annotated
 
 import typer
-from resonance.pipeline import kernels, mismatches
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import load
 from resonance.pipeline.cli.output import end, print_line, say
 from resonance.pipeline.cli.stopping import says_when_stopped
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.worker import supervisor
-from resonance.pipeline.worker import worker as process
 
 Mode = Annotated[
     str | None,
@@ -81,6 +78,10 @@ def worker(
     compile_only: CompileOnly = False,
 ) -> None:
     """Run a worker, or compile what it needs."""
+    from resonance.pipeline import mismatches
+    from resonance.pipeline.worker import supervisor
+    from resonance.pipeline.worker import worker as process
+
     if compile_only:
         with says_when_stopped(COMPILING):
             _compile()
@@ -106,7 +107,8 @@ def worker(
 
 def _compile() -> None:
     """Compile the kernels of all engines into the cache, and print its folder."""
-    from resonance.engine.cache import kernel_folder  # noqa: PLC0415 - its package needs numpy, and --help does not
+    from resonance.engine.cache import kernel_folder
+    from resonance.pipeline import kernels
 
     if reason := kernel_folder().reason:
         say(f"compiled kernels are not kept in their usual folder ({reason})")
