@@ -196,7 +196,7 @@ def test_secrets_are_masked_in_the_command_that_is_shown(before, evaluated):
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
-        (["--truth", "knd"], 2, "no record has a member there that says what a record truly is (did you mean kind?)"),
+        (["--truth", "knd"], 2, "no record has a member there that says what it truly is (did you mean kind?)"),
         (["--truth", "cpu"], 2, "is a feature that the models learn"),
         (["--sweep", "engine.valy=1"], 2, "must be one of the parameters"),
         (["--sweep", "engine.valley"], 2, "write it as KEY=VALUE,VALUE"),

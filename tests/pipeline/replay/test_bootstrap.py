@@ -81,26 +81,22 @@ def test_a_file_is_learned_as_if_it_stood_before_the_log(deployment, history, mo
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_file_is_read_once_for_all_partitions(monkeypatch, history, processes):
+def test_a_file_is_read_once_by_each_process(monkeypatch, history, processes):
     opened = []
 
     def open_file(path, *columns, **how):
         opened.append(path)
         return RecordFile(path, *columns, **how)
 
-    def counted(given, jobs, frames, report):
+    def counted(given, jobs, processes, report):
         """Do in this process what others would; what they are sent is the same."""
-        sent = [[] for _ in jobs]
-        for number, frame in frames:
-            sent[number].append(frame)
-        pairs = zip(jobs, sent, strict=True)
-        return [pickle.loads(pickle.dumps(job))(iter(own), report) for job, own in pairs], 0.0  # noqa: S301
+        return [pickle.loads(pickle.dumps(job))(report) for job in jobs], 0.0  # noqa: S301
 
     monkeypatch.setattr(file_partitions, "RecordFile", open_file)
-    monkeypatch.setattr(file_partitions, "run_with_frames", counted)
+    monkeypatch.setattr(file_partitions, "run_jobs", counted)
     deployment = MemoryDeployment(monkeypatch, partitions=2)
     found = bootstrap(deployment.given, FromFile(history, Columns(key="id")), Span(), processes=processes)
-    assert opened == [history]
+    assert opened == [history] * processes
     assert [part.partition for part in found] == [0, 1]
     assert sum(part.records for part in found) == HALF
     assert all(part.records and part.archived for part in found)
