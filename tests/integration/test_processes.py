@@ -115,16 +115,6 @@ def test_what_none_of_them_can_use_is_said_once(broker):
     assert worker.log().count("exit code 69") == 1
 
 
-def test_they_end_with_the_process_that_started_them(broker):
-    deployment = Deployment(broker)
-    with processes(deployment) as worker:
-        worker.ready(90)
-        children = pids(worker)
-        assert len(children) == 2
-        worker.kill()
-        wait_until(lambda: not any(map(is_there, children)))
-
-
 def test_the_first_one_that_is_killed_early_is_no_success(broker):
     with processes(Deployment(broker)) as worker:
         wait_until(lambda: pids(worker))
@@ -133,7 +123,7 @@ def test_the_first_one_that_is_killed_early_is_no_success(broker):
     assert "all workers end: signal 9 ended worker 1 before it worked" in worker.log()
 
 
-def test_one_that_cannot_start_again_takes_no_other_along(broker):
+def test_one_that_cannot_start_again_takes_no_other_along_and_all_end_with_the_process_that_started_them(broker):
     deployment = Deployment(broker)
     with processes(deployment) as worker:
         worker.ready(90)
@@ -145,8 +135,10 @@ def test_one_that_cannot_start_again_takes_no_other_along(broker):
         wait_until(lambda: "worker 2 cannot start (" in worker.log())
         resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE, before)
         wait_until(lambda: len(pids(worker)) == 2)
-        assert is_there(first)
-        assert worker.terminate() == 0
+        children = pids(worker)
+        assert children[0] == first
+        worker.kill()
+        wait_until(lambda: not any(map(is_there, children)))
 
 
 class Other(BaseHTTPRequestHandler):

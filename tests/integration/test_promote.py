@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 from resonance.schemas import ClusterTable
@@ -35,6 +36,12 @@ def options(deployment):
     return [f"--set={name}={value}" for name, value in deployment.settings.items()]
 
 
+def command(patch, output, deployment, *arguments):
+    """Run a command for a deployment; return its exit code and what it printed."""
+    code = run(patch, *arguments, *options(deployment))
+    return code, *output.readouterr()
+
+
 class Pair:
     """A live deployment and its shadow, with another engine; both have answered the first records."""
 
@@ -60,9 +67,7 @@ class Pair:
         produce(self.live.broker, self.live.input, records(end - first, 2, first=first))
 
     def command(self, deployment, *arguments):
-        """Run a command; return its exit code and what it printed."""
-        code = run(self._patch, *arguments, *options(deployment))
-        return code, *self._output.readouterr()
+        return command(self._patch, self._output, deployment, *arguments)
 
     def promote(self, *further):
         return self.command(self.live, "promote", self.shadow.name, "--over", self.live.name, *further)
@@ -188,17 +193,15 @@ def test_workers_must_be_stopped(pair):
         worker.terminate()
 
 
-def test_what_cannot_be_promoted_is_one_sentence(pair):
-    code, _, err = pair.command(pair.live, "promote", "nobody", "--over", pair.live.name)
-    assert code == 69
-    assert "there is no deployment nobody" in err
-    other = Deployment(pair.live.broker, partitions=2)
-    code, _, err = pair.command(other, "compare", other.name, pair.live.name)
-    assert code == 69
-    assert f"there is no deployment {other.name}" in err
-    other.settings["broker.bootstrap"] = "127.0.0.1:1"
-    other.settings["broker.answer_timeout"] = 2
+def test_what_cannot_be_promoted_is_one_sentence(broker, monkeypatch, capsys):
+    deployment = Deployment(broker, partitions=2)
+    refused = partial(command, monkeypatch, capsys, deployment)
+    for line in (("promote", "nobody", "--over", deployment.name), ("compare", "nobody", deployment.name)):
+        code, _, err = refused(*line)
+        assert code == 69
+        assert "there is no deployment nobody" in err
+    deployment.settings |= {"broker.bootstrap": "127.0.0.1:1", "broker.answer_timeout": 2}
     for line in (("compare", "a", "b"), ("promote", "a", "--over", "b")):
-        code, _, err = pair.command(other, *line)
+        code, _, err = refused(*line)
         assert code == 69
         assert "127.0.0.1:1" in err

@@ -114,7 +114,7 @@ class Deployment:
     def worker(self, *arguments):
         """Start one; the password is in the environment."""
         secret = {f"RESONANCE_BROKER__{name.upper()}": value for name, value in self.secret.items()}
-        return WorkerProcess(self.settings, arguments=arguments, environment=secret)
+        return WorkerProcess(self.settings, arguments=arguments, environment=secret, forked=True)
 
     def produce_records(self, count, first=0):
         """Append records, as the administrator."""
