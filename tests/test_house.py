@@ -106,7 +106,7 @@ def test_the_wheel_holds_schemas_and_types(tmp_path):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name.split("/")[1] for name in names if name.startswith("resonance/")} == set(FOLDERS)
     assert all(
-        name.endswith((".py", "py.typed", ".schema.json")) or "/static/" in name
+        name.endswith((".py", "py.typed", ".schema.json", "/evaluate/report.html")) or "/static/" in name
         for name in names
         if "dist-info" not in name
     )
