@@ -47,7 +47,7 @@ lint: .venv
 	@$(MAKE) --no-print-directory types
 
 types: .venv
-	$(BIN)/mypy -p resonance.engine -p resonance.pipeline -p resonance.schemas
+	$(BIN)/mypy -p resonance.kernels -p resonance.engine -p resonance.pipeline -p resonance.schemas
 
 bench: .venv/.bench
 	$(BIN)/python -m bench.engine

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine import ENGINES, Engine, SparseBatch, make_engine
-from resonance.engine.arithmetic import exp_minus, jit
+from resonance.kernels.arithmetic import exp_minus, jit
 
 from bench import evq, ildn
 from bench.peers import river

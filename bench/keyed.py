@@ -23,6 +23,7 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.file import as_toml
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -66,7 +67,7 @@ def task_rows(count: int, features: int, rounds: int) -> list[Row]:
     """Return the cost of a record in each task, of the hop, and above which cost of a record the hop pays."""
     collect_rarely()
     for hierarchy in ("local", "keyed"):
-        Settings.of(settings_of(hierarchy)).compile_engine()
+        compile_engine(Settings.of(settings_of(hierarchy)))
     records = [
         Record("features", 0, i, 1_700_000_000_000 + i // 50, b"k0", value)
         for i, value in enumerate(values(count, features))

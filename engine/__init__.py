@@ -1,6 +1,6 @@
 """Engines that cluster streams: plain arrays in, plain results out."""
 
-from resonance.engine.cache import prepare_cache
+from resonance.kernels.cache import prepare_cache
 
 prepare_cache()  # before anything imports numba
 

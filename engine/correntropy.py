@@ -8,9 +8,9 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
-from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit
 from resonance.engine.base import FloatArray
-from resonance.engine.borrowed import borrow
+from resonance.kernels.arithmetic import bits_of, exp_minus, float_of, inline, jit
+from resonance.kernels.borrowed import borrow
 
 FAR = np.int64(0x7FF0000000000000)
 """The bits of infinity: no node."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.arithmetic import jit
 from resonance.engine.base import Cluster, Event, EventKind, FloatArray, Reason
+from resonance.kernels.arithmetic import jit
 
 Describe = Callable[[FloatArray, tuple[int, ...]], Cluster]
 EMERGED, ABSORBED, SPLIT, VANISHED = 0, 1, 2, 3

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from resonance.engine.arithmetic import jit
 from resonance.engine.base import Engine, IntArray, Label, Step
 from resonance.engine.errors import RecordError
+from resonance.kernels.arithmetic import jit
 
 LabelSet = Collection[Label]
 """The labels of one record, in no order; a label that comes twice counts once."""

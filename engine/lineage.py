@@ -1,9 +1,9 @@
 """Ids that last from reading to reading: which group a cluster goes on in, and the events that tell of it."""
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.events import ABSORBED, EMERGED, NO_REASON, SPLIT, VANISHED, emit, rows_of
-from resonance.engine.ordering import stable_order
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.ordering import stable_order
 
 
 @jit

@@ -7,8 +7,8 @@ from typing import Any, Final, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import IntArray
-from resonance.engine.text import times
-from resonance.engine.text.paste import pieces_of
+from resonance.pipeline.text import times
+from resonance.pipeline.text.paste import pieces_of
 
 Item = TypeVar("Item")
 Text = TypeVar("Text", bytes, bytes | None)

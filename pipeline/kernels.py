@@ -11,17 +11,22 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numba
-from resonance.engine import ENGINES, PARTS, alerts, text
-from resonance.engine.cache import is_kept
+from resonance import engine as engines
+from resonance.engine import ENGINES, PARTS
 from resonance.engine.drift import DriftWatch
 from resonance.engine.prepare import Preparation
 from resonance.engine.prepare.sparse_scale import SparseScale
+from resonance.kernels.cache import is_kept
+from resonance.pipeline import text
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.machine import cores
+from resonance.pipeline.task.alerts import kernels as alerts
 
 LOG_SECONDS: Final = 30.0
 """Seconds between two log lines about kernels that are still compiling."""
@@ -65,6 +70,27 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
     if not any(folder.rglob("*.nbi")):
         raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
     return Kernels(folder, (*ENGINES, *PARTS), numba.config.CPU_NAME or "host")
+
+
+def compile_engine(settings: Settings, *, unless_kept: bool = False) -> None:
+    """Compile every kernel that a deployment learns with, or load it from the cache.
+
+    With `unless_kept` nothing is loaded where kernels of all parts have been compiled before.
+    """
+    engine, others = settings.engine_class, dict[str, Callable[[], None]]()
+    if settings.drift_parameters is not None:
+        others["resonance.engine.drift.learn"] = DriftWatch.compile
+    if settings.input.sparse is None:
+        others["resonance.engine.prepare.transform"] = partial(Preparation.compile, project=settings.may_project)
+    if settings.raises_alerts:
+        others["resonance.pipeline.task.alerts.kernels.silence"] = alerts.compile
+    others["resonance.pipeline.text.json_members"] = text.compile
+    learning = f"{engine.__module__.rpartition('.')[0]}.learn"
+    if unless_kept and all(map(is_kept, (learning, *others))):
+        return
+    compile_with(engine.compile, others)
+    if settings.is_keyed:
+        engines.HCAEASubtree.compile()
 
 
 def compile_with(engine: Callable[[], None], others: Mapping[str, Callable[[], None]]) -> None:

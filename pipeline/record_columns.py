@@ -7,9 +7,9 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.text.messages import NULL_KEY, NULL_VALUE
 from resonance.pipeline.columns import Texts, behind
 from resonance.pipeline.records import Record, RoutedRecord, SourceRecord
+from resonance.pipeline.text.messages import NULL_KEY, NULL_VALUE
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from resonance.engine.text.times import FIRST, LAST
+from resonance.pipeline.text.times import FIRST, LAST
 
 CACHED = 50_000
 """Number of texts that are kept; records of one batch share most of theirs."""

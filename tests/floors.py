@@ -11,11 +11,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "floors.svg"
 
 FLOORS = (
+    ("text",),
     ("columns", "crash_points", "errors", "exact_json", "json_paths", "logs", "machine", "timestamps"),
-    ("disk_map", "kernels", "memory_budget", "records"),
+    ("disk_map", "memory_budget", "records"),
     ("config", "mismatches", "record_columns"),
     ("registry",),
-    *(("kafka", "task"), ("files", "repartition"), ("tasks",), ("checkpoint",)),
+    *(("kafka", "task"), ("files", "repartition"), ("kernels", "tasks"), ("checkpoint",)),
     *(
         ("topics",),
         ("dead_letters", "peers", "recovery"),
@@ -76,11 +77,11 @@ def subject(folder: str, room: str) -> str:
 
 
 def drawing() -> str:
-    """The picture: one row for each floor, the command line on top, engine and schemas at the bottom."""
+    """The picture: one row for each floor, the command line on top, kernels at the bottom."""
     body: list[str] = []
     y = _MARGIN
     rows = [("pipeline", list(rooms[i : i + _PER_ROW])) for rooms in reversed(FLOORS) for i in range(0, len(rooms), 4)]
-    for folder, rooms in [*rows, ("", ["engine", "schemas"])]:
+    for folder, rooms in [*rows, ("", ["engine", "schemas"]), ("src/resonance", ["kernels"])]:
         width = (_WIDTH - 2 * _MARGIN - _GAP * (len(rooms) - 1)) / len(rooms)
         texts = [textwrap.wrap(subject(folder, room), int((width - 16) / 6.1)) for room in rooms]
         height = 24 + _LINE * max(map(len, texts)) + 6

@@ -13,13 +13,20 @@ import pytest
 from tests.floors import FLOORS, PICTURE, drawing, imported, imports_up, parsed
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("engine", "schemas", "pipeline")
-MAY_IMPORT = {"engine": {"engine"}, "schemas": {"schemas"}, "pipeline": {"engine", "schemas", "pipeline"}}
+RESONANCE = ROOT / "src" / "resonance"
+FOLDERS = ("kernels", "engine", "schemas", "pipeline")
+MAY_IMPORT = {
+    "kernels": {"kernels"},
+    "engine": {"kernels", "engine"},
+    "schemas": {"schemas"},
+    "pipeline": set(FOLDERS),
+}
+WITH_KERNELS = ("kernels", "engine", "pipeline/text", "pipeline/task/alerts/kernels")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_imports_go_one_way(folder):
-    for path in (ROOT / folder).rglob("*.py"):
+    for path in (RESONANCE / folder).rglob("*.py"):
         used = {name.split(".")[1] for name in imported(path) if name.startswith("resonance.")}
         assert used <= MAY_IMPORT[folder], path
 
@@ -44,21 +51,21 @@ def test_a_class_name_means_one_thing():
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-@pytest.mark.parametrize("folder", [*FOLDERS, "tests", "bench"])
+@pytest.mark.parametrize("folder", [*map(RESONANCE.joinpath, FOLDERS), ROOT / "tests", ROOT / "bench"])
 def test_nothing_imports_the_folders_by_their_bare_names(folder):
-    for path in (ROOT / folder).rglob("*.py"):
+    for path in folder.rglob("*.py"):
         assert not {name.split(".")[0] for name in imported(path)} & set(FOLDERS), path
 
 
 def test_the_engine_knows_no_kafka_no_clock_and_no_pickle():
     forbidden = {"faust", "aiokafka", "confluent_kafka", "time", "datetime", "random", "pickle", "asyncio", "orjson"}
-    for path in (ROOT / "engine").rglob("*.py"):
+    for path in [*(RESONANCE / "kernels").rglob("*.py"), *(RESONANCE / "engine").rglob("*.py")]:
         assert not {name.split(".")[0] for name in imported(path)} & forbidden, path
 
 
 def test_nothing_uses_pickle():
     for folder in FOLDERS:
-        for path in (ROOT / folder).rglob("*.py"):
+        for path in (RESONANCE / folder).rglob("*.py"):
             assert not {"pickle", "shelve", "marshal", "dill"} & {n.split(".")[0] for n in imported(path)}, path
 
 
@@ -67,7 +74,7 @@ def is_kernel(function):
     return bool({"jit", "inline", "intrinsic"} & {name.id for name in ast.walk(function) if isinstance(name, ast.Name)})
 
 
-def test_every_function_of_the_engine_that_is_no_kernel_has_types():
+def test_every_function_beside_kernels_has_types():
     def of(node):
         """Functions below a node, kernels and what is inside of them left out."""
         for child in ast.iter_child_nodes(node):
@@ -80,7 +87,8 @@ def test_every_function_of_the_engine_that_is_no_kernel_has_types():
 
     bare = [
         f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
-        for path in (ROOT / "engine").rglob("*.py")
+        for folder in WITH_KERNELS
+        for path in (RESONANCE / folder).rglob("*.py")
         for function in of(parsed(path))
         if (function.returns is None and function.name != "__init__")
         or any(each.annotation is None and each.arg not in {"self", "cls"} for each in function.args.args)
@@ -112,9 +120,9 @@ def test_the_wheel_holds_schemas_and_types(tmp_path):
     )
     for folder in FOLDERS:
         assert f"resonance/{folder}/py.typed" in names
-    wanted = [*(f"{folder}/*.py" for folder in FOLDERS), "schemas/*.schema.json"]
+    wanted = [*(f"{folder}/*.py" for folder in FOLDERS), "src/resonance/kernels/*.py", "schemas/*.schema.json"]
     tracked = subprocess.run(["git", "ls-files", *wanted], cwd=copy, capture_output=True, text=True, check=True)
-    assert {f"resonance/{path}" for path in tracked.stdout.split()} <= names
+    assert {f"resonance/{path.removeprefix('src/resonance/')}" for path in tracked.stdout.split()} <= names
 
 
 def test_the_locked_versions_name_no_index():

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 import orjson
-from resonance.engine.alerts import silence
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.alerts.kernels import silence
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from bench.drift.streams import STEADY, unchanging

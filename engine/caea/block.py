@@ -18,9 +18,9 @@ capacity it happens to have: equal models, equal bytes.
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
 from resonance.engine.labels import room_for_classes
-from resonance.engine.ordering import stable_order
+from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.ordering import stable_order
 
 # Bounds that depend on the model; see `faults`.
 (

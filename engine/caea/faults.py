@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.caea import block
 from resonance.engine.caea.block import parts_of
 from resonance.engine.errors import StateError
 from resonance.engine.labels import MAX_CLASSES
-from resonance.engine.table import MAX_RECORDS, require
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.table import MAX_RECORDS, require
 
 _COLUMNS = (
     *block.HEAD_COLUMNS,

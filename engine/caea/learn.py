@@ -6,8 +6,6 @@ threshold: the order of nodes is the same, and one square root a record is enoug
 
 import numpy as np
 from resonance.engine import correntropy
-from resonance.engine.arithmetic import float_of, inline, jit
-from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
 from resonance.engine.caea.block import (
     at_field,
@@ -25,6 +23,8 @@ from resonance.engine.caea.block import (
 from resonance.engine.caea.reading import read_clusters
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.labels import majority_label
+from resonance.kernels.arithmetic import float_of, inline, jit
+from resonance.kernels.borrowed import borrow
 
 # What a step reports beside the node, in a row of floats.
 FOUNDED = 0  # 1 when the record became a node (case I, or while there are fewer than h nodes)

@@ -15,11 +15,11 @@ errors of the counts, and the hysteresis.
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import jit, log
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.caea import block
 from resonance.engine.caea.block import CAPACITY, LINKED, LINKS, OTHER, WINS, K, at_field, at_link
-from resonance.engine.ordering import root_of, stable_order
+from resonance.kernels.arithmetic import jit, log
+from resonance.kernels.ordering import root_of, stable_order
 
 
 @jit

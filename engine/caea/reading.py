@@ -1,7 +1,6 @@
 """Clusters read from the nodes of a model, with ids that are carried from reading to reading."""
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block
 from resonance.engine.caea.block import at_cluster, at_field, at_shape, at_weight
 from resonance.engine.caea.linkage import (
@@ -14,7 +13,8 @@ from resonance.engine.caea.linkage import (
 )
 from resonance.engine.events import NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
-from resonance.engine.ordering import stable_order
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.ordering import stable_order
 
 AFFINITY, SIZE, VALLEY = 1, 2, 3
 CRITERIA = ("", "affinity", "min_cluster_records", "valley")

@@ -4,7 +4,6 @@ An episode begins or ends once in many thousands of records: the kernels stop th
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.base import FloatArray, IntArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.changes import (
@@ -20,6 +19,7 @@ from resonance.engine.drift.changes import (
 )
 from resonance.engine.drift.layout import Rules, WatchState
 from resonance.engine.drift.shares import share_evidence
+from resonance.kernels.arithmetic import jit
 
 _LONGEST = 8
 """Holds after which an episode ends, settled or not."""

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.arithmetic import log
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.parameters import Parameter
-from resonance.engine.table import MAX_RECORDS, Table, floats, ints, new, require
+from resonance.kernels.arithmetic import log
+from resonance.kernels.table import MAX_RECORDS, Table, floats, ints, new, require
 
 # Constants of the method.
 RANGE = 32  # records of a unit from which the ranges of its features are measured

@@ -1,11 +1,11 @@
 """A batch through a watch: ranges, cumulative sums and blocks of its units, and the baselines that these give."""
 
 import numpy as np
-from resonance.engine.arithmetic import jit
-from resonance.engine.borrowed import row
 from resonance.engine.drift import layout
 from resonance.engine.drift.episode import is_over
 from resonance.engine.drift.shares import close_share_block
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.borrowed import row
 
 _LEAST_VARIANCE, _LEAST_SPREAD = 0.25, 0.04
 """Least variance of a clipped value, and of its absolute value."""

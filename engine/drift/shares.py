@@ -1,9 +1,9 @@
 """The share of the stream that a cell has: likelihood ratios of blocks of 64 records."""
 
 import numpy as np
-from resonance.engine.arithmetic import jit, log
 from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
+from resonance.kernels.arithmetic import jit, log
 
 _ODDS = 2.0
 """How many times the odds of a record of the cell are as large after the change that is watched for."""

@@ -14,7 +14,7 @@ from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, r
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
-from resonance.engine.table import checked, packed, put, require, require_covariances, resized
+from resonance.kernels.table import checked, packed, put, require, require_covariances, resized
 
 
 class EVQ(FlatEngine):

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from resonance.engine import arithmetic
+from resonance.kernels import arithmetic
 
 LANES = 8
 MAX_COMPONENTS = 8

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numba.typed import List
 from resonance.engine import events
-from resonance.engine.arithmetic import exp_minus, inline, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.events import NO_PATH, SHAPE_HEAD
-from resonance.engine.table import Numbers, Table, floats, ints, new
+from resonance.kernels.arithmetic import exp_minus, inline, jit, log1p
+from resonance.kernels.table import Numbers, Table, floats, ints, new
 
 # The head: records accepted, clusters, the next id, events so far.
 N, K, NEXT_ID, EVENTS = range(4)

@@ -1,7 +1,6 @@
 """A batch learned, or answered, by one model; clusters that overlap become one: (17)-(22), as corrected."""
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, inline, jit, log, log1p
 from resonance.engine.events import ABSORBED
 from resonance.engine.evq.layout import (
     FRESH,
@@ -35,6 +34,7 @@ from resonance.engine.evq.step import (
     squared_distance,
 )
 from resonance.engine.labels import majority_label
+from resonance.kernels.arithmetic import exp_minus, inline, jit, log, log1p
 
 _NONE = -np.inf
 

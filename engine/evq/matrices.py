@@ -6,7 +6,7 @@ has eaten up is known by its size. All inner loops run along rows.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit, log
+from resonance.kernels.arithmetic import jit, log
 
 _SMALLEST_PIVOT = 1e-15
 """Of a matrix whose diagonal is 1: what is smaller is rounding."""

@@ -7,7 +7,6 @@ neighbours decide. Sections and numbers: equations (23)-(35) of Lughofer and Say
 import math
 
 import numpy as np
-from resonance.engine.arithmetic import jit, log
 from resonance.engine.events import SPLIT
 from resonance.engine.evq import lanes
 from resonance.engine.evq.lanes import LANES, MAX_COMPONENTS, PARAMETERS, expect
@@ -28,6 +27,7 @@ from resonance.engine.evq.layout import (
 )
 from resonance.engine.evq.matrices import eigenvectors
 from resonance.engine.evq.step import set_inverse
+from resonance.kernels.arithmetic import jit, log
 
 _FLAT = 1e-12
 """A sample whose deviation is this share of its largest entry is one value."""

@@ -4,11 +4,11 @@ Equation numbers are those of Lughofer and Sayed-Mouchaweh, Information Sciences
 """
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
 from resonance.engine.events import EMERGED, VANISHED
 from resonance.engine.evq import layout
 from resonance.engine.evq.layout import LIMIT, NO_CRITERION, OUTSIDE, append, emit, note_shape, remove, shapes_of, width
 from resonance.engine.evq.matrices import invert
+from resonance.kernels.arithmetic import inline, jit
 
 _LARGEST = 1e300
 """A covariance beyond it is of no use for further ones."""

@@ -8,7 +8,6 @@ is there. What lies below one of its nodes is a tree whose root is a place holde
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.arithmetic import jit
 from resonance.engine.caea import block as layout
 from resonance.engine.caea.block import (
     CAPACITY,
@@ -57,6 +56,7 @@ from resonance.engine.hcaea.tree import (
     let_go,
     read_model,
 )
+from resonance.kernels.arithmetic import jit
 
 FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, ::1]
 

@@ -11,13 +11,13 @@ list costs twenty nanoseconds, and a record needs dozens of them.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit
-from resonance.engine.borrowed import floats_at, integers_at
 from resonance.engine.caea import block, faults
 from resonance.engine.caea import block as layout
 from resonance.engine.caea.block import at_cluster, at_field, copy_rows, new_block, parts_of
 from resonance.engine.caea.reading import stored_shapes
 from resonance.engine.events import NO_REASON, VANISHED, emit
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.borrowed import floats_at, integers_at
 
 FREE = 0  # first unused record
 ROOM = 1  # records there is room for

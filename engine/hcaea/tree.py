@@ -9,8 +9,6 @@ those at and below it; beyond ``max_leaves`` the one that won longest ago goes. 
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit
-from resonance.engine.borrowed import borrow
 from resonance.engine.caea import block
 from resonance.engine.caea import block as layout
 from resonance.engine.caea import learn as step
@@ -31,7 +29,9 @@ from resonance.engine.hcaea.memory import (
     remove_model,
     subtree,
 )
-from resonance.engine.ordering import stable_order
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.borrowed import borrow
+from resonance.kernels.ordering import stable_order
 
 
 @jit

@@ -17,10 +17,10 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 import numpy as np
-from resonance.engine.arithmetic import fma, inline, jit
 from resonance.engine.base import FloatArray
-from resonance.engine.borrowed import borrow
 from resonance.engine.ildn.layout import COUNT, KNOWN, SLACK, SLOT, WIDEST, WON, set_reach, take_slot
+from resonance.kernels.arithmetic import fma, inline, jit
+from resonance.kernels.borrowed import borrow
 
 GROWN = 800
 """Records after which the factor stays: 2 * 1.05^(1 - n) is below half a unit in the last place of 1 from 784 on."""

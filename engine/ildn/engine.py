@@ -28,7 +28,7 @@ from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import MAX, Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels
-from resonance.engine.table import (
+from resonance.kernels.table import (
     ABOVE_ZERO,
     Arrays,
     checked,

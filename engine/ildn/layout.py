@@ -13,9 +13,9 @@ nodes concerned are long, not what all are.
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, Table, floats, ints, new, resized
+from resonance.kernels.arithmetic import inline, jit
+from resonance.kernels.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, Table, floats, ints, new, resized
 
 # The head; FREE counts slots that no node has, EDGES the entries of edges, two for each, and SPARE is the first entry
 # that no chain has.

@@ -6,7 +6,6 @@ product is no number any more.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, jit, log, log1p
 from resonance.engine.ildn import layout, reading
 from resonance.engine.ildn.ellipsoid import (
     add_record,
@@ -33,6 +32,7 @@ from resonance.engine.ildn.layout import (
     row_of,
 )
 from resonance.engine.labels import majority_label
+from resonance.kernels.arithmetic import exp_minus, jit, log, log1p
 
 
 @jit

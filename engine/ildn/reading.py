@@ -6,9 +6,9 @@ it has too few records.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.events import ABSORBED, EMERGED, NO_PATH, SHAPE_HEAD, SPLIT, VANISHED, emit, rows_of
 from resonance.engine.ildn.layout import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT, nodes_of, spread_from
+from resonance.kernels.arithmetic import jit
 
 SIZE, DISTANCE, DENOISING, CROWDED, EXPIRED = 1, 2, 3, 4, 5
 CRITERIA = ("", "min_cluster_records", "distance", "denoising", "max_nodes", "expire_records")

@@ -26,7 +26,7 @@ from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, Gro
 from resonance.engine.mlca.learn import CRITERIA, learn_batch, note_groups, predict_batch
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
-from resonance.engine.table import checked, more_slots, packed, put, require, resized, room_for
+from resonance.kernels.table import checked, more_slots, packed, put, require, resized, room_for
 
 
 class Marks(NamedTuple):

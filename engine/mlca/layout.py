@@ -9,11 +9,11 @@ each with one bandwidth: all in one (MLCA), each its own (MLCA-I), or as their v
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
-from resonance.engine.borrowed import borrow
 from resonance.engine.correntropy import median_bandwidth, scale_of
-from resonance.engine.table import ABOVE_ZERO, ROUNDING, Numbers, Table, floats, ints, new
+from resonance.kernels.arithmetic import exp_minus, jit
+from resonance.kernels.borrowed import borrow
+from resonance.kernels.table import ABOVE_ZERO, ROUNDING, Numbers, Table, floats, ints, new
 
 # Head of a model.
 N = 0  # records learned

@@ -5,11 +5,11 @@ labels of the nearest nodes become probabilities (20)-(27).
 """
 
 import numpy as np
-from resonance.engine.arithmetic import bits_of, exp_minus, float_of, inline, jit, log
-from resonance.engine.borrowed import borrow
 from resonance.engine.correntropy import FAR, median_bandwidth, scale_of, spread_of_one, squared_cim, window_squares
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
 from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, TILE, K, N, put_node, regroup
+from resonance.kernels.arithmetic import bits_of, exp_minus, float_of, inline, jit, log
+from resonance.kernels.borrowed import borrow
 
 SLACK = 1e-9
 """What rounding may add to a mean of similarities, many times over."""

@@ -8,12 +8,12 @@ at three scales and along lines, and the hysteresis.
 from typing import NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import inline, jit, log
 from resonance.engine.base import BoolArray, FloatArray, IntArray
 from resonance.engine.modal.density import SCALES, measure_scales
 from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
-from resonance.engine.ordering import root_of, stable_order
+from resonance.kernels.arithmetic import inline, jit, log
+from resonance.kernels.ordering import root_of, stable_order
 
 _GOES_ON = 0.5
 """Share of the records that a cluster needs with which one goes on."""

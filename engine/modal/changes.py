@@ -5,9 +5,9 @@ is a cluster ended because another one passes by.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.lineage import find_heirs
 from resonance.engine.modal.layout import APART, CLUSTERS, JOINED, LANDMARKS, LAST, MASS, PLACE, N
+from resonance.kernels.arithmetic import jit
 
 _SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
 """Shares of the records learned that a valley is there, or is not, at every reading before a split, or a join."""

@@ -1,9 +1,9 @@
 """How dense the stream is around each landmark: records counted in a ball, by the ball's volume."""
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, fma, inline, jit, log
 from resonance.engine.modal import layout
 from resonance.engine.modal.layout import HITS, LANDMARKS
+from resonance.kernels.arithmetic import exp_minus, fma, inline, jit, log
 
 _JUMP = 3.3
 """Logarithm of the growth in volume from one neighbour to the next that ends a ball: beyond it lies something else.

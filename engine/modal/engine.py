@@ -16,7 +16,7 @@ from resonance.engine.modal.nearest import END, UNFILLED, Cells, fill_cells, lis
 from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
-from resonance.engine.table import checked, packed, put, require, resized, room_for
+from resonance.kernels.table import checked, packed, put, require, resized, room_for
 
 
 class Modal(FlatEngine):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.parameters import MAX, Parameter, filled
-from resonance.engine.table import Numbers, Table, floats, ints, new
+from resonance.kernels.table import Numbers, Table, floats, ints, new
 
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records kept to represent the others", 64, 16_384),

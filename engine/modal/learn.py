@@ -1,7 +1,6 @@
 """A batch learned or answered by one model: which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.arithmetic import draw, exp_minus, inline, jit
 from resonance.engine.labels import majority_label
 from resonance.engine.modal import layout
 from resonance.engine.modal.density import logarithm, measure_ball
@@ -17,6 +16,7 @@ from resonance.engine.modal.nearest import (
     squared_distances,
     unlist_landmark,
 )
+from resonance.kernels.arithmetic import draw, exp_minus, inline, jit
 
 _MOVING, _RESTING = 2, 5
 """Memories of records of which the landmarks are a sample, in clusters that move and in those that rest; as many

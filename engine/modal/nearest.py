@@ -5,11 +5,11 @@ and what is found is still what a look at every landmark finds. Cells follow fro
 """
 
 import numpy as np
-from resonance.engine.arithmetic import bits_of, fma, inline, jit
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.borrowed import borrow
 from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, LISTED, PLACE, RADIUS2, STAGGER, Rules
-from resonance.engine.table import Table, floats, ints, new
+from resonance.kernels.arithmetic import bits_of, fma, inline, jit
+from resonance.kernels.borrowed import borrow
+from resonance.kernels.table import Table, floats, ints, new
 
 _LANES = 64
 """Parts of the landmarks, the nearest of each of which bound how far the nearest of all can be."""

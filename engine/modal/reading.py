@@ -4,7 +4,6 @@ Landmarks of a cluster where the stream is so thin that hardly a record lies are
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal import layout
@@ -13,7 +12,8 @@ from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.layout import LANDMARKS, MASS, PLACE
 from resonance.engine.modal.learn import place_landmarks
-from resonance.engine.ordering import stable_order
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.ordering import stable_order
 
 _DEVIATIONS = 2.88
 """Standard deviations of a normal variable beyond which one of 500 lies on one side."""

@@ -5,9 +5,9 @@ records projected on a line are dense enough to see it.
 """
 
 import numpy as np
-from resonance.engine.arithmetic import jit, log
 from resonance.engine.modal.changes import group_masses
 from resonance.engine.modal.layout import LANDMARKS, MASS
+from resonance.kernels.arithmetic import jit, log
 
 _HALF = 1.0 / 6.0
 """Half the width of a slab, in distances between the means: one lies at each mean and one in the middle."""

@@ -22,7 +22,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.arithmetic import fma, jit
 from resonance.engine.base import MAGNITUDE, FloatArray
 from resonance.engine.prepare.scaling import percentile
 from resonance.engine.prepare.transform import (
@@ -32,6 +31,7 @@ from resonance.engine.prepare.transform import (
     scores,
     squared_lengths,
 )
+from resonance.kernels.arithmetic import fma, jit
 
 _SPARE = 8
 """Vectors that are iterated beyond those wanted: the wanted ones stand apart from what is left out."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
-from resonance.engine.arithmetic import log1p
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare.axes import MAX_AXES
 from resonance.engine.prepare.scaling import bound
+from resonance.kernels.arithmetic import log1p
 
 Scale = Literal["warmup", "none", "given"]
 

@@ -15,7 +15,7 @@ from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, resc
 from resonance.engine.prepare.scaling import Described, sinh_and_slope, spread_steps
 from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
-from resonance.engine.table import MAX_RECORDS
+from resonance.kernels.table import MAX_RECORDS
 
 REVISION: Final = 4
 """Raised with every change that alters prepared bits, or the members of a state."""

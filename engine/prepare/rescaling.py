@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.scaling import is_steady, range_of
+from resonance.kernels.arithmetic import jit
 
 LOOK: Final = 1_000
 """Records between two looks at how many were far outside."""

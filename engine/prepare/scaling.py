@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from resonance.engine.arithmetic import draw, exp_minus, inline, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray
 from resonance.engine.errors import ParameterError
+from resonance.kernels.arithmetic import draw, exp_minus, inline, jit, log1p
 
 LARGEST = float(np.finfo(np.float64).max)
 

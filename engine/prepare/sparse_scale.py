@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-from resonance.engine.arithmetic import jit, log1p
 from resonance.engine.base import MAGNITUDE, BoolArray, FloatArray, IntArray
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare.scaling import bound, inverse_log1p
+from resonance.kernels.arithmetic import jit, log1p
 
 REVISION: Final = 1
 """Raised with every change that alters prepared bits."""

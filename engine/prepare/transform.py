@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from resonance.engine.arithmetic import fma, inline, jit, log1p
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.prepare.scaling import asinh
+from resonance.kernels.arithmetic import fma, inline, jit, log1p
 
 LANES = 8
 """Axes are padded to a multiple of it: the inner loop then has no rest."""

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine import table
 from resonance.engine.base import (
     Cluster,
     FloatArray,
@@ -25,7 +24,8 @@ from resonance.engine.sa_art.layout import Categories, Lists, Rules, new_lists, 
 from resonance.engine.sa_art.learn import CRITERIA, DESCRIBED, compressed, described, learn_batch, predict_batch
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
-from resonance.engine.table import ROUNDING, checked, more_slots, packed, require, resized, room_for
+from resonance.kernels import table
+from resonance.kernels.table import ROUNDING, checked, more_slots, packed, require, resized, room_for
 
 MAX_SALIENT = 10
 """Features that the description of a cluster names as its most salient."""

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.arithmetic import exp_minus, jit
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.borrowed import borrow
-from resonance.engine.table import Numbers, Table, floats, ints
+from resonance.kernels.arithmetic import exp_minus, jit
+from resonance.kernels.borrowed import borrow
+from resonance.kernels.table import Numbers, Table, floats, ints
 
 # Head of a model.
 N = 0  # records learned

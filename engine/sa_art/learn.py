@@ -5,13 +5,13 @@ Fuzzy ART's rule (3), or by SA-ART's (9) with the statistics (11)-(14).
 """
 
 import numpy as np
-from resonance.engine.arithmetic import exp_minus, fma, inline, jit
-from resonance.engine.borrowed import borrow
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, VANISHED, emit
-from resonance.engine.ordering import stable_order
 from resonance.engine.sa_art import layout
 from resonance.engine.sa_art.layout import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found, make_room, spread_out, weigh
-from resonance.engine.table import LANES
+from resonance.kernels.arithmetic import exp_minus, fma, inline, jit
+from resonance.kernels.borrowed import borrow
+from resonance.kernels.ordering import stable_order
+from resonance.kernels.table import LANES
 
 SLACK = 1e-9
 """A match of 1 passes a vigilance of 1, whatever the order of its sums."""

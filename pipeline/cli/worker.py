@@ -107,7 +107,7 @@ def worker(
 
 def _compile() -> None:
     """Compile the kernels of all engines into the cache, and print its folder."""
-    from resonance.engine.cache import kernel_folder
+    from resonance.kernels.cache import kernel_folder
     from resonance.pipeline import kernels
 
     if reason := kernel_folder().reason:

@@ -1,18 +1,14 @@
 """The fields of the settings, and the values derived from them; `settings` reads and checks them."""
 
 import socket
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
-from resonance.engine import alerts as alert_kernels
-from resonance.engine import text as text_kernels
 from resonance.engine.base import Engine
-from resonance.engine.cache import is_kept
-from resonance.engine.drift import DriftWatch
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import check_parameters
 from resonance.engine.prepare import MAX_AXES, REVISION, WARMUP_RECORDS, Preparation
@@ -43,7 +39,6 @@ from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start, parameter_value
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
-from resonance.pipeline.kernels import compile_with
 
 FIELD: Final = "field:"
 """Prefix of a `Settings.stream` that names a member of the record."""
@@ -113,26 +108,6 @@ class Fields(BaseSettings):
     def engine_class(self) -> type[Engine]:
         """Class of the engine that learns where the input is read: the chosen engine, or its root alone."""
         return engines.HCAEARoot if self.is_keyed else engines.ENGINES[self.engine.name]
-
-    def compile_engine(self, *, unless_kept: bool = False) -> None:
-        """Compile every kernel that the deployment learns with, or load it from the cache.
-
-        With `unless_kept` nothing is loaded where kernels of all parts have been compiled before.
-        """
-        others: dict[str, Callable[[], None]] = {}
-        if self.drift_parameters is not None:
-            others["resonance.engine.drift.learn"] = DriftWatch.compile
-        if self.input.sparse is None:
-            others["resonance.engine.prepare.transform"] = partial(Preparation.compile, project=self.may_project)
-        if self.raises_alerts:
-            others["resonance.engine.alerts.silence"] = alert_kernels.compile
-        others["resonance.engine.text.json_members"] = text_kernels.compile
-        learning = f"{self.engine_class.__module__.rpartition('.')[0]}.learn"
-        if unless_kept and all(map(is_kept, (learning, *others))):
-            return
-        compile_with(self.engine_class.compile, others)
-        if self.is_keyed:
-            engines.HCAEASubtree.compile()
 
     @cached_property
     def engine_parameters(self) -> dict[str, Any]:

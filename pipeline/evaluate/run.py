@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.source import Recording, loaded, rearranged, separated
+from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
@@ -157,7 +158,7 @@ class AnswerSink:
 
 def run_candidate(settings: Settings, source: Recording, data: Dataset, seed: int | None, report: Report) -> Run:
     """Assign and learn all records with empty models; with a `seed` in a random order of each partition."""
-    settings.compile_engine()
+    compile_engine(settings)
     order = None
     if seed is not None:
         data, order = data.rearranged(seed)

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Offset
-from resonance.engine.text import messages as kernels
 from resonance.pipeline.kafka.librdkafka import MESSAGE, handle_of
 from resonance.pipeline.kafka.log_reader import records_of
 from resonance.pipeline.record_columns import Headers, RecordColumns
 from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.text import messages as kernels
 
 _BEHIND: Final = 8
 """Bytes behind a text that its kernels may read."""

@@ -7,13 +7,13 @@ from contextlib import closing
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from resonance.engine.text import messages as kernels
 from resonance.pipeline.kafka import outtake
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.intake import Intake, PublicIntake, QueueIntake
 from resonance.pipeline.kafka.librdkafka import LibraryError, handle_of, load
 from resonance.pipeline.kafka.threads import CLIENT_THREADS, require_threads
 from resonance.pipeline.records import Message, Messages, SourceRecord
+from resonance.pipeline.text import messages as kernels
 
 CHECK_SECONDS: Final = 5.0
 """How long the messages of the check may take."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from resonance.engine.text.times import FIRST, LAST
 from resonance.pipeline.errors import ResonanceError
+from resonance.pipeline.text.times import FIRST, LAST
 from resonance.pipeline.timestamps import is_canonical
 
 LARGEST: Final = 2**53 - 1

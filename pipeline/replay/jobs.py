@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar, cast
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeliveryError, ResonanceError, named
+from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.machine import collect_rarely
 
 Report = Callable[[int], None]
@@ -40,7 +41,7 @@ def run_jobs(
     """
     size = min(processes, len(jobs))
     # Once, before several processes need the kernels; those which are kept need not be loaded here then.
-    settings.compile_engine(unless_kept=size > 1)
+    compile_engine(settings, unless_kept=size > 1)
     if size <= 1:
         began = time.perf_counter()
         return [job(report) for job in jobs], time.perf_counter() - began
@@ -105,7 +106,7 @@ def _begin(settings: Settings, done: Any, stopped: Any) -> None:
     # Ctrl-C reaches the whole process group; the parent process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
-    settings.compile_engine()
+    compile_engine(settings)
     _progress = _Progress(done, stopped)
 
 

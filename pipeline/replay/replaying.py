@@ -16,6 +16,7 @@ from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
@@ -153,7 +154,7 @@ def _replay_unrouted(
     """Replay ranges of a deployment that has no routes yet, from empty models, in the order of the timestamps."""
     logs = [part.at for part in ranges]
     routes = Routes(settings, ranges[0].source.deployment.partitions)
-    settings.compile_engine()
+    compile_engine(settings)
     with _sinks(settings, output, [at[1] for at in (*logs, *routes.logs)], routes=len(routes.logs)) as sinks:
         began = time.perf_counter()
         parts = replay_two_stages(settings, by_time(ranges), logs, routes, sinks, report)
@@ -198,7 +199,7 @@ def replay_file(
     with _sinks(settings, output, [*range(partitions), *second], count=max(partitions, len(second))) as sinks:
         if second:
             # Streams that are re-keyed learn in the order of the rows.
-            settings.compile_engine()
+            compile_engine(settings)
             began = time.perf_counter()
             logs = [(settings.input.topics[0], number) for number in range(partitions)]
             rows = read_rows(path, columns, settings.input.topics[0], partitions, skip_bad=skip_bad, encode=encode)

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from resonance.engine.text import times as time_texts
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
 from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Numbers, Run
 from resonance.pipeline.evaluate.source import merged
 from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.text import times as time_texts
 
 _PLACE: Final = 44
 """Bits of an offset in a key; those above have the number of its partition."""

@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from resonance.engine.alerts.clock import NEVER
 from resonance.engine.base import IntArray
 from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.task.alerts.kernels.clock import NEVER
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_clock import ClockAt, PartitionClock

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
-from resonance.engine.alerts.clock import NEVER
 from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.task.alerts.kernels.clock import NEVER
 from resonance.pipeline.task.counts import Totals
 from resonance.pipeline.task.model.stream_model import StreamModel
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
-from resonance.engine.alerts import clock
 from resonance.engine.base import IntArray
-from resonance.engine.text import times as time_texts
 from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.task.alerts.kernels import clock
 from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.text import times as time_texts
 
 UNBOUNDED: Final = 2**61
 """How late a routed record may be: another partition of the input may be far ahead of its own."""

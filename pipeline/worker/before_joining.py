@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from resonance.engine.cache import kernel_folder
+from resonance.kernels.cache import kernel_folder
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.newest_records import check_newest, newest_records
@@ -19,7 +19,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
-from resonance.pipeline.kernels import show_while_compiling
+from resonance.pipeline.kernels import compile_engine, show_while_compiling
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.topics.kinds import Topics, always
@@ -42,7 +42,7 @@ def check_deployment(
     check_versions()
     # Beside the checks, which wait for the broker; the first time they are compiled, which takes half a minute.
     loader = ThreadPoolExecutor(1, "kernels")
-    kernels = loader.submit(settings.compile_engine)
+    kernels = loader.submit(compile_engine, settings)
     loader.shutdown(wait=False)
     clients.check_certificates(settings)
     client = clients.librdkafka(settings)

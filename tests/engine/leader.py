@@ -1,13 +1,13 @@
 """Leader clustering, as an example of an engine: its kernels, its model, and nothing else."""
 
 import numpy as np
-from resonance.engine.arithmetic import jit
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, ModelFacts
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
 from resonance.engine.labels import MAX_CLASSES, majority_label
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
-from resonance.engine.table import Numbers, Table, checked, floats, ints, new, packed, put, require
+from resonance.kernels.arithmetic import jit
+from resonance.kernels.table import Numbers, Table, checked, floats, ints, new, packed, put, require
 
 N, K, NEXT_ID, EVENTS, ID, SIZE, WON = 0, 1, 2, 3, 0, 1, 2  # of `head`: records, leaders; then rows of `number`
 

@@ -5,7 +5,7 @@ from math import inf, sqrt
 from types import SimpleNamespace
 from typing import Any
 
-from resonance.engine.arithmetic import log
+from resonance.kernels.arithmetic import log
 
 OUTLIVING = ("OLD", "OLDS", "PREV", "PREVS", "HLO", "HHI", "TAUS", "TAUQ")
 FIELDS = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 from resonance.engine import Modal
-from resonance.engine.arithmetic import exp_minus, fma, log
+from resonance.kernels.arithmetic import exp_minus, fma, log
 
 
 @njit

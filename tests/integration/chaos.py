@@ -26,6 +26,7 @@ from resonance.pipeline.crash_points import VARIABLE
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.tasks import make_task
@@ -184,7 +185,7 @@ class Chaos:
 
     def __enter__(self):
         # Once, for both of them: on a fresh machine it takes longer than they have to get ready.
-        self.settings().compile_engine()
+        compile_engine(self.settings())
         self._began = time.monotonic()
         self._set_pace(60.0, self._ends)
         for number in range(self.WORKERS):

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from resonance.engine.cache import prepare_cache
+from resonance.kernels.cache import prepare_cache
 from resonance.pipeline import crash_points
 
 _server = multiprocessing.get_context("forkserver")

@@ -7,6 +7,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.verify.verify import verify
@@ -37,7 +38,7 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
     """At least once, the harder of the two; test_kill.py has exactly once."""
     deployment = Deployment(broker, partitions=PARTITIONS, settings={**SETTINGS, "delivery.mode": "at_least_once"})
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
-    settings.compile_engine()
+    compile_engine(settings)
     third = COUNT // 3
     with deployment.worker() as first, deployment.worker() as second:
         for worker in (first, second):

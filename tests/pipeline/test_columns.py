@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from resonance.engine.text.paste import paste
 from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import RoutedRecord
+from resonance.pipeline.text.paste import paste
 from resonance.pipeline.timestamps import canonical
 
 TEXTS = some.lists(some.none() | some.binary(max_size=9), max_size=9)

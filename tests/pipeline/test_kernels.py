@@ -10,11 +10,10 @@ from importlib import import_module
 import pytest
 from numba.core.registry import CPUDispatcher
 from resonance.engine import ENGINES, PARTS
-from resonance.engine.cache import is_kept, prepare_cache
 from resonance.engine.drift import DriftWatch
 from resonance.engine.sparse import SparseEngine
+from resonance.kernels.cache import is_kept, prepare_cache
 from resonance.pipeline import kernels
-from resonance.pipeline.config import fields
 from resonance.pipeline.config.settings import Settings
 
 from tests.pipeline.commands import run as run_command
@@ -96,7 +95,7 @@ def test_an_error_is_that_of_this_process(monkeypatch):
 def test_the_modules_that_are_looked_for_have_kernels(monkeypatch):
     modules = []
     monkeypatch.setattr(kernels, "is_kept", lambda module: modules.append(module) or True)
-    Settings.of({"stream": "key", "input.topics": ["orders"]}).compile_engine()
+    kernels.compile_engine(Settings.of({"stream": "key", "input.topics": ["orders"]}))
     assert modules
     assert all(map(is_kept, modules))
 
@@ -106,7 +105,7 @@ def test_the_module_that_is_looked_for_has_the_kernels_of_the_engine(monkeypatch
     given = {"stream": "partition", "input.topics": ["orders"], "engine.name": name}
     given |= {"input.sparse": "words"} if issubclass(ENGINES[name], SparseEngine) else {}
     modules = []
-    monkeypatch.setattr(fields, "is_kept", lambda module: modules.append(module) or True)
-    monkeypatch.setattr(fields, "compile_with", lambda *_: pytest.fail("all are kept"))
-    Settings.of(given).compile_engine(unless_kept=True)
+    monkeypatch.setattr(kernels, "is_kept", lambda module: modules.append(module) or True)
+    monkeypatch.setattr(kernels, "compile_with", lambda *_: pytest.fail("all are kept"))
+    kernels.compile_engine(Settings.of(given), unless_kept=True)
     assert any(isinstance(each, CPUDispatcher) for each in vars(import_module(modules[0])).values())

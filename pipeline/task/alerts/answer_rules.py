@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from resonance.engine.alerts import stream_rules
 from resonance.engine.base import IntArray
 from resonance.pipeline.config.sections import AlertsSection
+from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts, Transition
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.schemas import AlertRule

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
 
 import numpy as np
-from resonance.engine.alerts import stream_rules
 from resonance.engine.base import FloatArray, IntArray
+from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.schemas import AlertRule
 
 

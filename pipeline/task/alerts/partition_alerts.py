@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from resonance.engine import alerts as kernels
-from resonance.engine.arithmetic import log
 from resonance.engine.drift import DriftChange
+from resonance.kernels.arithmetic import log
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord
+from resonance.pipeline.task.alerts import kernels
 from resonance.pipeline.task.alerts.answer_rules import AnswerRules
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions

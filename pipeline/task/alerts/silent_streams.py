@@ -12,9 +12,9 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from resonance.engine.alerts import silence
 from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.task.alerts.kernels import silence
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import orjson
 from resonance.engine.base import FloatArray
-from resonance.engine.text.messages import NULL_VALUE
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
@@ -16,6 +15,7 @@ from resonance.pipeline.task.decode.dense import Shape
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import AnyLayout, Decoded, InputMapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.text.messages import NULL_VALUE
 
 WIDTH: Final = 4
 """Bytes of a number."""

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 from resonance.engine.base import IntArray
-from resonance.engine.text.messages import NULL_VALUE
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
@@ -28,6 +27,7 @@ from resonance.pipeline.task.decode.labels import Labels, RowLabels, labels_of
 from resonance.pipeline.task.decode.plain_json import PlainJson
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.sparse import SparseLayout
+from resonance.pipeline.text.messages import NULL_VALUE
 from resonance.pipeline.timestamps import TimeTexts
 
 REVISION: Final = 1

@@ -1,7 +1,7 @@
 """Reads a batch of plain JSON records as columns, without a Python object for each number and name.
 
 It knows the frequent layouts, numbers in one array or one object, or each a member of the record, and reads what
-`engine.text.json_members` reads. Whatever else comes is left to `json_records`, which finds the same in what both read.
+`pipeline.text.json_members` reads. All else is left to `json_records`, which finds the same in what both read.
 """
 
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.text import json_members
-from resonance.engine.text.json_members import NOT_READ, Bytes, Columns, Wanted
-from resonance.engine.text.paste import read_only
 from resonance.pipeline.columns import Texts, Times, behind
 from resonance.pipeline.json_paths import Path
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.dense import Layout
+from resonance.pipeline.text import json_members
+from resonance.pipeline.text.json_members import NOT_READ, Bytes, MemberColumns, Wanted
+from resonance.pipeline.text.paste import read_only
 
 _NULL: Final = np.frombuffer(b"null", np.uint8)
 
@@ -67,7 +67,7 @@ class PlainJson:
     def read(self, records: RecordColumns, largest: int) -> PlainRecords:
         """Read records of at most `largest` bytes, whose times are those of Kafka where they have no other."""
         text, found = read_only(records.text), np.empty((3, len(records)), np.int64)
-        columns = Columns(np.empty((len(records), self._columns)), found)
+        columns = MemberColumns(np.empty((len(records), self._columns)), found)
         flags = json_members.read_records(text[np.newaxis], records.ends, records.times, self._wanted, columns)
         begins, ends, times = found
         if (too_large := records.sizes > largest).any():

@@ -14,8 +14,6 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 from resonance.engine.base import Cluster, IntArray, Step
-from resonance.engine.text import times
-from resonance.engine.text.paste import paste
 from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import (
@@ -31,6 +29,8 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import describe_features
 from resonance.pipeline.task.encode.label_probabilities import label_texts
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.text import times
+from resonance.pipeline.text.paste import paste
 from resonance.schemas import (
     CloudEvents,
     ClusterSnapshot,

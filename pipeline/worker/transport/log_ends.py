@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from faust.types import TP
-from resonance.engine.text.times import LAST
 from resonance.pipeline.errors import ResourceError
 from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.log_reader import POLL_SECONDS, headers_of
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.logs import printable
+from resonance.pipeline.text.times import LAST
 from resonance.pipeline.timestamps import canonical
 
 QUERY_SECONDS: Final = 3.0

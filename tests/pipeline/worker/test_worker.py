@@ -76,7 +76,7 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
 
 def test_kernels_load_while_the_broker_is_asked(monkeypatch):
     loaded, given = threading.Event(), Deployment(4, {TOPIC: "1"})
-    monkeypatch.setattr(Settings, "compile_engine", lambda self: loaded.set())
+    monkeypatch.setattr(before_joining, "compile_engine", lambda settings: loaded.set())
     monkeypatch.setattr(before_joining, "check_before_joining", lambda *_: loaded.wait(60) or pytest.fail("one by one"))
     monkeypatch.setattr(before_joining, "check_start", lambda *_, create: given)
     worker = process.Worker(streams.settings(stream="partition"))
@@ -85,10 +85,10 @@ def test_kernels_load_while_the_broker_is_asked(monkeypatch):
 
 
 def test_kernels_that_cannot_be_compiled_end_the_start(monkeypatch):
-    def fail(self):
+    def fail(settings):
         raise ConfigurationError("no kernels")
 
-    monkeypatch.setattr(Settings, "compile_engine", fail)
+    monkeypatch.setattr(before_joining, "compile_engine", fail)
     monkeypatch.setattr(before_joining, "check_before_joining", lambda *_: None)
     monkeypatch.setattr(before_joining, "check_start", lambda *_, create: Deployment(4, {TOPIC: "1"}))
     with pytest.raises(ConfigurationError, match="no kernels"):

@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.engine.alerts import stream_rules
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
+from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.record_batch import RecordBatch

@@ -1,0 +1,14 @@
+"""Texts of a whole batch read and written by kernels: numbers, times, and the members of JSON objects."""
+
+from resonance.pipeline.text import json_members, messages, paste, times
+
+
+def compile() -> None:
+    """Compile every kernel, or load it from the cache."""
+    json_members.compile()
+    messages.compile()
+    paste.compile()
+    times.compile()
+
+
+__all__ = ["compile", "json_members", "messages", "paste", "times"]

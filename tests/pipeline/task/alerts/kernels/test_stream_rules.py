@@ -1,0 +1,147 @@
+"""Every rule on the answers opens, clears with a bound of its own, and does not see how answers are cut."""
+
+import numpy as np
+import pytest
+from resonance.pipeline.task.alerts.kernels import stream_rules as rules
+
+LIMITS = np.array([17.2, 500.0, 2_000.0, 49.0, 0.1])
+
+
+class Stream:
+    def __init__(self, limits=LIMITS):
+        self.integers, self.floats = rules.new_state()
+        self.limits, self.count, self.found = limits, 0, []
+
+    def take(self, clusters, novel, cuts=(512,)):
+        clusters, novel = np.asarray(clusters, np.int64).reshape(-1, 1), np.asarray(novel, bool)
+        out, numbers = np.zeros((16, 4), np.int64), np.zeros((16, 3))
+        start, turn = 0, 0
+        while start < len(novel):
+            stop = min(start + cuts[turn % len(cuts)], len(novel))
+            while start < stop:
+                count, start = rules.follow(
+                    clusters, novel, start, stop, self.integers, self.floats, self.limits, out, numbers
+                )
+                for (row, rule, opened, cluster), own in zip(out[:count].tolist(), numbers[:count], strict=True):
+                    self.found.append((self.count + row, rule, bool(opened), cluster, tuple(own)))
+            turn += 1
+        self.count += len(novel)
+        return self
+
+    def of(self, rule):
+        return [(row, opened) for row, number, opened, *_ in self.found if number == rule]
+
+
+def stationary(rng, count, share=0.03):
+    return rng.integers(0, 5, count), rng.random(count) < share
+
+
+def test_a_stream_that_breaks_is_unlike_within_a_hundred_records_and_clears_when_it_is_mended():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        stream = Stream().take(*stationary(rng, 2_000))
+        stream.take(*stationary(rng, 3_000, 0.9)).take(*stationary(rng, 2_000))
+        (opened, _), (cleared, _) = stream.of(rules.UNLIKE_RULE)
+        assert 2_000 <= opened < 2_100
+        assert 5_000 <= cleared < 5_300
+
+
+def test_a_share_between_the_bounds_neither_opens_nor_clears():
+    rng = np.random.default_rng(1)
+    assert Stream().take(*stationary(rng, 20_000)).take(*stationary(rng, 20_000, 0.1)).of(rules.UNLIKE_RULE) == []
+
+
+def test_records_without_a_cluster_are_unlike_too():
+    rng = np.random.default_rng(2)
+    clusters, novel = stationary(rng, 3_000)
+    clusters[2_000:] = -1
+    assert [opened for _, opened in Stream().take(clusters, novel).of(rules.UNLIKE_RULE)] == [True]
+
+
+def test_a_stream_that_was_never_like_anything_is_not_unlike():
+    stream = Stream().take(np.full(9_000, -1), np.ones(9_000))
+    assert stream.of(rules.UNLIKE_RULE) == []
+    assert stream.of(rules.UNCONFIRMED) == [(499, True)]
+
+
+def test_unconfirmed_clears_at_half():
+    stream = Stream().take(np.full(600, -1), np.zeros(600)).take(np.zeros(40), np.zeros(40))
+    assert stream.of(rules.UNCONFIRMED) == [(499, True), (600 + 15, False)]
+
+
+def test_one_cluster_opens_when_it_takes_nearly_everything_and_clears_at_half():
+    rng = np.random.default_rng(3)
+    stream = Stream().take(rng.integers(0, 3, 5_000), np.zeros(5_000))
+    assert stream.of(rules.ONE_CLUSTER) == []
+    stream.take(np.full(3_000, 2), np.zeros(3_000)).take(rng.integers(0, 3, 500), np.zeros(500))
+    (opened, _), (cleared, _) = stream.of(rules.ONE_CLUSTER)
+    assert 6_900 < opened < 7_100
+    assert 8_000 <= cleared < 8_060
+
+
+def test_a_new_cluster_opens_at_its_share_and_clears_below_half_of_it():
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000, 0.0)).take(np.full(15, -1), np.zeros(15))
+    rules.emerged(stream.integers, stream.floats, 9)
+    ninth = np.tile([9, 1, 2, 3, 4, 1], 200)
+    stream.take(ninth, np.zeros(1_200)).take(np.tile([1, 2, 3, 4], 400), np.zeros(1_600))
+    (opened, _), (cleared, _) = stream.of(rules.NEW_CLUSTER)
+    assert opened == 2_015 + rules.FEWEST - 1
+    assert 3_200 < cleared < 3_800
+    assert not rules.ended(stream.integers, stream.floats, 9)
+
+
+def test_an_old_cluster_is_no_new_one():
+    stream = Stream()
+    rules.emerged(stream.integers, stream.floats, 0)
+    assert stream.take(np.zeros(5_000), np.zeros(5_000)).of(rules.NEW_CLUSTER) == []
+
+
+def test_a_cluster_that_other_clusters_had_is_no_new_one():
+    stream = Stream().take(*stationary(np.random.default_rng(4), 2_000))
+    rules.emerged(stream.integers, stream.floats, 9)
+    assert stream.take(np.full(1_000, 9), np.zeros(1_000)).of(rules.NEW_CLUSTER) == []
+
+
+def test_a_cluster_that_other_clusters_had_is_no_new_one_where_the_rule_on_unlike_records_is_off():
+    stream = Stream(LIMITS * [0, 1, 1, 1, 1]).take(*stationary(np.random.default_rng(4), 4_000, 0.2))
+    rules.emerged(stream.integers, stream.floats, 9)
+    assert stream.take(np.full(1_000, 9), np.zeros(1_000)).found == []
+
+
+def test_more_new_clusters_than_there_is_room_for_let_the_oldest_go():
+    stream = Stream().take(np.zeros(1_500), np.zeros(1_500)).take(np.full(20, -1), np.zeros(20))
+    for cluster in range(1, 12):
+        rules.emerged(stream.integers, stream.floats, cluster)
+        stream.take([0], [False])
+    assert sorted(stream.integers[rules.YOUNG :: 3].tolist()) == list(range(4, 12))
+
+
+def test_a_rule_that_is_off_never_opens():
+    rng = np.random.default_rng(5)
+    stream = Stream(np.zeros(rules.LIMITS)).take(*stationary(rng, 2_000)).take(*stationary(rng, 2_000, 1.0))
+    assert stream.take(np.full(9_000, -1), np.ones(9_000)).take(np.ones(9_000), np.zeros(9_000)).found == []
+
+
+@pytest.mark.parametrize("cuts", [(1,), (7, 64, 1, 500)])
+def test_cuts_and_restores_change_nothing(cuts):
+    rng = np.random.default_rng(6)
+    parts = [stationary(rng, 3_000), stationary(rng, 700, 0.8), stationary(rng, 2_000)]
+    clusters, novel = (np.concatenate(column) for column in zip(*parts, strict=True))
+    whole, cut = Stream().take(clusters, novel), Stream().take(clusters, novel, cuts)
+    assert cut.found == whole.found != []
+    assert (cut.integers == whole.integers).all()
+    assert cut.floats.tobytes() == whole.floats.tobytes()
+
+
+def test_a_thousand_stationary_streams_have_no_alert():
+    found, count = [], 3_000
+    for seed in range(1_000):
+        rng = np.random.default_rng(seed)
+        share = rng.uniform(0.001, 0.15) + 0.6 * np.exp(-np.arange(count) / rng.uniform(20, 200))
+        # Bursts, as where a rare kind of record comes in runs.
+        wave = np.repeat(rng.normal(size=count // 10), 10) if seed % 2 else np.zeros(count)
+        novel = rng.random(count) < np.minimum(share * np.exp(0.7 * wave), 1.0)
+        clusters = rng.integers(0, 4, count)
+        clusters[: rng.integers(20, 300)] = -1
+        found += Stream(np.array([17.2, 5_000.0, 10_000.0, 49.0, 0.1])).take(clusters, novel).found
+    assert found == []
