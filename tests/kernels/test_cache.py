@@ -99,7 +99,7 @@ def find(tmp_path, *, limit="", **environment):
     given = {"XDG_CACHE_HOME": str(folders["home"]), "TMPDIR": str(folders["temporary"]), **environment}
     code = FIND.replace("LIMIT", limit)
     run = subprocess.run(
-        [sys.executable, "-c", code, str(folders["memory"]), str(SOURCES)],
+        [sys.executable, "-c", code, str(folders["memory"]), str(SOURCES / "kernels")],
         env=given,
         capture_output=True,
         text=True,
