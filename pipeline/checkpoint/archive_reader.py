@@ -1,20 +1,21 @@
 """Read archives back: the index in the changelog says where they stand, and when each was written."""
 
+import io
 import logging
 import sys
-from collections.abc import Iterable
-from typing import Final, Self
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Self
 
-from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveKey, ArchiveManifest, streams_of
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, ArchiveEntry, PartitionRecord
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
+from resonance.pipeline.checkpoint.archive_writer import archive_key
+from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry, PartitionRecord
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
+from resonance.pipeline.checkpoint.codec import decode
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
-from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.log_search import one_by_one
-from resonance.pipeline.records import StreamSnapshot, TopicPartition
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.timestamps import TimeTexts
 
 _AT_ONCE: Final = 64
@@ -81,45 +82,40 @@ class Archives:
         return None
 
     def _gather(self, entry: ArchiveEntry, first: int, end: int) -> PartitionCheckpoint | None:
-        """Read the records of an archive in a range, up to its manifest."""
-        own = (self._at[0], entry.position)
-        found = DiskMap()
+        """Read an archive from its parts in a range; None where they are not whole."""
+        try:
+            (found,) = decode(io.BufferedReader(_Parts(self._parts(entry, first, end))))
+        except (InputFileError, ValueError) as error:
+            _log.debug("%s[%d]: the archive at offset %d %s", *self._topic, entry.position, error)
+            return None
+        if found.at != self._at:
+            _log.warning("%s[%d]: an archive of %s[%d] was copied here", *self._topic, *found.at)
+            return None
+        return found
+
+    def _parts(self, entry: ArchiveEntry, first: int, end: int) -> Iterator[bytes]:
+        number = 0
         for _, records in self._reader.read({self._topic: (first, end)}, _AT_ONCE):
             for record in records:
-                key = ArchiveKey.of(record.key)
-                if key is None or (key.topic, key.position) != own:
-                    continue
-                if key.kind != "archive":
-                    found.put(record.key or b"", record.value or b"")
-                    continue
-                try:
-                    manifest = ArchiveManifest.parse(record.value or b"", f"{self._topic[0]}[{self._topic[1]}]")
-                    if manifest.partition != self._at[1]:
-                        named = f"{manifest.identity.topic}[{manifest.partition}]"
-                        _log.warning("%s[%d]@%d: an archive of %s was copied here", *self._topic, record.offset, named)
-                    elif manifest.written == entry.written:
-                        return _assembled(self._at, manifest, found)
-                except (*UNREADABLE, IndexError, MismatchError) as error:
-                    _log.warning("%s[%d]@%d: an archive cannot be read: %s", *self._topic, record.offset, error)
-        return None
+                if record.key == archive_key(self._at[0], entry.position, entry.written, number):
+                    number += 1
+                    yield record.value or b""
 
 
-def _assembled(at: TopicPartition, manifest: ArchiveManifest, found: DiskMap) -> PartitionCheckpoint | None:
-    """Assemble an archive; None where a part is missing."""
+class _Parts(io.RawIOBase):
+    """The parts of an archive as a file."""
 
-    def body_of(stream: ArchivedStream) -> bytes | None:
-        return stream.parts.join(stream.keys(at[0], manifest.position), found)
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts, self._rest = parts, b""
 
-    listed = manifest.streams.join(manifest.list_keys(), found)
-    streams = [] if listed is None else streams_of(listed)
-    if listed is None or any(body_of(stream) is None for stream in streams):
-        return None
-    stored = StoredStreams(
-        streams, lambda stream: StreamSnapshot(stream.stream, stream.next, stream.header, body_of(stream) or b"")
-    )
-    position = manifest.position
-    record = PartitionRecord(manifest.identity, at[1], position, position, position, manifest.state)
-    return PartitionCheckpoint(at, record, stored, timestamp=manifest.timestamp)
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next(self._parts, b"")
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 def archive_name(archived: PartitionCheckpoint) -> str:

@@ -2,18 +2,20 @@
 
 A snapshot replaces the one before it. An archive stays as long as the input's records, so that any range of them can be
 learned again from the state at its beginning. It is written with the commit of its position, and does not change the
-snapshots.
+snapshots. Its records, in the archive topic's partition of the same number, hold the bytes of `codec` in order, under
+keys ``["archive", topic, position, written, i]``. The changelog lists it (`changelog_records.ArchiveIndex`).
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Event
 
+import orjson
 from resonance.pipeline import logs
-from resonance.pipeline.checkpoint.archive_records import ArchivedStream, ArchiveManifest, Parts, list_of
-from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
+from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry, PartitionRecord
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
+from resonance.pipeline.checkpoint.codec import encoded
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.tasks import Task
@@ -82,31 +84,37 @@ class ArchiveWriter:
         them. `timestamp` is the Kafka timestamp of the newest of these records, in milliseconds; -1 where it is not
         known. The message of `listed` must follow.
         """
-        identity, streams, written, size = self._changelog.identity, [], 0, 0
+        identity, size = self._changelog.identity, 0
         self._written = int(self._now() * 1000)
-        for snapshot in task.models.states():
-            parts = Parts.of(snapshot.body, self._chunk_bytes)
-            streams.append(ArchivedStream(snapshot.stream, snapshot.next, snapshot.header, parts))
-            yield from self._cut(snapshot.body, streams[-1].keys(identity.topic, position))
-            written, size = written + parts.chunks, size + parts.size
-        listed = list_of(streams)
-        parts = Parts.of(listed, self._chunk_bytes)
-        place = self._partition, position, self._written, timestamp
-        manifest = ArchiveManifest(identity, *place, task.partition_state(), written + parts.chunks, parts)
-        yield from self._cut(listed, manifest.list_keys())
-        yield Message(manifest.key(), manifest.value(), [])
+        record = PartitionRecord(identity, self._partition, position, position, position, task.partition_state())
+        parts = _cut(encoded([(record, timestamp, task.models.states())]), self._chunk_bytes)
+        for number, part in enumerate(parts):
+            yield Message(archive_key(identity.topic, position, self._written, number), part, [])
+            size += len(part)
         self._position, self.due_at = position, self._clock() + self._interval
-        emitted = (identity.topic, self._partition, position, len(streams), size)
-        _log.info("%s[%d]@%d: archived: %d streams, %d bytes", *emitted, extra=logs.at(*emitted[:3]))
+        emitted = (identity.topic, self._partition, position, size)
+        _log.info("%s[%d]@%d: archived: %d bytes", *emitted, extra=logs.at(*emitted[:3]))
 
     def listed(self) -> Message:
         """Return the message for the snapshots topic that lists the archive written last."""
         return self._changelog.archived(self._position, self._written)
 
-    def _cut(self, body: bytes, keys: list[bytes]) -> Iterator[Message]:
-        size = self._chunk_bytes
-        for number, key in enumerate(keys):
-            yield Message(key, body[number * size : (number + 1) * size], [])
+
+def archive_key(topic: str, position: int, written: int, number: int) -> bytes:
+    """Return the key of a part of an archive; position and time of writing are those of its `ArchiveEntry`."""
+    return orjson.dumps(["archive", topic, position, written, number])
+
+
+def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yield the same bytes in parts of a size, of which only the last may be shorter."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= size:
+            yield bytes(held[:size])
+            del held[:size]
+    if held:
+        yield bytes(held)
 
 
 def is_consistent_at(task: Task, position: int) -> bool:

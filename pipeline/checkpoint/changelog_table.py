@@ -221,7 +221,7 @@ class ChangelogTable:
                     extra=logs.at(*where),
                 )
                 record = replace(record, recovery_offset=min(record.recovery_offset, manifest.next))
-        return PartitionCheckpoint((topic, self.partition), record, StoredStreams(streams, self.newest))
+        return PartitionCheckpoint(record, StoredStreams(streams, self.newest))
 
     def newest(self, stream: str) -> StreamSnapshot:
         """Return the newest snapshot of a stream; MismatchError where it is not whole."""

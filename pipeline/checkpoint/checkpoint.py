@@ -40,13 +40,17 @@ class StoredStreams(Sequence[StreamSnapshot], Generic[NameT]):
 class PartitionCheckpoint:
     """Everything that a partition had learned."""
 
-    at: TopicPartition
     record: PartitionRecord
     """Identity, position, and what the partition knows beside its streams."""
     streams: Sequence[StreamSnapshot]
     """One state for each stream; those of an archive all contain the records below the position, and no other."""
     timestamp: int = -1
     """Kafka timestamp of the newest learned record, in milliseconds; -1 where it is not known."""
+
+    @property
+    def at(self) -> TopicPartition:
+        """The partition."""
+        return self.record.identity.topic, self.record.partition
 
     @property
     def position(self) -> int:

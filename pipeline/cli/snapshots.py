@@ -80,12 +80,11 @@ def list_snapshots(as_json: Json = False) -> None:
 @says_when_stopped(UNCHANGED)
 def export_snapshots(file: TargetFile, *, as_json: Json = False) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
-    from resonance.pipeline import timestamps
     from resonance.pipeline.checkpoint import export_file
 
     settings = load()
     partitions = [state.checkpoint for state in _read(settings) if state.checkpoint is not None]
-    size = export_file.write_file(file, settings.name, timestamps.TimeTexts()[time.time() * 1000 // 1], partitions)
+    size = export_file.write_file(file, partitions)
     count = sum(len(partition.streams) for partition in partitions)
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})

@@ -1,13 +1,11 @@
 """Archives: what they hold, when they are written, and that the right one is found again; without a broker."""
 
-import itertools
 from dataclasses import replace
 
 import orjson
 import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archives
-from resonance.pipeline.checkpoint.archive_records import ArchiveKey
-from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
+from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter, archive_key
 from resonance.pipeline.checkpoint.changelog_records import MAX_ARCHIVES, ArchiveEntry, ArchiveIndex, archives_key
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -107,11 +105,11 @@ def test_only_one_archive_is_read(topics):
 
 
 def test_archives_of_other_inputs_stand_between(topics):
-    kinds = itertools.cycle(("chunk", "chunk", "archive"))
     positions = topics.work()
     mixed = []
     for record in topics.logs[ARCHIVE]:
-        mixed += [record, record._replace(key=orjson.dumps([next(kinds), "other", 9_000]), value=b"{}")]
+        _, _, *place = orjson.loads(record.key)
+        mixed += [record, record._replace(key=archive_key("other", *place)), record._replace(key=b"?")]
     topics.logs[ARCHIVE] = mixed
     assert [topics.newest(position + 3).position for position in positions] == positions
 
@@ -197,11 +195,13 @@ def test_archives_of_another_log_are_not_ours(topics, change):
     assert topics.newest(9_999, replace(SOURCE, identities={TOPIC: identity})) is None
 
 
-@pytest.mark.parametrize("value", [b"?", b'{"format": 99}', b"{}", None])
-def test_manifests_that_cannot_be_read_are_left_out(topics, value):
+@pytest.mark.parametrize("value", [b"?", b'{"kind":"resonance-snapshots","format":99}\n', b"{}", None])
+def test_archives_that_cannot_be_read_are_left_out(topics, value):
     positions = topics.work()
-    topics.logs[ARCHIVE][-1] = topics.logs[ARCHIVE][-1]._replace(value=value)
-    topics.append(ARCHIVE, Message(b"somebody else's", b"", []))
+    place = next(
+        n for n, record in enumerate(topics.logs[ARCHIVE]) if b'"archive","features",%d,' % positions[-1] in record.key
+    )
+    topics.logs[ARCHIVE][place] = topics.logs[ARCHIVE][place]._replace(value=value)
     assert topics.newest(9_999).position == positions[-2]
 
 
@@ -244,6 +244,5 @@ def test_ten_thousand_streams_fit_into_messages(topics):
     task = streams.task(GIVEN)
     task.process(streams.records(streams.points(4_000).tolist(), keys=[b"%0250d" % n for n in range(4_000)]))
     messages = list(ArchiveWriter("a", 0, topics.changelog, 0.0).messages(task, 9_999, STAMP))
-    assert len({message.key for message in messages}) == len(messages) > 4_000
-    assert max(len(message.value or b"") for message in messages) <= 512_000
-    assert ArchiveKey.of(messages[-1].key) == ("archive", TOPIC, 9_999)
+    assert len({message.key for message in messages}) == len(messages) > 10
+    assert {len(message.value or b"") for message in messages[:-1]} == {512_000}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from resonance.pipeline.checkpoint.codec import _pieces
 from resonance.pipeline.checkpoint.export_file import read_file, write_file
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.recovery.reset import reset
@@ -67,16 +68,16 @@ def test_what_was_exported_comes_back_and_gives_the_same_answers(desk):
     desk.deployment.work(100, everything=True)
     # What follows is in no snapshot: it is learned again.
     desk.deployment.work(200)
-    assert "before.jsonl: 2 streams of 1 partitions" in desk.run("export", "before.jsonl")
+    assert "before: 2 streams of 1 partitions" in desk.run("export", "before")
     rest = desk.deployment.work(600, everything=True)
-    planned = desk.json("import", "before.jsonl")
+    planned = desk.json("import", "before")
     assert (planned["done"], planned["topics"]) == (False, ["resonance.snapshots"])
     assert (planned["partitions"][0]["from"], planned["partitions"][0]["to"]) == (600, 200)
     assert desk.deployment.written == []
-    desk.run("import", "before.jsonl", "--yes")
+    desk.run("import", "before", "--yes")
     assert desk.deployment.waited == [0]
-    desk.run("export", "after.jsonl")
-    assert streams_of("after.jsonl") == streams_of("before.jsonl")
+    desk.run("export", "after")
+    assert streams_of("after") == streams_of("before")
     assert desk.deployment.work(600).assignments == rest.assignments
 
 
@@ -128,22 +129,23 @@ def test_half_a_file_is_in_no_ones_way(tmp_path):
 
     path = tmp_path / "states.jsonl"
     with pytest.raises(ConfigurationError, match="cannot be written: No space left on device"):
-        write_file(path, "a", "2026-01-01T00:00:00.000Z", broken())
+        write_file(path, broken())
     assert not path.exists()
 
 
 @pytest.mark.parametrize(
     ("harm", "shown"),
     [
-        (lambda text: text[:-20], "is no file that"),
+        (lambda text: text[:-20], "holds no snapshots that `resonance` wrote"),
         (lambda text: text[: text.rindex(b'{"end"')], "is cut off: its last line is missing"),
-        (lambda text: text + b"{}\n", "something stands behind its end"),
+        (lambda text: text[: text.rindex(b'{"end"') - 9], "is cut off: its last line is missing"),
+        (lambda text: text + b"{}\n", "has something behind its end"),
         (lambda text: text.replace(b'"next":200', b'"next":100'), "is damaged: its checksum does not fit"),
-        (lambda text: text.replace(b'"body":"UkVT', b'"body":"UkVU'), "the checksum of stream p0:"),
-        (lambda text: text.replace(b'"format":2', b'"format":1', 1), "has format 1, this release reads format 2"),
-        (lambda _: b'{"kind":"else"}\n', "is no file that"),
-        (lambda _: b"\x00\xff", "is no file that"),
-        (lambda _: b"", "is cut off"),
+        (lambda text: text[:-150] + b"x" + text[-149:], "is damaged: its checksum does not fit"),
+        (lambda text: text.replace(b'"format":3', b'"format":1', 1), "has format 1, this release reads format 3"),
+        (lambda _: b'{"kind":"else"}\n', "holds no snapshots"),
+        (lambda _: b"\x00\xff", "holds no snapshots"),
+        (lambda _: b"", "holds no snapshots"),
     ],
 )
 def test_a_file_that_is_not_whole_is_refused(desk, harm, shown):
@@ -155,22 +157,33 @@ def test_a_file_that_is_not_whole_is_refused(desk, harm, shown):
     assert desk.run("import", "file", code=66).startswith("error: file")
 
 
-def seal(path, lines):
-    """Write a file whose checksums fit, whatever stands in it."""
-    text = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+def seal(path, pieces):
+    """Write a file whose checksum fits, whatever stands in it."""
+    text = b"".join(pieces)
     path.write_bytes(text + orjson.dumps({"end": hashlib.sha256(text).hexdigest()}) + b"\n")
 
 
 @pytest.mark.parametrize(
     ("line", "members", "value", "shown"),
     [
-        *((1, ("partition",), -1, "features[-1] is no input partition"), (1, ("topic",), "other", "is no file that")),
-        *((1, ("record", "topic"), 7, "is no file that"), (1, ("record", "inputs"), [7], "is no file that")),
-        (1, ("record", "replay_from"), "1", "is no file that"),
-        *((1, ("record", "position"), None, "is no file that"), (1, ("record", "settings"), [], "is no file that")),
+        *(
+            (1, ("record", "partition"), -1, "features[-1] is no input partition"),
+            (1, ("timestamp",), "1", "holds no snapshots"),
+        ),
+        *((1, ("record", "topic"), 7, "holds no snapshots"), (1, ("record", "inputs"), [7], "holds no snapshots")),
+        (1, ("record", "replay_from"), "1", "holds no snapshots"),
+        *(
+            (1, ("record", "position"), None, "holds no snapshots"),
+            (1, ("record", "settings"), [], "holds no snapshots"),
+        ),
         (1, ("record", "state"), "", "the state of the partition cannot be read"),
-        *((2, ("next",), 1e300, "is no file that"), (2, ("next",), 2**63, "the state of stream p0:a contradicts")),
-        *((2, ("stream",), "p1:a", "stream p1:a is none of this partition"), (2, ("header",), {}, "stream p0:a")),
+        *((2, ("next",), 1e300, "holds no snapshots"), (2, ("next",), 2**63, "the state of stream p0:a contradicts")),
+        *(
+            (2, ("stream",), "p1:a", "stream p1:a is none of this partition"),
+            (2, ("header",), {}, "stream p0:a"),
+            (2, ("size",), -1, "is cut off"),
+            (2, ("size",), "1", "holds no snapshots"),
+        ),
         (2, ("header", "version"), "one", "the state of stream p0:a contradicts"),
         (2, ("header", "format"), "one", "the state of stream p0:a cannot be loaded"),
     ],
@@ -178,13 +191,14 @@ def seal(path, lines):
 def test_what_a_file_says_is_not_believed(desk, line, members, value, shown):
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
-    lines = [orjson.loads(text) for text in Path("file").read_bytes().splitlines()[:-1]]
-    place = lines[line]
+    pieces = list(_pieces((one.record, one.timestamp, one.streams) for one in read_file(Path("file"))))
+    place = changed = orjson.loads(pieces[line])
     for member in members[:-1]:
         place = place[member]
     place[members[-1]] = value
-    seal(Path("file"), lines)
-    code = 66 if "no file" in shown else 65
+    pieces[line] = orjson.dumps(changed) + b"\n"
+    seal(Path("file"), pieces)
+    code = 66 if shown in ("holds no snapshots", "is cut off") else 65
     assert shown in desk.run("import", "file", "--yes", code=code)
     assert desk.deployment.written == []
 

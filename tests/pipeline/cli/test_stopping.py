@@ -77,7 +77,7 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, sai
 
 
 def test_an_export_that_is_stopped_leaves_no_half_file_behind(monkeypatch, tmp_path):
-    monkeypatch.setattr(export_file, "_lines", lambda *_: (interrupt() for _ in "x"))
+    monkeypatch.setattr(export_file, "encoded", lambda *_: (interrupt() for _ in "x"))
     with pytest.raises(KeyboardInterrupt):
-        export_file.write_file(tmp_path / "file", "n", "now", [])
+        export_file.write_file(tmp_path / "file", [])
     assert not any(tmp_path.iterdir())

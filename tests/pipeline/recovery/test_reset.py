@@ -119,7 +119,8 @@ def test_one_stream_begins_its_next_version(deployment, reset, capsys):
         return [answer for answer in payloads(outputs.assignments) if answer["stream"] == "p0:b"]
 
     assert of_b(after) == of_b(expected)
-    assert orjson.loads(deployment.logs[deployment.source.archive, 0][-1].key or b"") == ["archive", TOPIC, 300]
+    key = orjson.loads(deployment.logs[deployment.source.archive, 0][-1].key or b"")
+    assert key[:3] == ["archive", TOPIC, 300]
 
 
 @pytest.mark.parametrize("place", ["210", "2023-11-14T22:16:55Z"])

@@ -339,7 +339,7 @@ def stored(hierarchy, task, snapshots):
     deployment = Deployment(1, ids, routes=KEYED_ROUTES if hierarchy == "keyed" else 0)
     identity = DeploymentContext.of(settings, {}, deployment).identities[task.topic]
     record = PartitionRecord(identity, 0, 0, 0, -1, task.partition_state())
-    checkpoint = PartitionCheckpoint((task.topic, task.partition), record, snapshots)
+    checkpoint = PartitionCheckpoint(record, snapshots)
     return StoredPartition(checkpoint.at, checkpoint, -1, {snapshot.stream: STAMP for snapshot in snapshots})
 
 

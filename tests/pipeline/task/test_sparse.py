@@ -186,7 +186,7 @@ def test_a_snapshot_may_know_more_features_than_it_has_bytes():
     snapshots = list(worker.models.states())
     assert len(snapshots[0].body) < 9_999
     record = PartitionRecord(source.identities[TOPIC], 0, 1, 1, 1, worker.partition_state())
-    checkpoint = PartitionCheckpoint((TOPIC, 0), record, snapshots)
+    checkpoint = PartitionCheckpoint(record, snapshots)
     assert check_models(source, checkpoint, lambda *at: PartitionTask(given, *at)).models.first_version == 1
 
 

@@ -1,0 +1,89 @@
+"""Checkpoints as a stream of bytes: what a file holds, and cut into messages what an archive holds.
+
+The first line names kind and format. A line for each partition follows, and behind it one for each of its streams, with
+the bytes of the stream's state behind that line. The last line has the checksum of everything before it. Nothing there
+can run code, and the bytes are a function of the checkpoints alone.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any, BinaryIO, Final
+
+import orjson
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, typed
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
+from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.errors import InputFileError, MismatchError
+from resonance.pipeline.records import StreamSnapshot
+
+KIND: Final = "resonance-snapshots"
+FORMAT: Final = 3
+"""Raised with every change of these bytes."""
+
+
+def encoded(partitions: Iterable[tuple[PartitionRecord, int, Iterable[StreamSnapshot]]]) -> Iterator[bytes]:
+    """Yield the bytes of checkpoints: record, timestamp and streams of each; a stream is read when its turn comes."""
+    digest = hashlib.sha256()
+    for piece in _pieces(partitions):
+        digest.update(piece)
+        yield piece
+    yield orjson.dumps({"end": digest.hexdigest()}) + b"\n"
+
+
+def _pieces(partitions: Iterable[tuple[PartitionRecord, int, Iterable[StreamSnapshot]]]) -> Iterator[bytes]:
+    yield orjson.dumps({"kind": KIND, "format": FORMAT}) + b"\n"
+    for record, timestamp, streams in partitions:
+        yield orjson.dumps({"timestamp": timestamp, "record": orjson.Fragment(record.value())}) + b"\n"
+        for one in streams:
+            own = {"stream": one.stream, "next": one.next, "header": one.header, "size": len(one.body)}
+            yield orjson.dumps(own) + b"\n"
+            yield one.body
+
+
+def decode(file: BinaryIO) -> list[PartitionCheckpoint]:
+    """Return the checkpoints that a stream of bytes holds, read up to its last line; the states are on the disk.
+
+    Raises InputFileError, without the name of the file, where it is none of these, is cut off or damaged, or is of
+    another release.
+    """
+    digest, stored, numbers = hashlib.sha256(), DiskMap(), count()
+    found: list[PartitionCheckpoint] = []
+    streams: list[bytes] = []
+    try:
+        first = orjson.loads(line := file.readline() or b"null")
+        if first["kind"] != KIND:
+            raise ValueError(first["kind"])
+        if first["format"] != FORMAT:
+            raise InputFileError(f"has format {first['format']}, this release reads format {FORMAT}")
+        digest.update(line)
+        while line := file.readline():
+            data = orjson.loads(line)
+            if "end" in data:
+                if data["end"] != digest.hexdigest():
+                    raise InputFileError("is damaged: its checksum does not fit")
+                return found
+            if "record" in data:
+                streams = []
+                record = PartitionRecord.parse(orjson.dumps(data["record"]), "there")
+                snapshots = StoredStreams(streams, lambda key: _snapshot(stored[key]))
+                found.append(typed(PartitionCheckpoint(record, snapshots, data["timestamp"])))
+            else:
+                line += file.read(max(data["size"], 0))
+                _snapshot(line)
+                streams.append(b"%d" % next(numbers))
+                stored.put(streams[-1], line)
+            digest.update(line)
+    except MismatchError as error:
+        raise InputFileError(error.problem) from None
+    except (*UNREADABLE, IndexError):
+        raise InputFileError("holds no snapshots that `resonance` wrote, or is damaged") from None
+    raise InputFileError("is cut off: its last line is missing")
+
+
+def _snapshot(stored: bytes) -> StreamSnapshot:
+    line, _, body = stored.partition(b"\n")
+    data: dict[str, Any] = orjson.loads(line)
+    if len(body) != data["size"]:
+        raise InputFileError("is cut off: its last line is missing")
+    return typed(StreamSnapshot(data["stream"], data["next"], data["header"], body))
