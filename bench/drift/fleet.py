@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
+from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.kernels import silence
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -49,7 +50,7 @@ def silences(records: int, streams: int) -> int:
 
     The rule's kernel alone: records that come one by one would take the task too long.
     """
-    rng, rules = np.random.default_rng(1), Settings.of({"input.topics": [TOPIC], "stream": "key"}).alerts
+    rng = np.random.default_rng(1)
     rows, means = silence.new_rows(streams)
     roots, out = np.full(1, -1, np.int64), np.zeros((256, 5), np.int64)
     time = opened = 0
@@ -60,8 +61,8 @@ def silences(records: int, streams: int) -> int:
         offsets, owners, logs = np.arange(first, first + count), rng.integers(streams, size=count), np.zeros(count, int)
         while start < count:
             found, start = silence.follow(
-                times, times, offsets, owners, logs, start, count, rows, means, roots, rules.silent_gaps,
-                round(1_000 * rules.silent_seconds), out,
+                times, times, offsets, owners, logs, start, count, rows, means, roots, thresholds.SILENT_GAPS,
+                round(1_000 * thresholds.SILENT_SECONDS), out,
             )  # fmt: skip
             opened += int(out[:found, 2].sum())
     return opened

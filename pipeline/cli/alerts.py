@@ -43,7 +43,7 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
 
     settings = load_outputs()
     if not settings.raises_alerts:
-        raise ConfigurationError("every rule is off (alerts.*), so there are no alerts; switch one on")
+        raise ConfigurationError("every rule is off (alerts.off), so there are no alerts; switch one on")
     client, topic = clients.librdkafka(settings), settings.topic("alerts")
     partitions = positions.partitions_of(
         admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name

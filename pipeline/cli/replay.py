@@ -184,7 +184,7 @@ def rules_alone(settings: "config.Settings") -> "config.Settings":
     Raises `ConfigurationError` where every rule is off.
     """
     if not settings.raises_alerts:
-        raise ConfigurationError("--rules-only: every rule is off (alerts.*); switch one on")
+        raise ConfigurationError("--rules-only: every rule is off (alerts.off); switch one on")
     return with_assignments(settings, "none")
 
 

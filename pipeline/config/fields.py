@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -39,6 +39,7 @@ from resonance.pipeline.config.sources import PREFIX
 from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start, parameter_value
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
+from resonance.schemas import AlertRule
 
 FIELD: Final = "field:"
 """Prefix of a `Settings.stream` that names a member of the record."""
@@ -90,7 +91,7 @@ class Fields(BaseSettings):
     dlq: DlqSection = Field(default_factory=DlqSection)
     """When a partition [pauses](metrics.md#paused-partitions) because of its dead letters."""
     alerts: AlertsSection = Field(default_factory=AlertsSection)
-    """A switch for each [rule](alerts.md), and its thresholds."""
+    """The [rules](alerts.md)."""
     topics: TopicsSection = Field(default_factory=TopicsSection)
     """Names of the topics, else ``<name>.<kind>``, and how they are created."""
     output: OutputSection = Field(default_factory=OutputSection)
@@ -314,19 +315,15 @@ class Fields(BaseSettings):
         return self.drift_parameters is not None or self.rescale or bool(getattr(self.engine_class, "clustered", False))
 
     @property
-    def alerts_one_cluster(self) -> bool:
-        """Whether the rule is on that one cluster takes nearly everything."""
-        wanted = self.alerts.one_cluster
-        return not self.by_key if wanted == "auto" else wanted
+    def alert_rules(self) -> frozenset[AlertRule]:
+        """Rules of the alerts that are on: `silent` where streams are keys, `one_cluster` where they are partitions."""
+        unfit: AlertRule = "one_cluster" if self.by_key else "silent"
+        return frozenset(get_args(AlertRule)) - {unfit, *self.alerts.off}
 
     @property
     def raises_alerts(self) -> bool:
         """Whether any rule of the alerts is on; those of a shadow would be a second call about what is known."""
-        rules = self.alerts
-        if self.shadow_of is not None:
-            return False
-        others = (rules.unlike, rules.new_cluster, rules.share, rules.drift_open, rules.unconfirmed)
-        return any(others) or rules.dead_letters or rules.silent or self.alerts_one_cluster
+        return self.shadow_of is None and bool(self.alert_rules)
 
     @property
     def logs(self) -> tuple[str, ...]:

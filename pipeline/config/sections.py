@@ -19,6 +19,7 @@ from pydantic import (
     model_serializer,
 )
 from resonance.pipeline.config.values import (
+    AlertRules,
     Categories,
     Count,
     FeaturePaths,
@@ -318,38 +319,9 @@ class AlertsSection(Section):
 
     rarity: Seconds = Field(default=1e7, ge=1e3, le=1e15)
     """Records between false alerts, over all streams."""
-    unlike: bool = True
-    """A stream is unlike its model."""
-    new_cluster: bool = True
-    """A new cluster holds much of a stream."""
-    new_cluster_share: Seconds = Field(default=0.1, gt=0.0, le=1.0)
-    """Share of recent records that opens it."""
-    share: bool = True
-    """A cluster's share of its stream has changed."""
-    drift_open: bool = True
-    """A stream has drifted."""
-    one_cluster: Robust = "auto"
-    """One cluster takes nearly all records. ``auto``: where streams are partitions."""
-    one_cluster_share: Seconds = Field(default=0.98, ge=0.5, lt=1.0)
-    """Share that opens it."""
-    one_cluster_records: Count = Field(default=10_000, ge=100, le=1_000_000_000)
-    """Records until it opens."""
-    unconfirmed: bool = True
-    """A stream has no confirmed cluster."""
-    unconfirmed_records: Count = Field(default=5_000, ge=100, le=1_000_000_000)
-    """Records until it opens."""
-    dead_letters: bool = True
-    """Many of a partition's records cannot be used."""
-    dead_letters_share: Seconds = Field(default=0.05, gt=0.0, le=1.0)
-    """Share that opens it."""
-    dead_letters_window: Count = Field(default=1_000, ge=10, le=10_000)
-    """Last records looked at."""
-    silent: bool = True
-    """A stream is silent for long; not where streams are partitions."""
-    silent_gaps: Seconds = Field(default=20.0, ge=2.0, le=1e6)
-    """Usual gaps until it opens."""
-    silent_seconds: Seconds = Field(default=60.0, ge=1.0, le=1e9)
-    """Seconds until it opens, at least."""
+    off: AlertRules = ()
+    """Rules that are off: ``unlike``, ``new_cluster``, ``share``, ``drift_open``, ``one_cluster``, ``unconfirmed``,
+    ``dead_letters``, ``silent``."""
 
 
 class TopicsSection(Section):

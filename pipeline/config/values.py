@@ -12,6 +12,7 @@ from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import parse_path
 from resonance.pipeline.memory_budget import LEAST
 from resonance.pipeline.timestamps import canonical
+from resonance.schemas import AlertRule
 
 KAFKA_PORT, PORTS = 9092, range(1, 65_536)
 _SERVER = re.compile(r"""(\[[0-9A-Fa-f:.]+\]|[^][\s:/@;=<>"']+)(?::([0-9]{1,5}))?""")
@@ -242,6 +243,7 @@ def parameter_value(value: Any, parameter: Parameter | None) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_list)]
+AlertRules = Annotated[tuple[AlertRule, ...], BeforeValidator(_list)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_paths)]
 FeaturePaths = Annotated[str | tuple[str, ...], BeforeValidator(_list_or_text), AfterValidator(_path_or_paths)]
 TopicNames = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_topics)]

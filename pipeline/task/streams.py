@@ -69,7 +69,7 @@ class Streams(ModelStore):
         self._finals, self._unwritten = DiskMap(), dict[str, None]()
         # Lives that have ended, by stream, as long as a recovery may read them again.
         self._lives: dict[str, list[Life]] = {}
-        needs_clock = settings.limits.stream_ttl > 0 or (settings.alerts.silent and settings.by_key)
+        needs_clock = settings.limits.stream_ttl > 0 or "silent" in settings.alert_rules
         self.clock = PartitionClock(active=needs_clock, clock_at=self._clock_at)
         """What the records' times say about the time."""
         self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at, self.clock)

@@ -50,7 +50,7 @@ SHORT = {
     "mlca-exactly-once-labels": ["kill", "during-commit"],
     "caea-streams-that-end": ["kill", "during-commit", "between-snapshot-chunks"],
 }
-EAGER = {"drift.rarity": 100, "drift.hold": 64, "alerts.dead_letters_window": 10}
+EAGER = {"drift.rarity": 100, "drift.hold": 64}
 """Every dead letter opens an alert, and a stream of a whole partition is long enough for events of drift."""
 OWN = {"sa_art": {"input.sparse": "features", "prepare.scale": "given", "prepare.ranges": '{"*": [0, 16]}'}}
 """What an engine's case sets beside what all have."""
@@ -124,7 +124,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
 
     if by_labels:
         classes = Counter(value for _, _, headers in chain(*expected["dead_letters"].values()) for _, value in headers)
-        labelled = sum(task.counts.labelled for task in tasks.values())
+        labelled = sum(task.counts.totals.labelled for task in tasks.values())
         if chaos.labelled is None:
             assert {b"too_late", b"already_labelled"} & classes.keys()
             assert labelled

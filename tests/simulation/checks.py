@@ -26,7 +26,7 @@ OWN = {
     "engine__name": "caea",
     "prepare__warmup_records": 10,
     "drift__detect": False,
-    **{f"alerts__{rule}": False for rule in ("unlike", "new_cluster", "share", "drift_open", "unconfirmed")},
+    "alerts__off": ("unlike", "new_cluster", "share", "drift_open", "unconfirmed"),
     "snapshots__archive_interval": 0.0,
     "snapshots__ratio": 0.05,
     "broker__session_timeout": 3.0,

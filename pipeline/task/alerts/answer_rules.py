@@ -1,10 +1,11 @@
 """Alerts that follow from the answers of a stream: unlike records, no or one cluster for all, a new large cluster."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from resonance.engine.base import IntArray
-from resonance.pipeline.config.sections import AlertsSection
+from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts, Transition
 from resonance.pipeline.task.encode.assignments import StreamTexts
@@ -27,21 +28,21 @@ _EVIDENCE: Final = (("records", "unlike", "usual"), ("answers", "records"), ("an
 class AnswerRules:
     """Runs the rules on the answers of every stream of a partition.
 
-    `evidence` is the logarithm of the records between two false alerts; `one_cluster` is whether that rule is on.
+    `rules` are those that are on; `evidence` is the logarithm of the records between two false alerts.
     """
 
-    def __init__(self, rules: AlertsSection, evidence: float, *, one_cluster: bool) -> None:
-        share = rules.one_cluster_share
+    def __init__(self, rules: Collection[AlertRule], evidence: float) -> None:
+        share = thresholds.ONE_CLUSTER_SHARE
         self._limits = np.array(
             [
-                evidence if rules.unlike else 0.0,
-                rules.unconfirmed_records if rules.unconfirmed else 0,
-                rules.one_cluster_records if one_cluster else 0,
+                evidence if "unlike" in rules else 0.0,
+                thresholds.UNCONFIRMED_RECORDS if "unconfirmed" in rules else 0,
+                thresholds.ONE_CLUSTER_RECORDS if "one_cluster" in rules else 0,
                 round(share / (1.0 - share)),
-                rules.new_cluster_share if rules.new_cluster else 0.0,
+                thresholds.NEW_CLUSTER_SHARE if "new_cluster" in rules else 0.0,
             ]
         )
-        self._new_cluster = rules.new_cluster
+        self._new_cluster = "new_cluster" in rules
         self._out: IntArray = np.empty((ROOM, 4), np.int64)
         self._numbers = np.empty((ROOM, 3))
 

@@ -10,7 +10,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord
-from resonance.pipeline.task.alerts import kernels
+from resonance.pipeline.task.alerts import kernels, thresholds
 from resonance.pipeline.task.alerts.answer_rules import AnswerRules
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
@@ -59,23 +59,17 @@ class PartitionAlerts:
         health: "ModelHealth",
     ) -> None:
         kernels.compile()
-        rules = settings.alerts
-        self._rules, self._raises = rules, settings.raises_alerts
+        self._rules, self._raises = settings.alert_rules, settings.raises_alerts
         self._name, self._where = settings.name, f"{topic}[{partition}]"
         self._engine = settings.engine_class
         self._streams, self._encoder, self._health = streams, encoder, health
-        self._one_cluster = settings.alerts_one_cluster
-        evidence = float(log(MEASURED * rules.rarity))
-        self._answers = AnswerRules(rules, evidence, one_cluster=self._one_cluster)
+        evidence = float(log(MEASURED * settings.alerts.rarity))
+        self._answers = AnswerRules(self._rules, evidence)
         self._own = OpenAlerts()
-        self._dead_letters = (
-            DeadLetterShare(rules.dead_letters_window, rules.dead_letters_share) if rules.dead_letters else None
-        )
-        self._silent = (
-            SilentStreams(max(rules.silent_gaps, evidence), rules.silent_seconds, (topic, partition))
-            if rules.silent and settings.by_key
-            else None
-        )
+        window, share = thresholds.DEAD_LETTERS_WINDOW, thresholds.DEAD_LETTERS_SHARE
+        self._dead_letters = DeadLetterShare(window, share) if "dead_letters" in self._rules else None
+        gaps, seconds = max(thresholds.SILENT_GAPS, evidence), thresholds.SILENT_SECONDS
+        self._silent = SilentStreams(gaps, seconds, (topic, partition)) if "silent" in self._rules else None
         if self._silent is not None:
             streams.loaded.append(self._loaded)
         self._found: list[_Found] = []
@@ -156,7 +150,7 @@ class PartitionAlerts:
     def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
         if model.alerts is None or texts is None:
             return []
-        rules = {"share": self._rules.share, "drift_open": self._rules.drift_open}
+        rules = {"share": "share" in self._rules, "drift_open": "drift_open" in self._rules}
         return list(transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
 
     def end(
@@ -195,7 +189,7 @@ class PartitionAlerts:
         if self._dead_letters is None:
             return
         for position, opened, count in self._dead_letters.take(records.offsets, [fault.index for fault in faults]):
-            evidence = {"dead_letters": float(count), "records": float(self._rules.dead_letters_window)}
+            evidence = {"dead_letters": float(count), "records": float(thresholds.DEAD_LETTERS_WINDOW)}
             cause = _bare_cause(records[position])
             self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs, suppressed=suppressed)
 
@@ -299,7 +293,7 @@ class PartitionAlerts:
         drifts = model.drift is not None and model.drift.open_since is not None
         # Where the watch began anew nothing ends the drift of the one before.
         self._take_over(
-            model.name, alerts, lambda rule: not self._is_on(rule) or (rule in ("drift_open", "share") and not drifts)
+            model.name, alerts, lambda rule: rule not in self._rules or (rule in ("drift_open", "share") and not drifts)
         )
 
     def _loaded(self, model: "StreamModel") -> None:
@@ -314,13 +308,6 @@ class PartitionAlerts:
         now = alerts.end(ended)
         if alerts.owed:
             self._owing[name] = now
-
-    def _is_on(self, rule: AlertRule) -> bool:
-        if rule == "one_cluster":
-            return self._one_cluster
-        if rule == "silent":
-            return self._silent is not None
-        return bool(getattr(self._rules, rule))
 
     def go_on_at(self, offset: int) -> None:
         """Continue at an offset, whatever the offsets of the records so far were."""
@@ -339,7 +326,7 @@ class PartitionAlerts:
         self._own.go_on(content)
         if self._dead_letters is not None and content["dead_letters"] is not None:
             self._dead_letters.restore(content["dead_letters"])
-        self._take_over(None, self._own, lambda rule: not self._is_on(rule))
+        self._take_over(None, self._own, lambda rule: rule not in self._rules)
 
 
 def _ended(alert: OpenAlert) -> Transition:

@@ -479,3 +479,20 @@ def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_giv
     for wrong in (99, "rare", True, 1e16):
         with pytest.raises(ConfigurationError, match="must be auto, or a number from 100 to 1e15"):
             rarity(drift__rarity=wrong)
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "now"),
+    [
+        ("alerts.unlike", False, 'alerts.off = ["unlike"]'),
+        (
+            "alerts.one_cluster_records",
+            5,
+            "its value is fixed (docs/alerts.md); leave it out, or switch the rule off: ",
+        ),
+    ],
+)
+def test_a_setting_of_an_earlier_release_names_what_takes_its_place(old, value, now):
+    with pytest.raises(ConfigurationError, match=re.escape(f"{old}: there is no such setting any more; ")) as raised:
+        Settings.of({"input.topics": ["in"], old: value})
+    assert now in str(raised.value)

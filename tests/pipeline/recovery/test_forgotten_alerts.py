@@ -1,7 +1,7 @@
 """Alerts whose state a command drops: everyone who has seen them open sees them clear; without a broker."""
 
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -10,23 +10,29 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import tasks_of
+from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
-from resonance.schemas import load_schema
+from resonance.schemas import AlertRule, load_schema
 
 from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
 from tests.pipeline.streams import TOPIC
 
 AT = (TOPIC, 0)
-EAGER = {"alerts__dead_letters_window": 20, "alerts__dead_letters_share": 0.2, "alerts__unconfirmed_records": 100}
-RULES = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
-OFF: dict[str, Any] = {f"alerts__{rule}": False for rule in RULES}
+OFF: dict[str, Any] = {"alerts__off": get_args(AlertRule)}
 KEY = "resonance/dead_letters/features[0]/1/0"
 SPOILED = range(220, 300)
 
 
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "DEAD_LETTERS_WINDOW", 20)
+    monkeypatch.setattr(thresholds, "DEAD_LETTERS_SHARE", 0.2)
+    monkeypatch.setattr(thresholds, "UNCONFIRMED_RECORDS", 100)
+
+
 def made(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:
     """A deployment whose records are of no use for a while."""
-    deployment = MemoryDeployment(patch, **{**EAGER, **changed})
+    deployment = MemoryDeployment(patch, **changed)
     spoil(deployment, SPOILED)
     return deployment
 
@@ -94,7 +100,7 @@ def test_a_reset_clears_what_is_open(
 
 
 def test_the_messages_that_clear_are_numbered_for_each_partition(monkeypatch: pytest.MonkeyPatch, command: Any) -> None:
-    deployment = MemoryDeployment(monkeypatch, 2, **EAGER)
+    deployment = MemoryDeployment(monkeypatch, 2)
     spoil(deployment, SPOILED)
     other = deployment.logs[TOPIC, 1]
     for offset in (*range(50, 70), *range(220, 300)):
@@ -129,7 +135,7 @@ def test_after_a_reset_the_alert_opens_again_and_the_command_is_no_difference(
 def test_a_reset_of_rekeyed_streams_clears_the_alerts_of_both_hops(
     monkeypatch: pytest.MonkeyPatch, command: Any
 ) -> None:
-    made = rekeyed(monkeypatch, **{**EAGER, "engine__min_cluster_records": 10_000})
+    made = rekeyed(monkeypatch, engine__min_cluster_records=10_000)
     log = made.logs[TOPIC, 1]
     log[200:] = [record._replace(value=b"{}") for record in log[200:]]
     made.turn()
@@ -186,7 +192,7 @@ def test_new_models_clear_what_no_state_has(monkeypatch: pytest.MonkeyPatch) -> 
     deployment.work(250, snapshots=False)
     deployment.expire(TOPIC, 250)
     assert open_keys(deployment) == [KEY]
-    deployment.take_settings(deployment.changed(**{**EAGER, "engine__memory": 300}))
+    deployment.take_settings(deployment.changed(engine__memory=300))
     # The records with which it opened are gone, so that the old models cannot be had again.
     assert recovery.begin_versions(deployment.given, deployment.source, tasks_of(deployment.source)) == 1
     assert open_keys(deployment) == []

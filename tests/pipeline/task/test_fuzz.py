@@ -112,7 +112,7 @@ FORMS = (named, arrays, sparse, with_labels)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_broken_value_has_one_end_and_a_rejected_one_changes_nothing(form):
     rng = random.Random(form.__name__)
-    given, valid = form(alerts__silent=False)
+    given, valid = form(alerts__off=("silent",))
     every, accepted = task(given), task(given)
     rejected, keys = 0, set()
     for batch in _batches(log(valid, BROKEN // len(FORMS), rng)):

@@ -162,6 +162,6 @@ def test_a_state_of_an_earlier_release_goes_on_with_its_time():
 
 
 def test_where_nothing_depends_on_the_time_the_state_has_no_clock():
-    worker: PartitionTask = task(given(limits__stream_ttl=0.0, alerts__silent=False))
+    worker: PartitionTask = task(given(limits__stream_ttl=0.0, alerts__off=("silent",)))
     run(worker, Log().rounds(0, MINUTE))
     assert "clock" not in orjson.loads(worker.partition_state())

@@ -9,6 +9,7 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task import expiry
+from resonance.pipeline.task.alerts import thresholds
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.streams import (
@@ -247,8 +248,9 @@ def test_the_alerts_of_a_stream_end_with_it():
     assert whole.models.named("p0:d1").alerts.gaps()["count"] == 350
 
 
-def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again():
-    own = {"limits__stream_ttl": 200.0, "alerts__silent_seconds": 1.0, "engine__name": "modal"}
+def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again(monkeypatch):
+    monkeypatch.setattr(thresholds, "SILENT_SECONDS", 1.0)
+    own = {"limits__stream_ttl": 200.0, "engine__name": "modal"}
 
     log = []
     for turn in range(1200):

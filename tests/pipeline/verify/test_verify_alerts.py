@@ -13,6 +13,7 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.replay.sinks import FILES
+from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 
 from tests.pipeline.commands import run
@@ -21,8 +22,14 @@ from tests.pipeline.memory_deployment import rekeyed as both_hops
 from tests.pipeline.repartition.two_hops import ROUTES
 from tests.pipeline.streams import TOPIC
 
-EAGER = {"alerts__unconfirmed_records": 100, "alerts__dead_letters_window": 20, "alerts__dead_letters_share": 0.2}
 ALERTS = "resonance.alerts"
+
+
+@pytest.fixture(autouse=True)
+def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "DEAD_LETTERS_WINDOW", 20)
+    monkeypatch.setattr(thresholds, "DEAD_LETTERS_SHARE", 0.2)
+    monkeypatch.setattr(thresholds, "UNCONFIRMED_RECORDS", 100)
 
 
 def spoil(log: list[Record], offsets: Iterable[int]) -> None:
@@ -33,7 +40,7 @@ def spoil(log: list[Record], offsets: Iterable[int]) -> None:
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> MemoryDeployment:
     """One partition that is spoiled for a while; a worker is killed after a commit without a snapshot."""
-    made = MemoryDeployment(monkeypatch, **EAGER)
+    made = MemoryDeployment(monkeypatch)
     spoil(made.logs[TOPIC, 0], range(220, 240))
     made.work(150, everything=True, archive=True)
     made.work(230, snapshots=False)
@@ -67,7 +74,7 @@ def test_a_changed_alert_is_found(deployment: MemoryDeployment) -> None:
 
 
 def test_alerts_of_rekeyed_streams_are_raised_where_they_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = both_hops(monkeypatch, **EAGER)
+    made = both_hops(monkeypatch)
     for partition in range(2):
         log = made.logs[TOPIC, partition]
         # The country is the stream's, so the first stage has no use for the rest of the record.
@@ -83,7 +90,7 @@ def test_alerts_of_rekeyed_streams_are_raised_where_they_are_learned(monkeypatch
 
 
 def test_alerts_of_keyed_roots(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = MemoryDeployment(monkeypatch, routes=2, **{**KEYED, **EAGER})
+    made = MemoryDeployment(monkeypatch, routes=2, **KEYED)
     spoil(made.logs[TOPIC, 0], range(220, 240))
     for _ in range(3):
         made.turn(0.6, everything=True)
@@ -127,7 +134,7 @@ def test_the_rules_are_counted_after_a_new_version_too(
 def test_new_models_may_open_an_alert_with_the_record_that_clears_those_of_the_old_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    eager: dict[str, Any] = {"engine__min_cluster_records": 10_000, "alerts__unconfirmed_records": 100}
+    eager: dict[str, Any] = {"engine__min_cluster_records": 10_000}
     made = MemoryDeployment(monkeypatch, records=900, **eager)
     log = made.logs[TOPIC, 0]
     # Nothing comes for two hours after the old models' last record.
@@ -166,12 +173,12 @@ def test_an_alert_that_opened_before_the_range_is_not_counted_twice(
 
 
 def test_a_router_clears_its_alert_where_the_rule_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = both_hops(monkeypatch, **EAGER)
+    made = both_hops(monkeypatch)
     log = made.logs[TOPIC, 1]
     log[200:] = [record._replace(value=b"{}") for record in log[200:]]
     made.turn(0.5, everything=True)
     given = made.given.model_dump()
-    made.take_settings(Settings.of({**given, "alerts": {**given["alerts"], "dead_letters": False}}))
+    made.take_settings(Settings.of({**given, "alerts": {**given["alerts"], "off": ["dead_letters"]}}))
     made.turn()
     alerts = [alert for part in range(3) for alert in payloads(made.recorded("alerts", part))]
     found = [(alert["kind"], alert["key"]) for alert in alerts if "/features[1]/" in alert["key"]]
@@ -273,7 +280,7 @@ def test_drift_events_of_keyed_roots_are_compared(monkeypatch: pytest.MonkeyPatc
 
 
 def test_records_that_cannot_be_routed_raise_an_alert_where_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = both_hops(monkeypatch, **EAGER)
+    made = both_hops(monkeypatch)
     log = made.logs[TOPIC, 1]
     log[200:230] = [record._replace(value=b"{}") for record in log[200:230]]
     for _ in range(4):

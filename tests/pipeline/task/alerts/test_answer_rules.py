@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from resonance.engine.base import Event
-from resonance.pipeline.config.sections import AlertsSection
+from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.answer_rules import ROOM, AnswerRules
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.encode.assignments import StreamTexts
@@ -15,9 +15,14 @@ TEXTS = StreamTexts("p0", 3, 1)
 EVIDENCE = 12.0
 
 
-def rules(one_cluster=False, **given):
-    section = {"unlike": False, "new_cluster": False, "unconfirmed": False, **given}
-    return AnswerRules(AlertsSection(**section), EVIDENCE, one_cluster=one_cluster)
+@pytest.fixture(autouse=True)
+def _few_records(monkeypatch):
+    monkeypatch.setattr(thresholds, "UNCONFIRMED_RECORDS", 100)
+    monkeypatch.setattr(thresholds, "ONE_CLUSTER_RECORDS", 200)
+
+
+def rules(*on):
+    return AnswerRules(on, EVIDENCE)
 
 
 def result(clusters, novel=None, learned=None, events=()):
@@ -38,7 +43,7 @@ def found(own, alerts, *results):
 
 
 def test_a_transition_has_the_place_of_its_row_and_its_numbers_by_name():
-    own = rules(unconfirmed=True, unconfirmed_records=100)
+    own = rules("unconfirmed")
     # Every second record belongs to another stream.
     ((at, opened),) = own.transitions(StreamAlerts(), result([-1] * 150, learned=range(1, 300, 2)), TEXTS)
     assert (at, opened.rule, opened.opened, opened.cluster) == (199, "unconfirmed", True, None)
@@ -47,9 +52,9 @@ def test_a_transition_has_the_place_of_its_row_and_its_numbers_by_name():
 
 def test_the_cluster_that_takes_nearly_all_is_named_as_the_outputs_name_it():
     given = result([4] * 300)
-    assert found(rules(one_cluster_records=200), StreamAlerts(), given) == []
+    assert found(rules(), StreamAlerts(), given) == []
     # The first record only says which one it may be.
-    own = rules(one_cluster=True, one_cluster_records=200)
+    own = rules("one_cluster")
     assert found(own, StreamAlerts(), given) == [(200, "one_cluster", True, "p0/3/4")]
 
 
@@ -62,7 +67,7 @@ def new_cluster(kinds=(("emerged", 1, 1_129), ("vanished", 1, 1_300))):
 
 
 def test_a_cluster_is_new_from_the_record_on_that_made_it_until_it_ends():
-    own, alerts = rules(new_cluster=True), StreamAlerts()
+    own, alerts = rules("new_cluster"), StreamAlerts()
     clusters, novel, events = new_cluster()
     transitions = own.transitions(alerts, result(clusters, novel, events=events), TEXTS)
     assert [(at, one.rule, one.opened, one.cluster) for at, one in transitions] == [
@@ -78,13 +83,13 @@ def test_clusters_below_a_node_that_split_or_of_a_rule_that_is_off_are_no_new_on
     clusters, novel, events = new_cluster()
     below = [(at, event(each.kind, each.cluster, path=(0,))) for at, each in events]
     split = [(1_129, event("split", 1))]
-    for own, given in ((rules(new_cluster=True), below), (rules(new_cluster=True), split), (rules(), events)):
+    for own, given in ((rules("new_cluster"), below), (rules("new_cluster"), split), (rules(), events)):
         assert found(own, StreamAlerts(), result(clusters, novel, events=given)) == []
 
 
 @pytest.mark.parametrize("size", [1, 7, 333])
 def test_the_transitions_are_the_same_however_the_answers_are_cut(size):
-    own = rules(new_cluster=True, unlike=True)
+    own = rules("new_cluster", "unlike")
     clusters, novel, events = new_cluster()
     whole = found(own, StreamAlerts(), result(clusters, novel, events=events))
     assert {rule for _, rule, *_ in whole} == {"unlike", "new_cluster"}
@@ -101,7 +106,7 @@ def test_the_transitions_are_the_same_however_the_answers_are_cut(size):
 
 
 def test_more_transitions_than_the_kernel_returns_at_once_are_all_there():
-    own = rules(unconfirmed=True, unconfirmed_records=100)
+    own = rules("unconfirmed")
     # It opens after 100 records without a cluster, and four with one clear it.
     each = found(own, StreamAlerts(), result(([-1] * 100 + [0] * 7) * ROOM))
     assert len(each) == 2 * ROOM
@@ -109,7 +114,7 @@ def test_more_transitions_than_the_kernel_returns_at_once_are_all_there():
 
 
 def test_late_labels_cause_events_without_answers():
-    own, alerts = rules(new_cluster=True), StreamAlerts()
+    own, alerts = rules("new_cluster"), StreamAlerts()
     clusters, novel, events = new_cluster()
     assert len(found(own, alerts, result(clusters[:1_250], novel[:1_250], events=events[:1]))) == 1
     late = LearnResult(events=[(0, event("absorbed", 1))])
@@ -118,7 +123,7 @@ def test_late_labels_cause_events_without_answers():
 
 def test_a_rule_that_is_switched_off_forgets_what_it_had_open():
     alerts, given = StreamAlerts(), result([-1] * 150)
-    own = rules(unconfirmed=True, unconfirmed_records=100)
+    own = rules("unconfirmed")
     assert len(found(own, alerts, given)) == 1
     rules().switch_off(alerts)
     own.switch_off(alerts)

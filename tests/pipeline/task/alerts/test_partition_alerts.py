@@ -1,8 +1,9 @@
 """Alerts of a partition task: where they open and clear, what they say, and that they depend on the log alone."""
 
 import copy
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import orjson
@@ -10,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
 from resonance.pipeline.task.alerts.drift_rules import transitions
 from resonance.pipeline.task.alerts.kernels import stream_rules
@@ -19,7 +21,7 @@ from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.timestamps import canonical
-from resonance.schemas import load_schema
+from resonance.schemas import AlertRule, load_schema
 
 from tests.pipeline.streams import STAMP, TOPIC, Held, payloads, restored, run, settings, states, task, value_of
 
@@ -27,8 +29,15 @@ CAREFUL: dict[str, Any] = {"engine__landmarks": None, "engine__memory": None, "e
 """The engine's own defaults in place of `FORGETFUL`."""
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _small_window() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(thresholds, "DEAD_LETTERS_WINDOW", 100)
+        yield
+
+
 def given(**changed: Any) -> Any:
-    return settings(**{"stream": "key", "alerts__dead_letters_window": 100, **CAREFUL, **changed})
+    return settings(**{"stream": "key", **CAREFUL, **changed})
 
 
 def devices(
@@ -171,7 +180,7 @@ def switched_off() -> tuple[Held, int]:
     held.task.process(LOG[:cut])
     held.read = cut
     held.write(held.task.models.pending(everything=True), LOG[cut - 1].offset + 1)
-    held.restore(task(given(alerts__unlike=False)), LOG)
+    held.restore(task(given(alerts__off=("unlike",))), LOG)
     return held, cut
 
 
@@ -242,8 +251,7 @@ def test_what_has_ended_clears_though_its_stream_has_no_record_any_more() -> Non
     assert found[0] == found[1]
 
 
-RULES = ("unlike", "new_cluster", "share", "drift_open", "one_cluster", "unconfirmed", "dead_letters", "silent")
-OFF: dict[str, Any] = {f"alerts__{rule}": False for rule in RULES}
+OFF: dict[str, Any] = {"alerts__off": get_args(AlertRule)}
 
 
 def test_without_rules_there_are_no_alerts_and_no_state() -> None:
@@ -284,7 +292,7 @@ def test_a_rule_that_was_switched_off_after_a_crash_clears_its_alert() -> None:
     # Committed without snapshots: the new start learns these records again in silence.
     held.task.process(LOG[cut : cut + 20])
     held.read = cut + 20
-    held.restore(task(given(alerts__unlike=False)), LOG)
+    held.restore(task(given(alerts__off=("unlike",))), LOG)
     cleared, *others = payloads(held.task.process(LOG[cut + 20 :]).alerts)
     assert (cleared["kind"], cleared["rule"], others) == ("cleared", "unlike", [])
     assert cleared["cause"]["source"]["offset"] == LOG[cut + 20].offset
@@ -298,7 +306,7 @@ def go_on(settings: Any, held: Held, count: int) -> None:
 
 
 def test_a_rule_that_was_off_for_a_while_knows_nothing_of_the_time_before() -> None:
-    held, off = Held(task(given())), given(alerts__silent=False, alerts__unlike=False)
+    held, off = Held(task(given())), given(alerts__off=("silent", "unlike"))
     held.task.process(LOG[:1_900])
     go_on(off, held, 1_900)
     held.task.process(LOG[1_900:2_900])
@@ -312,7 +320,7 @@ def test_young_clusters_open_nothing_where_the_rule_on_them_was_switched_off() -
     held.task.process(LOG[:900])
     alerts: Any = held.task.models.named("p0:d2").alerts
     alerts.integers[stream_rules.YOUNG : stream_rules.YOUNG + 3] = 0, 10, 0
-    go_on(given(alerts__new_cluster=False), held, 900)
+    go_on(given(alerts__off=("new_cluster",)), held, 900)
     assert "new_cluster" not in {rule for _, rule, _ in alerts_of(held.task.process(LOG[900:]))}
 
 

@@ -1,0 +1,23 @@
+"""Settings of earlier releases, and what takes their place."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+REPLACED: Final[Mapping[str, str]] = {
+    "alerts.(unlike|new_cluster|share|drift_open|one_cluster|unconfirmed|dead_letters|silent)": (
+        'rules are switched off by name, as alerts.off = ["{}"]'
+    ),
+    "alerts.(new_cluster|one_cluster|unconfirmed|dead_letters|silent)_.*": (
+        'its value is fixed (docs/alerts.md); leave it out, or switch the rule off: alerts.off = ["{}"]'
+    ),
+}
+"""What an error says, by a pattern of the old names, whose group it may have."""
+
+
+def replacement_of(setting: str) -> str | None:
+    """Return what takes the place of a setting, None where no earlier release had it."""
+    for pattern, now in REPLACED.items():
+        if found := re.fullmatch(pattern, setting):
+            return now.format(*found.groups())
+    return None
