@@ -65,6 +65,10 @@ NEW_NAMES = 100
 """Records of a partition after which sparse ones have a feature more."""
 
 
+SPOILED = range(600, 655)
+"""Records of the first partition that are of no use one behind the other, which opens an alert."""
+
+
 WAVE = 300
 """Records of a partition, 10 ms apart, after which another key comes, where streams end."""
 
@@ -90,7 +94,7 @@ def values(first, count, partitions, keys, *, alike=False, sparse=False, waves=F
         value = b'{"id": "r%d", "group": "g%d", "features": %s}' % (n, place % GROUPS, row)
         if waves:
             value = value[:-1] + b', "at": %d}' % (1_700_000_000_000 + 10 * place)
-        if n % 997 == 500:
+        if n % 997 == 500 or (partition == 0 and place in SPOILED):
             value = b"this is no JSON"
         elif n % 1499 == 700:
             value = None
