@@ -44,10 +44,6 @@ class Task(Protocol):
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
 
-    @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and number of the dead letters in a row at the end of the processed records."""
-
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
         """Restore a stream from a snapshot, after `restore_partition`."""
 

@@ -252,7 +252,7 @@ def resume(
 ) -> None:
     """Resume partitions that a worker paused because most of their records were dead letters.
 
-    They continue at the very next record, with a fresh window (dlq.window) before they can pause again. The worker's
+    They continue at the very next record, and can pause again after so many others. The worker's
     page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
     settings, such as RESONANCE_WORKER__WEB_TOKEN of the environment.
     """

@@ -11,6 +11,8 @@ REPLACED: Final[Mapping[str, str]] = {
     "alerts.(new_cluster|one_cluster|unconfirmed|dead_letters|silent)_.*": (
         'its value is fixed (docs/alerts.md); leave it out, or switch the rule off: alerts.off = ["{}"]'
     ),
+    "limits.dead_letters_in_a_row": "a partition pauses beyond dlq.max_share",
+    "dlq.window": "it is fixed at 1,000 records; dlq.max_share says how many of them pause a partition",
 }
 """What an error says, by a pattern of the old names, whose group it may have."""
 

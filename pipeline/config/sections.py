@@ -301,17 +301,13 @@ class LimitsSection(Section):
     """Bytes of a stream's name."""
     dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
     """Bytes of a dead letter; longer values are cut."""
-    dead_letters_in_a_row: Count = Field(default=1_000, ge=1)
-    """Dead letters of one kind until the worker is not ready."""
 
 
 class DlqSection(Section):
     """When a partition pauses because of its dead letters."""
 
     max_share: Seconds = Field(default=0.5, gt=0.0, le=1.0)
-    """Share of dead letters above which a partition pauses; 1: never."""
-    window: Count = Field(default=10_000, ge=1, le=10_000_000)
-    """Last records that are looked at."""
+    """Share of dead letters among the last 1,000 records above which a partition pauses; 1: never."""
 
 
 class AlertsSection(Section):

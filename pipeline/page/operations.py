@@ -40,7 +40,6 @@ SHOWN: Final = {
     "resonance_records_total": "records",
     "resonance_lag_records": "lag",
     "resonance_paused": "paused",
-    "resonance_stuck": "stuck",
     "resonance_streams": "streams",
     "resonance_clusters": "clusters",
     "resonance_snapshot_age_seconds": "snapshot_age",

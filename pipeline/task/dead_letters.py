@@ -20,8 +20,6 @@ class DeadLetters:
     """Counts the dead letters of a partition and writes them."""
 
     def __init__(self, settings: Settings, encoder: Encoder, topic_ids: Mapping[str, str]) -> None:
-        self.run: tuple[str, int] = ("", 0)
-        """Class and length of the unbroken run of dead letters at the end of the records seen."""
         self._limits = settings.limits
         self._encoder = encoder
         self._topic_ids = topic_ids
@@ -45,7 +43,6 @@ class DeadLetters:
         Without outputs the faults are only counted. Each dead letter shows the `version` of new streams' models.
         """
         faults.sort(key=attrgetter("index"))
-        (kind, count), before = self.run, -1
         for fault in faults:
             kinds = fault.stage, fault.kind
             if kinds not in self._seen:
@@ -53,12 +50,6 @@ class DeadLetters:
                 value = (first.value or b"")[:EXAMPLE_BYTES]
                 self._examples[kinds] = DeadLetterExample(first.offset, fault.message, value)
             self._seen[kinds] = self._seen.get(kinds, 0) + 1
-            if fault.record is not None:
-                # The fault is of an earlier record; the record at this position only decided it.
-                continue
-            count = count + 1 if (fault.kind, fault.index) == (kind, before + 1) else 1
-            kind, before = fault.kind, fault.index
-        self.run = (kind, count) if before == len(records) - 1 else ("", 0)
         if outputs is not None and faults:
             messages = [
                 self._encoder.dead_letter(

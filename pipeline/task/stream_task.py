@@ -86,11 +86,6 @@ class StreamTask:
         return self._features.mapping
 
     @property
-    def dead_letter_run(self) -> tuple[str, int]:
-        """Class and length of the unbroken run of dead letters at the end of the records seen."""
-        return self._dead_letters.run
-
-    @property
     def open_alerts(self) -> set[str]:
         """Keys of the open alerts."""
         return set() if self._alerts is None else self._alerts.open_keys()

@@ -1,4 +1,4 @@
-"""A circuit breaker for partitions that yield too many dead letters: they are reported, and in the end paused.
+"""A circuit breaker for partitions that yield too many dead letters: beyond the share of the alert they pause.
 
 A producer that begins to send something else would turn its whole topic into dead letters unnoticed. A paused
 partition keeps its position: no further record is learned, chunks already fetched are held, and the transport fetches
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from faust.types import TP
 from resonance.pipeline.logs import at
 from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.task.alerts.thresholds import DEAD_LETTERS_WINDOW
 from resonance.pipeline.worker.transport.chunk import Chunk
 
 _log = logging.getLogger(__name__)
@@ -32,16 +33,12 @@ class DeadLetterBreaker:
         self,
         dead_letters: str,
         *,
-        in_a_row: int = 1000,
         max_share: float = 0.5,
-        window: int = 10_000,
+        window: int = DEAD_LETTERS_WINDOW,
         address: str = "http://127.0.0.1:6066",
     ) -> None:
-        # Paused and stuck partitions, each with its reason and what to do; other threads read both.
+        # Paused partitions, each with its reason and what to do; other threads read it.
         self.paused: dict[TP, str] = {}
-        self.stuck: dict[TP, str] = {}
-        # Dead letters of one kind in a row after which a partition counts as stuck, which stops nothing.
-        self._in_a_row = in_a_row
         # Share of dead letters above which a partition pauses; 1 never pauses.
         self._max_share = max_share
         # Number of records of which the share is taken; until so many have come, the missing ones count as good.
@@ -53,28 +50,8 @@ class DeadLetterBreaker:
         self._sums: dict[TP, tuple[int, int]] = {}
         self._held: dict[TP, list[Held]] = {}
 
-    def note(self, tp: TP, records: int, dead: int, run: tuple[str, int], position: int) -> bool:
-        """Count processed records, `dead` of them dead letters; return whether the partition pauses now.
-
-        `run` is the class and number of the dead letters in a row at their end.
-        """
-        self._note_run(tp, *run)
-        return self._exceeds(tp, records, dead, position)
-
-    def _note_run(self, tp: TP, kind: str, count: int) -> None:
-        """Report once when a partition yields nothing but dead letters of one kind, and once when that ends."""
-        if count < self._in_a_row:
-            if self.stuck.pop(tp, None):
-                _log.info("%s[%d]: records can be used again", *tp, extra=at(*tp))
-        elif tp not in self.stuck:
-            self.stuck[tp] = (
-                f"{tp.topic}[{tp.partition}]: the last {count:,} records were dead letters of one kind ({kind}); "
-                f"look at topic {self._dead_letters}, whose headers say what is wrong, then at the input's producer "
-                "or the settings input.* and limits.*"
-            )
-            _log.warning("%s", self.stuck[tp], extra=at(*tp))
-
-    def _exceeds(self, tp: TP, records: int, dead: int, position: int) -> bool:
+    def note(self, tp: TP, records: int, dead: int, position: int) -> bool:
+        """Count processed records, `dead` of them dead letters; return whether the partition pauses now."""
         if self._max_share >= 1 or not records:
             return False
         seen = self._seen.setdefault(tp, deque())
@@ -123,7 +100,6 @@ class DeadLetterBreaker:
     def clear(self) -> None:
         """Forget everything: the partitions are revoked, and their next owner begins with a fresh window."""
         self.paused.clear()
-        self.stuck.clear()
         self._seen.clear()
         self._sums.clear()
         self._held.clear()

@@ -312,8 +312,7 @@ class Processor:
                 self._finish_commit()
             partition.position = int(part.offsets[-1]) + 1 if at < size else chunk.next_offset
             partition.timestamp = int(part.times[-1])
-            dead, run = len(outputs.dead_letters), partition.task.dead_letter_run
-            paused = self.pauses.note(chunk.tp, len(part), dead, run, partition.position)
+            paused = self.pauses.note(chunk.tp, len(part), len(outputs.dead_letters), partition.position)
             due = self._since is not None and time.monotonic() - self._since >= self._commit_seconds()
             if (self._full or due) and not self._closing:
                 self._commit()

@@ -153,9 +153,7 @@ class Worker:
         settings = self._settings
         pauses = DeadLetterBreaker(
             settings.topic("dead_letters"),
-            in_a_row=settings.limits.dead_letters_in_a_row,
             max_share=settings.dlq.max_share,
-            window=settings.dlq.window,
             address=address(settings.worker.web_host, settings.worker.web_port),
         )
         options = TransportOptions(

@@ -12,7 +12,7 @@ from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
-SETTINGS = {"dlq.window": 100, "worker.log_format": "json"}
+SETTINGS = {"dlq.max_share": 0.05, "worker.log_format": "json"}
 BAD = [(0, b"k", b"not JSON")]
 
 

@@ -111,19 +111,6 @@ def test_answers_say_where_they_come_from(broker):
         assert headers == {"traceparent": b"00-1-2-03"}
 
 
-def test_nothing_but_dead_letters_is_not_ready(broker):
-    deployment = Deployment(broker, partitions=1, settings={"limits.dead_letters_in_a_row": 50})
-    produce(broker, deployment.input, [(0, b"k", b'{"feature": [1]}')] * 60)
-    with deployment.worker() as worker:
-        health = worker.wait_for(lambda health: health["records"] == 60 and health["problems"])
-        assert not health["ready"]
-        assert health["problems"][0].startswith(f"{deployment.input}[0]: the last ")
-        assert "records were dead letters of one kind (missing_feature); look at topic" in health["problems"][0]
-        produce(broker, deployment.input, records(5, 1))
-        worker.wait_for(lambda health: health["records"] == 65 and health["ready"])
-        assert worker.terminate() == 0
-
-
 def test_the_health_page_says_what_was_seen_of_each_partition(broker):
     deployment = Deployment(broker, partitions=2, settings={"prepare.scale": "warmup"})
     produce(broker, deployment.input, records(600, 2))

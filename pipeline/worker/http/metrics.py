@@ -158,7 +158,6 @@ OF_PARTITION: Final = (
         "1 while too many dead letters pause the partition.",
         lambda p: p.tp in p.pauses.paused,
     ),
-    Row("resonance_stuck", "1 while all that comes are dead letters of one kind.", lambda p: p.tp in p.pauses.stuck),
     Row(
         "resonance_snapshot_age_seconds",
         "Seconds since the last snapshot or restore.",

@@ -110,9 +110,7 @@ class WorkerStatus:
                 f"{named(silent[0])}{f' and {len(silent) - 1} more' if silent[1:] else ''}: no broker has answered for "
                 f"{KNOWN_SECONDS:g} s, so that it is not known what waits there; look at the partition's leader"
             ]
-        pauses = self.processor.pauses
-        stuck = {tp: why for tp, why in pauses.stuck.copy().items() if tp not in pauses.paused}
-        return [*sorted(pauses.paused.copy().values()), *sorted(stuck.values())]
+        return sorted(self.processor.pauses.paused.copy().values())
 
     def _waiting(self) -> str:
         if self.phase in _WAITS:

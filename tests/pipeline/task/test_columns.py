@@ -54,7 +54,7 @@ def answers(given, parts):
     own, outputs = task(given), Outputs()
     for part in parts:
         outputs.add(own.process(part))
-    return outputs, own.counts, own.dead_letter_run, [own.models.snapshot(name) for name in own.models.names]
+    return outputs, own.counts, [own.models.snapshot(name) for name in own.models.names]
 
 
 @pytest.mark.parametrize("stream", ["partition", "key"])

@@ -246,25 +246,6 @@ def test_a_traceparent_that_is_none_is_not_passed_through():
     assert all("traceparent" not in dict(message.headers) for message in run(task(), log).assignments)
 
 
-# How many in a row
-def test_dead_letters_in_a_row_of_one_kind_are_counted():
-    good = records(points(10).tolist())
-    bad, other = b"{", b"[]"
-
-    def after(*values, size=100):
-        worker = task()
-        run(worker, [Record(TOPIC, 0, i, STAMP, None, value) for i, value in enumerate(values)], size)
-        return worker.dead_letter_run
-
-    fine = good[0].value
-    for size in (1, 2, 100):
-        assert after(bad, bad, bad, size=size) == ("not_json", 3)
-        assert after(fine, bad, bad, size=size) == ("not_json", 2)
-        assert after(bad, bad, fine, size=size) == ("", 0)
-        assert after(bad, bad, other, size=size) == ("not_an_object", 1)
-        assert after(bad, fine, bad, size=size) == ("not_json", 1)
-
-
 def test_ids_and_times_of_good_records_stay_what_they_were():
     log = [
         Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"cpu": i, "latency_ms": 1, "net": {"in": 2}, "id": i, "t": i}))

@@ -6,13 +6,12 @@ from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.transport.chunk import Chunk
 
 P0 = TP("in", 0)
-NO_RUN = ("", 0)
 
 
 def paused_after(pauses, *batches):
     """Number of the (records, dead) batch that pauses; None when none does."""
     for number, (records, dead) in enumerate(batches):
-        if pauses.note(P0, records, dead, NO_RUN, 0):
+        if pauses.note(P0, records, dead, 0):
             return number
     return None
 
@@ -44,7 +43,7 @@ def test_a_share_of_one_never_pauses():
 
 def test_a_partition_goes_on_with_a_fresh_window():
     pauses = DeadLetterBreaker("dead", window=100)
-    assert pauses.note(P0, 60, 60, NO_RUN, 60)
+    assert pauses.note(P0, 60, 60, 60)
     waiting = Chunk(P0, [], 61, position=60, seek=1, generation=1, waiting=0)
     pauses.hold(waiting)
     assert pauses.resume([P0, TP("in", 1)]) == [(waiting, 0)]

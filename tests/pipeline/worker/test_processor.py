@@ -67,7 +67,7 @@ class Echo:
     """A task that answers every record with its offset, without a value as a dead letter; `gate` holds it back."""
 
     def __init__(self):
-        self.learned, self.dead_letter_run, self.models, self.parts = [], ("", 0), (), []
+        self.learned, self.models, self.parts = [], (), []
         self.learning, self.gate = threading.Event(), threading.Event()
         self.gate.set()
 
@@ -107,7 +107,7 @@ class Bench:
             commit_interval=interval,
             done=self.done.put,
             failed=self.failures.put,
-            pauses=DeadLetterBreaker(DESTINATIONS["dead_letters"], in_a_row=3, window=10),
+            pauses=DeadLetterBreaker(DESTINATIONS["dead_letters"], window=10),
             check_topics=check_topics,
         )
         self.partitions = {tp: AssignedPartition(Echo(), Writer(), 0, 0) for tp in (P0, P1)}
@@ -650,23 +650,6 @@ def test_records_that_are_not_the_next_ones_are_refused(bench, first, said):
     b.processor.submit(chunk(P0, first, 1))
     assert said in str(b.failures.get(timeout=5))
     assert b.lines("commit") == []
-
-
-def test_a_partition_of_dead_letters_alone_is_reported_once_and_until_it_ends(bench, caplog):
-    caplog.set_level("INFO")
-    b = bench()
-    task = b.partitions[P1].task
-    for first, run in enumerate([2, 3, 9, 0]):
-        task.dead_letter_run = ("not_json", run)
-        b.processor.submit(chunk(P1, first, 1))
-        b.wait(lambda first=first: b.lines("commit")[-1:] == [("commit", {1: first + 1})])
-        assert list(b.processor.pauses.stuck) == ([P1] if run >= 3 else [])
-    messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == 2
-    assert messages[0].startswith(
-        "in[1]: the last 3 records were dead letters of one kind (not_json); look at topic dead,"
-    )
-    assert messages[1] == "in[1]: records can be used again"
 
 
 def test_too_many_dead_letters_pause_a_partition_and_it_goes_on_at_the_next_record(bench, caplog):

@@ -30,7 +30,7 @@ function worker(found: Operations["workers"][number]): HTMLElement {
 
 function cells(partition: Partition): (string | Node)[] {
   const of = (name: string) => { const value = partition[name]; return typeof value === "number" ? value : null; };
-  const state = of("paused") ? h("strong", { class: "critical" }, "paused") : of("stuck") ? h("strong", { class: "critical" }, "stuck") : "flows";
+  const state = of("paused") ? h("strong", { class: "critical" }, "paused") : "flows";
   const old = (name: string) => { const value = of(name); return value === null ? "–" : `${length(value)} ago`; };
   const bytes = of("snapshot_bytes");
   return [partition.partition, number(of("records")), number(of("lag")), state, number(of("streams")), number(of("clusters")),

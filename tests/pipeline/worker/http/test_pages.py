@@ -127,10 +127,8 @@ def test_a_worker_whose_commit_is_overdue_is_not_ready_and_is_left_alone():
     assert get("/livez", status)[0] == 200
 
 
-def test_a_failure_a_pause_and_a_stuck_partition_are_reported():
+def test_a_failure_and_a_pause_are_reported():
     status = running()
-    status.processor.pauses.stuck[P0] = "in[0] is stuck"
-    assert ready(status)[1]["problems"] == ["in[0] is stuck"]
     status.processor.pauses.paused[P0] = "in[0] is paused"
     assert ready(status)[1]["problems"] == ["in[0] is paused"]
     status.failure = ValueError("no")
