@@ -133,3 +133,23 @@ class ClusterEvent(TypedDict):
     reason: NotRequired[EventReason]
     cause: Cause
     time: str
+
+
+def begun_by(event: ClusterEvent) -> list[tuple[str, str | None]]:
+    """Return the clusters that an event begins, each with the one that it split from or goes on from."""
+    if event["kind"] in ("emerged", "split"):
+        return [(event["cluster"] or "", event.get("other"))]
+    if event["kind"] != "version_started":
+        return []
+    origins = {cluster["successor"]: cluster["id"] for cluster in event["before"] if "successor" in cluster}
+    return [(cluster["id"], origins.get(cluster["id"])) for cluster in event["after"]]
+
+
+def ended_by(event: ClusterEvent) -> list[tuple[str, str | None]]:
+    """Return the clusters that an event ends, each with the one that it goes on as."""
+    if event["kind"] in ("absorbed", "vanished"):
+        return [(event["cluster"] or "", event.get("other"))]
+    if event["kind"] not in ("version_started", "stream_ended"):
+        return []
+    after = {cluster["id"] for cluster in event["after"]}
+    return [(each["id"], each.get("successor")) for each in event["before"] if each["id"] not in after]

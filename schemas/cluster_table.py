@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, cast
 
-from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot
+from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, ended_by
 
 REMEMBERED: Final = 1_000_000
 """Ended clusters that a table can resolve, by default; about 200 bytes each."""
@@ -231,7 +231,7 @@ class ClusterTable:
         subtree, part = parsed.get("subtree"), parsed.get("part", 1)
         # Read first: an event that is none changes nothing.
         present = {cluster["id"]: cluster for cluster in parsed["after"]}
-        ended = [(cluster["id"], cluster.get("successor")) for cluster in parsed["before"]]
+        ended = ended_by(parsed)
         known = self._find(stream, subtree)
         if known is not None and _is_repeat(known, version, seq, part):
             return False
@@ -241,8 +241,6 @@ class ClusterTable:
                 self._begin(stream, version, subtree)
             elif known is None or (known.version, known.seq, known.part) != (version, seq, part - 1):
                 raise EventGapError(stream, seq if known is None or known.seq < seq else known.seq, seq)
-            for name, heir in ended:
-                self._end(name, heir)
         elif not (self._compacted if known is None else known.compacted):
             # A list of which parts are missing is to come first.
             expected = 0 if known is None else known.seq + (known.part == known.parts)
@@ -252,10 +250,9 @@ class ClusterTable:
             self._begin(stream, version, subtree)
         known = self._found(stream, subtree, _Stream(version, seq))
         known.seq, known.compacted, known.part, known.parts = seq, False, part, parsed.get("parts", 1)
-        if parsed["kind"] in ("absorbed", "vanished"):
-            gone = parsed["cluster"] or ""
-            known.present.pop(gone, None)
-            self._end(gone, parsed.get("other") if parsed["kind"] == "absorbed" else None)
+        for name, heir in ended:
+            known.present.pop(name, None)
+            self._end(name, heir)
         known.present |= present
         if parsed["kind"] == "stream_ended" and known.part == known.parts:
             self._retire(stream, known)

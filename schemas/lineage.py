@@ -3,15 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from resonance.schemas.cluster import ClusterEnd
-from resonance.schemas.cluster_event import ClusterEvent
+from resonance.schemas.cluster_event import ClusterEvent, begun_by, ended_by
 
 ClusterBeginning = Literal["emerged", "split", "version_started"]
-
-_BEGINNINGS: Final[Mapping[str, ClusterBeginning]] = {"emerged": "emerged", "split": "split"}
-_ENDS: Final[Mapping[str, ClusterEnd]] = {"absorbed": "absorbed", "vanished": "vanished"}
 
 
 @dataclass(slots=True)
@@ -65,39 +62,25 @@ class Lineage:
     def apply(self, event: ClusterEvent | Mapping[str, Any] | bytes | str) -> None:
         """Take an event in: as JSON, or parsed."""
         parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
-        kind, time, name, other = parsed["kind"], parsed["time"], parsed["cluster"], parsed.get("other")
+        begun, ended, time = begun_by(parsed), ended_by(parsed), parsed["time"]
         for snapshot in (*parsed["before"], *parsed["after"]):
             self._life(snapshot["id"]).size = snapshot["size"]
-        if name is None:
-            self._started_or_ended(parsed)
-        elif kind in _BEGINNINGS:
+        for name, origin in begun:
             life = self._life(name)
             if life.began is None:
-                life.began, life.beginning, life.origin = time, _BEGINNINGS[kind], other
-                if other is not None:
-                    self._life(other).splits.append(name)
-        else:
+                life.began, life.beginning = time, cast(ClusterBeginning, parsed["kind"])
+                if origin is not None and parsed["kind"] == "split":
+                    self._life(origin).splits.append(name)
+                life.origin = origin or life.origin
+        for name, heir in ended:
             life = self._life(name)
             if life.ended is None:
-                life.ended, life.end, life.heir = time, _ENDS[kind], other
-                if other is not None:
-                    self._life(other).absorbed.append(name)
-
-    def _started_or_ended(self, event: ClusterEvent) -> None:
-        """Take in that a version of a stream started, or that the stream ended."""
-        time = event["time"]
-        after = {snapshot["id"] for snapshot in event["after"]}
-        for name in after:
-            life = self._life(name)
-            if life.began is None:
-                life.began, life.beginning = time, "version_started"
-        for snapshot in event["before"]:
-            life, heir = self._life(snapshot["id"]), snapshot.get("successor")
-            if life.ended is None and life.id not in after:
-                life.ended, life.heir = time, heir
-                life.end = "stream_ended" if event["kind"] == "stream_ended" else "version_started"
-            if heir is not None:
-                self._life(heir).origin = life.id
+                life.ended, life.end, life.heir = time, cast(ClusterEnd, parsed["kind"]), heir
+                if heir is not None and parsed["kind"] == "absorbed":
+                    self._life(heir).absorbed.append(name)
+            if heir is not None and parsed["kind"] != "absorbed":
+                # Another part of the list may have it.
+                self._life(heir).origin = name
 
     def _life(self, name: str) -> ClusterLife:
         return self.lives.setdefault(name, ClusterLife(name))

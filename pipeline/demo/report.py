@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.demo.story import Story
+from resonance.pipeline.demo.story import Story, fold
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
 from resonance.pipeline.errors import missing_extra
 from resonance.pipeline.records import Message, Outputs, Record
@@ -15,7 +15,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import StreamLife, stream_lives
 from resonance.pipeline.watch.sentences import sentence
-from resonance.schemas import ClusterEvent, DriftEvent
+from resonance.schemas import ClusterEvent, ClusterSnapshot, DriftEvent
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -190,8 +190,10 @@ def _between(events: Sequence[Event], start: int, stop: int) -> list[Event]:
 
 
 def _present(story: Story, partition: int, offset: int) -> int:
-    begun = [event for event in story.events[partition] if event["cause"]["source"]["offset"] < offset]
-    return sum({"emerged": 1, "split": 1}.get(event["kind"], -1) for event in begun)
+    present: dict[str, ClusterSnapshot] = {}
+    for event in _between(story.events[partition], 0, offset):
+        fold(present, event)
+    return len(present)
 
 
 def verdict(

@@ -9,6 +9,7 @@ from resonance.pipeline.demo.telemetry import REGIONS, Incident, Telemetry
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, DriftEvent
+from resonance.schemas.cluster_event import ended_by
 
 RATE_SECONDS = 1.0
 """Time between two points of the rate."""
@@ -109,8 +110,6 @@ class Story:
 
 def fold(present: dict[str, ClusterSnapshot], event: ClusterEvent) -> None:
     """Apply an event to the present clusters of its stream."""
-    if event["kind"] in ("version_started", "stream_ended") and event.get("part", 1) == 1:
-        present.clear()
-    elif event["kind"] in ("absorbed", "vanished"):
-        present.pop(event["cluster"] or "", None)
+    for name, _ in ended_by(event):
+        present.pop(name, None)
     present.update({cluster["id"]: cluster for cluster in event["after"]})

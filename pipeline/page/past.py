@@ -14,6 +14,7 @@ from resonance.pipeline.page.view import MOST_ENDED, DeploymentView, moment_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import ClusterEvent, describe_cluster, describe_end
+from resonance.schemas.cluster_event import ended_by
 
 MOST_PAST: Final = 20_000
 """Outputs of a stream from which its past is shown, the newest."""
@@ -61,7 +62,8 @@ class StreamPast:
             return _Step(moment, entry, (), (), value)
         event: ClusterEvent = orjson.loads(value)
         try:
-            after, ended = [cluster["id"] for cluster in event["after"]], _ended(event)
+            after, before = ([cluster["id"] for cluster in event[side]] for side in ("after", "before"))
+            ended = [name for name, _ in ended_by(event) if name in before]
         except (KeyError, TypeError):
             # No event of a worker.
             return _Step(moment, entry, (), (), value)
@@ -107,14 +109,3 @@ class StreamPast:
                 return orjson.dumps(describe_cluster(cluster, event, self._since.get(name)))
         gone = next(cluster for cluster in event["before"] if cluster["id"] == name)
         return orjson.dumps(describe_end(gone, event, self._since.get(name)))
-
-
-def _ended(event: ClusterEvent) -> list[str]:
-    """Return the clusters that an event ends."""
-    after = {cluster["id"] for cluster in event["after"]}
-    all_end = event["kind"] in ("version_started", "stream_ended")
-    return [
-        cluster["id"]
-        for cluster in event["before"]
-        if (all_end or cluster["id"] == event["cluster"]) and cluster["id"] not in after
-    ]

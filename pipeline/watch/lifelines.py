@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from resonance.pipeline.checkpoint.stream_outputs import RECENT, recent_shares
 from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, DriftEvent
+from resonance.schemas.cluster_event import begun_by, ended_by
 
 POINTS: Final = 300
 """Steps into which a line divides the records."""
@@ -98,21 +99,13 @@ def births_and_ends(
     """Return the clusters of a stream by id, oldest first; `at` returns the place of the record behind an event."""
     lives: dict[str, LifeLine] = {}
     for event in events:
-        place, name, level = at(event), event["cluster"], event.get("level", 1)
-        if name is None:
-            # A version starts: its list has the clusters before and after.
-            after = {each["id"] for each in event["after"]}
-            for old in event["before"]:
-                if old["id"] in lives and old["id"] not in after:
-                    lives[old["id"]].ended = place
-            for new in sorted(after):
-                lives.setdefault(new, LifeLine(new, place, records, level))
-        elif event["kind"] in ("emerged", "split"):
+        place, other = at(event), event.get("other")
+        for name, _ in ended_by(event):
+            if name in lives:
+                lives[name].ended, lives[name].heir = max(place, lives[name].born), other
+        for name, _ in sorted(begun_by(event)):
             # Delivered at least once, an event may come again.
-            lives.setdefault(name, LifeLine(name, place, records, level, parent=event.get("other")))
-        elif name in lives:
-            line = lives[name]
-            line.ended, line.heir = max(place, line.born), event.get("other")
+            lives.setdefault(name, LifeLine(name, place, records, event.get("level", 1), parent=other))
     return lives
 
 
