@@ -40,7 +40,7 @@ ROUNDING = 1e-12
 """Share of the centre below which a spread is what floating-point additions leave of equal values."""
 
 OneCluster = Annotated[
-    str | None, typer.Argument(metavar="[CLUSTER]", help="Id of a cluster, such as p0/1/3.", show_default=False)
+    str | None, typer.Argument(metavar="CLUSTER", help="Id of a cluster, such as p0/1/3.", show_default=False)
 ]
 OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
 

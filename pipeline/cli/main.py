@@ -44,7 +44,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "compare": "Compare what two deployments have recorded.",
     "promote": "Let the models of a shadow take the place of the live ones.",
     "inspect": "Show the clusters of a stream, or one of them.",
-    "snapshots": "The models as they are stored: list, export, import, compare.",
+    "snapshots": "The models as they are stored: list, export, import.",
     "dlq": "Records that could not be used: list, replay, go on.",
     "reset": "Forget models and begin anew, or go back.",
     "settings": "Show the settings, or explain them all.",
@@ -53,7 +53,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 """Command, which is also the module of its ``app`` -> short help; first steps and daily use before the rest."""
 
 MOVED: Final[Mapping[str, str]] = {
-    "show": "inspect CLUSTER",
+    "show": "inspect CLUSTER --records",
     "lineage": "inspect CLUSTER",
     "name": "inspect CLUSTER --as NAME",
     "compile": "worker --compile-only",
