@@ -18,7 +18,7 @@ PAGE, DATA = "report.html", "report.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """A part of the page; one without a table or a picture is left out."""
 
     title: str = ""
@@ -36,7 +36,7 @@ class Report:
     title: str
     facts: str
     best: str
-    parts: Sequence[Part] = field(default_factory=list)
+    parts: Sequence[PagePart] = field(default_factory=list)
 
     def html(self) -> str:
         """Return the page."""
@@ -72,17 +72,17 @@ def of_evaluation(found: Evaluation, document: Mapping[str, Any]) -> Report:
     features = f"{len(content['features']):,} features" if content["features"] else "sparse features"
     confused = [confusion_table(own["confusion"])] if "confusion" in own else []
     parts = [
-        Part(tables=tables(content)),
-        Part("Figures over the records", content["notes"], pictures=[pictures.curves(content)]),
-        Part(
+        PagePart(tables=tables(content)),
+        PagePart("Figures over the records", content["notes"], pictures=[pictures.curves(content)]),
+        PagePart(
             f"The best candidate: {content['best']['candidate']}",
             [_LIVES],
             pictures=pictures.lives(found.data, found.ranked[0].run, own),
         ),
-        Part("Share of the records", pictures=[pictures.shares(content, own)]),
-        Part("What sets each cluster apart", [_LEGEND], _profile(own["profile"])),
-        Part("Clusters and true classes", tables=confused),
-        Part("Before and after each drift", tables=_drifts(own["drifts"])),
+        PagePart("Share of the records", pictures=[pictures.shares(content, own)]),
+        PagePart("What sets each cluster apart", [_LEGEND], _profile(own["profile"])),
+        PagePart("Clusters and true classes", tables=confused),
+        PagePart("Before and after each drift", tables=_drifts(own["drifts"])),
     ]
     facts = f"{content['records']:,} records, {features}, each assigned first, and learned then."
     return Report(content, f"Evaluation of {content['source']}", facts, best_sentence(content), parts)

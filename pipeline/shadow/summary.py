@@ -12,7 +12,7 @@ from resonance.pipeline.evaluate import pictures, tables
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.detail import confusion, largest_of
 from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, microseconds
-from resonance.pipeline.evaluate.report import Part, Report, confusion_table
+from resonance.pipeline.evaluate.report import PagePart, Report, confusion_table
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
@@ -201,11 +201,11 @@ def report(found: RecordedBoth, document: dict[str, Any]) -> Report:
     shown = [f"{one['topic']}[{one['partition']}] {one['from']:,} to {one['to']:,}" for one in document["ranges"]]
     contents = [[place_of(one), content_of(one)] for one in document["disagreeing"] if "missing" in one]
     parts = [
-        Part(tables=[figures]),
-        Part("Figures over the records", pictures=[pictures.curves(drawn)]),
-        Part("Records by cluster", [f"Rows: clusters of {second}; columns: clusters of {first}."], [counted]),
-        *(Part(each.title.capitalize(), tables=[each]) for each in others),
-        Part("What these records contain", tables=[Table("", ("record", "value"), contents)] if contents else []),
+        PagePart(tables=[figures]),
+        PagePart("Figures over the records", pictures=[pictures.curves(drawn)]),
+        PagePart("Records by cluster", [f"Rows: clusters of {second}; columns: clusters of {first}."], [counted]),
+        *(PagePart(each.title.capitalize(), tables=[each]) for each in others),
+        PagePart("What these records contain", tables=[Table("", ("record", "value"), contents)] if contents else []),
     ]
     ranges = ", ".join(shown[:MOST_RANGES] + ["..."] * (len(shown) > MOST_RANGES))
     facts = f"{document['records']:,} records: {ranges}"

@@ -30,7 +30,7 @@ async def look(address):
                 # Wide parts scroll within the page.
                 assert await browser.value("document.documentElement.scrollWidth") == width
                 assert await browser.value(
-                    "Math.min(...[...document.querySelectorAll('svg')].map(s => s.clientHeight))"
+                    "Math.min(...[...document.querySelectorAll('img')].map(picture => picture.clientHeight))"
                 )
                 colours.add(await browser.value("getComputedStyle(document.body).backgroundColor"))
         assert browser.errors == []
