@@ -1,1 +1,1 @@
-"""Snapshots and archives of the models: written, read back, restored and compared."""
+"""Snapshots and archives of the models: written, read back and restored."""

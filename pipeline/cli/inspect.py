@@ -17,8 +17,9 @@ from resonance.pipeline.errors import ConfigurationError, ResonanceError, first_
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
 
 if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint import changed_ranges, deployment_context, inspection, listing
+    from resonance.pipeline.checkpoint import deployment_context
     from resonance.pipeline.config import settings as config
+    from resonance.pipeline.inspect import changed_ranges, inspection, listing
     from resonance.pipeline.kafka import log_reader
 
 TEXT = """Show the clusters of a stream, with what sets each apart; without --stream, what streams there are. What was
@@ -76,10 +77,10 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show the clusters of a stream, all streams, or one cluster."""
-    from resonance.pipeline.checkpoint import inspection, listing
+    from resonance.pipeline.inspect import inspection, listing, past_states
     from resonance.pipeline.kafka import positions
     from resonance.pipeline.peers import peers as comparing
-    from resonance.pipeline.recovery import entry, past_states
+    from resonance.pipeline.recovery import entry
     from resonance.pipeline.watch import named
     from resonance.pipeline.watch import picture as drawing
 
@@ -175,7 +176,7 @@ def _one(cluster: str, records: bool, name: str | None, *, as_json: bool) -> Non
 
 def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequence[str]) -> None:
     """Say which of the present streams no state from before a time has; raise where it is `stream`."""
-    from resonance.pipeline.recovery import past_states
+    from resonance.pipeline.inspect import past_states
 
     later = sorted(set(present) - set(known))
     if stream in later:
@@ -224,7 +225,7 @@ def _draw(
     called: ClusterNames,
 ) -> None:
     """Draw the life-lines of a stream from its stored outputs, and its clusters."""
-    from resonance.pipeline.checkpoint import stream_outputs
+    from resonance.pipeline.inspect import stream_outputs
     from resonance.pipeline.watch import lifelines
     from resonance.pipeline.watch import picture as drawing
 

@@ -34,7 +34,7 @@ def show_lineage(cluster: str, *, as_json: bool) -> None:
 
 def show_records(cluster: str, *, as_json: bool) -> None:
     """Print the most typical records of a cluster of late; what came since the newest snapshot is learned first."""
-    from resonance.pipeline.checkpoint import inspection, listing, originals
+    from resonance.pipeline.inspect import inspection, listing, originals
     from resonance.pipeline.recovery import entry
     from resonance.pipeline.watch import naming
 

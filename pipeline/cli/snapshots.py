@@ -15,8 +15,8 @@ from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.mismatches import NEW_VERSION
 
 if TYPE_CHECKING:
-    from resonance.pipeline.checkpoint import listing
     from resonance.pipeline.config import settings as config
+    from resonance.pipeline.inspect import listing
 
 TargetFile = Annotated[Path, typer.Argument(metavar="FILE", help="File to write: a new one.")]
 SourceFile = Annotated[Path, typer.Argument(metavar="FILE", help="File that `snapshots export` wrote.")]
@@ -25,7 +25,7 @@ app = CommandApp(no_args_is_help=True, help="The models as they are stored: list
 
 
 def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
-    from resonance.pipeline.checkpoint import listing
+    from resonance.pipeline.inspect import listing
     from resonance.pipeline.recovery import entry
 
     with entry.opened(settings) as (source, reader):
@@ -36,7 +36,7 @@ def _read(settings: "config.Settings") -> "list[listing.StoredPartition]":
 @says_when_stopped(UNCHANGED)
 def list_snapshots(as_json: Json = False) -> None:
     """List the newest snapshot of every stream: its offset, its size, its version, and its age."""
-    from resonance.pipeline.checkpoint import listing
+    from resonance.pipeline.inspect import listing
 
     settings = load()
     now = time.time()

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from resonance.pipeline.checkpoint.stream_outputs import stream_marker
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeniedError, ResonanceError, nearest
+from resonance.pipeline.inspect.stream_outputs import stream_marker
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.page.past import MOST_PAST, StreamPast

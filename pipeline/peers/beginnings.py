@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline.checkpoint.stream_outputs import stream_marker
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.inspect.stream_outputs import stream_marker
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.peers.comparison import Change
 from resonance.pipeline.records import TopicPartition

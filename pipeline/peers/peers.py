@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from resonance.pipeline.checkpoint.listing import StoredPartition, names_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.inspect.listing import StoredPartition, names_of
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.peers import beginnings, comparison, kinds, profiles, recent
 

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, names_of
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.inspect.listing import StoredPartition, empty_task, names_of
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
 from resonance.pipeline.peers import profiles
 from resonance.pipeline.peers.profiles import FloatArray, IntArray

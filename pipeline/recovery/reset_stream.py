@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.listing import check_stream
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.inspect.listing import check_stream
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, is_stream_of, new_models
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from resonance.pipeline.checkpoint.originals import content_of, read_original
+from resonance.pipeline.inspect.originals import content_of, read_original
 from resonance.pipeline.shadow.deployments import FoundDeployment
 
 

@@ -6,8 +6,6 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
-from resonance.pipeline.checkpoint import originals
-from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.evaluate import pictures, tables
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.detail import confusion, largest_of
@@ -15,6 +13,8 @@ from resonance.pipeline.evaluate.figures import AGREEMENT, Yardstick, microsecon
 from resonance.pipeline.evaluate.report import PagePart, Report, confusion_table
 from resonance.pipeline.evaluate.run import Run
 from resonance.pipeline.evaluate.tables import Table, shown
+from resonance.pipeline.inspect import originals
+from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
 from resonance.pipeline.shadow.contents import add_contents
 from resonance.pipeline.shadow.deployments import FoundDeployment

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.pipeline.checkpoint.stream_outputs import RECENT, recent_shares
+from resonance.pipeline.inspect.stream_outputs import RECENT, recent_shares
 from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, DriftEvent
 from resonance.schemas.cluster_event import begun_by, ended_by

@@ -7,8 +7,8 @@ from itertools import count, takewhile
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline.checkpoint.stream_outputs import stream_marker
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.inspect.stream_outputs import stream_marker
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.schemas import ClusterNames, Lineage

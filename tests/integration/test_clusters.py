@@ -5,8 +5,8 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.recovery.entry import open_source
 from resonance.pipeline.task.partition_task import PartitionTask

@@ -7,10 +7,10 @@ import numpy as np
 import orjson
 import pytest
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint import listing
-from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.inspect import listing
+from resonance.pipeline.inspect.inspection import inspect
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset

@@ -6,10 +6,10 @@ from datetime import datetime
 import numpy as np
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.listing import read_states
 from resonance.pipeline.cli import inspect
 from resonance.pipeline.cli.peers import in_words
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.peers import peers, recent
 from resonance.pipeline.peers.peers import FeatureBound, compare_streams

@@ -7,14 +7,14 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from resonance.pipeline.checkpoint import inspection, listing
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.listing import StoredPartition
-from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.inspect import inspection, listing
+from resonance.pipeline.inspect.listing import StoredPartition
+from resonance.pipeline.inspect.stream_outputs import StreamOutputs
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.repartition.keyed import operation_sizes

@@ -6,10 +6,11 @@ from dataclasses import replace
 import orjson
 import pytest
 from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint import listing, restore
+from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.inspection import inspect
 from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.inspect import listing
+from resonance.pipeline.inspect.inspection import inspect
 from resonance.pipeline.kafka.positions import Position
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Record

@@ -2,8 +2,8 @@
 
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.inspection import inspect
-from resonance.pipeline.checkpoint.listing import read_states
+from resonance.pipeline.inspect.inspection import inspect
+from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.task.encode import cluster_description

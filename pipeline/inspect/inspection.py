@@ -6,10 +6,10 @@ from typing import Any, Final, NamedTuple, Self
 
 from resonance.engine.base import ModelFacts, Path
 from resonance.engine.labels import LabelEngine
-from resonance.pipeline.checkpoint.changed_ranges import ChangedRange, changed_ranges, features_of_before, range_hint
-from resonance.pipeline.checkpoint.listing import StoredPartition, empty_task, stream_of
-from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs, recent_shares
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.inspect.changed_ranges import ChangedRange, changed_ranges, features_of_before, range_hint
+from resonance.pipeline.inspect.listing import StoredPartition, empty_task, stream_of
+from resonance.pipeline.inspect.stream_outputs import StreamOutputs, recent_shares
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route

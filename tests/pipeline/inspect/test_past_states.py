@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from resonance.pipeline.inspect import past_states
 from resonance.pipeline.records import Message
-from resonance.pipeline.recovery import past_states
 from resonance.pipeline.timestamps import canonical
 from resonance.pipeline.watch import picture
 

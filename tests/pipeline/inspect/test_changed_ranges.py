@@ -1,6 +1,6 @@
 """Of a feature that has another range now, it is known which clusters have a mean of before."""
 
-from resonance.pipeline.checkpoint.changed_ranges import changed_ranges, features_of_before, range_hint
+from resonance.pipeline.inspect.changed_ranges import changed_ranges, features_of_before, range_hint
 
 
 def rescaled(feature, before, now, version=1, time="2026-05-08T00:01:04.000Z"):

@@ -6,9 +6,9 @@ from typing import Final
 
 from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.listing import StoredPartition
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.inspect.listing import StoredPartition
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, offsets_of
 

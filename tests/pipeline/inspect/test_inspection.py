@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 import pytest
 from resonance.engine import make_engine
-from resonance.pipeline.checkpoint.changed_ranges import ChangedRange
-from resonance.pipeline.checkpoint.inspection import inspect, parent_of
-from resonance.pipeline.checkpoint.listing import read_states
-from resonance.pipeline.checkpoint.stream_outputs import StreamOutputs
 from resonance.pipeline.cli.inspect import place, range_sentence
+from resonance.pipeline.inspect.changed_ranges import ChangedRange
+from resonance.pipeline.inspect.inspection import inspect, parent_of
+from resonance.pipeline.inspect.listing import read_states
+from resonance.pipeline.inspect.stream_outputs import StreamOutputs
 from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
 

@@ -1,0 +1,1 @@
+"""Streams, their clusters and their records as users look at them."""
