@@ -46,10 +46,13 @@ def run_jobs(
         began = time.perf_counter()
         return [job(report) for job in jobs], time.perf_counter() - began
     context = multiprocessing.get_context("spawn")
-    done, stopped = context.Queue(), context.Event()
+    # Without a lock, which a process that is killed could leave locked.
+    done, stopped = context.Queue(), context.RawValue("b", 0)
     pool = ProcessPoolExecutor(size, context, _begin, (settings, done, stopped))
     try:
         futures = [pool.submit(_run, job) for job in jobs]
+        # Python's pool looks for the end of those processes alone that it had when something was last submitted.
+        pool.submit(int)
         waiting: set[Any] = set(futures)
         while waiting and not any(future.exception() for future in set(futures) - waiting):
             _, waiting = wait(waiting, REPORT_SECONDS, FIRST_EXCEPTION)
@@ -63,7 +66,7 @@ def run_jobs(
             "(--processes)"
         ) from None
     finally:
-        stopped.set()
+        stopped.value = 1
         pool.shutdown(cancel_futures=True)
         done.close()
     busy: Counter[int] = Counter()
@@ -92,7 +95,7 @@ class _Progress:
             self.flush()
 
     def flush(self) -> None:
-        if self._stopped.is_set():
+        if self._stopped.value:
             raise _StoppedError
         self._done.put(self._waiting)
         self._waiting = 0
