@@ -43,7 +43,6 @@ def compare(
     """Compare two deployments."""
     from resonance.pipeline.evaluate import report as reports
     from resonance.pipeline.shadow import comparison, deployments, summary
-    from resonance.pipeline.shadow import cost as costs
 
     check_extra("compare")
     if folder is not None:
@@ -53,7 +52,7 @@ def compare(
         # With which `stream` each of them has learned stands in its snapshots.
         both = deployments.find_both(load({"stream": "partition"}), (first, second))
         found = comparison.read(both, comparison.ranges_of(both[0], span), report=progress)
-        learned = costs.measure(both, found, progress) if cost else ()
+        learned = comparison.learn_again(both, found, progress) if cost else ()
         content = summary.document(both, found, command_line(), learned, contents=contents)
         if folder is not None:
             summary.report(found, content).save(folder)

@@ -8,13 +8,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.evaluate import dataset
 from resonance.pipeline.evaluate.dataset import Dataset
-from resonance.pipeline.evaluate.run import NO_ANSWER, Run
+from resonance.pipeline.evaluate.run import NO_ANSWER, Run, run_candidate
+from resonance.pipeline.evaluate.source import TopicSource
 from resonance.pipeline.kafka.log_reader import OffsetRange
 from resonance.pipeline.kafka.log_search import first_offset
 from resonance.pipeline.kafka.ranges import Span, choose, resolve
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report
+from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.shadow.answers import RecordedAnswers, together
 from resonance.pipeline.shadow.deployments import FoundDeployment
 from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref, event_ref
@@ -161,3 +164,18 @@ def ranges_of(one: FoundDeployment, span: Span) -> dict[TopicPartition, OffsetRa
         where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
         raise BrokerError(f"{where} has no committed records in that range; choose another one")
     return found
+
+
+def learn_again(both: tuple[FoundDeployment, FoundDeployment], found: RecordedBoth, report: Report) -> list[Run]:
+    """Learn the compared records with the settings of each deployment, one after the other, and return the runs."""
+    return [_learn(one, found, report) for one in both]
+
+
+def _learn(one: FoundDeployment, found: RecordedBoth, report: Report) -> Run:
+    settings = one.settings
+    ranges = [PartitionRange(settings, one.source, at, *bounds) for at, bounds in found.ranges.items()]
+    if settings.labels.topic is not None:
+        with open_ranges(settings, [settings.labels.topic], Span(), or_unrouted=True) as (_, late):
+            ranges += late
+    source = TopicSource(tuple(ranges))
+    return run_candidate(settings, source, dataset.read(settings, source, None), None, report)

@@ -16,7 +16,6 @@ from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.inspect import originals
 from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
-from resonance.pipeline.shadow.contents import add_contents
 from resonance.pipeline.shadow.deployments import FoundDeployment
 
 MOST_RECORDS: Final = 20
@@ -65,7 +64,7 @@ def document(
     pairs = pairs_of(*found.runs)
     disagreeing = _disagreeing(pairs, data, *found.runs)
     if contents:
-        add_contents(both[0], disagreeing)
+        _add_contents(both[0], disagreeing)
     return {
         "names": names,
         "command": command,
@@ -82,6 +81,13 @@ def document(
         "clusters": _pairs(pairs, *found.runs),
         "disagreeing": disagreeing,
     }
+
+
+def _add_contents(one: FoundDeployment, disagreeing: Sequence[dict[str, Any]]) -> None:
+    """Add key and value to each record of a list, or why they are missing; `one` reads the same input."""
+    with one.source.reader() as reader:
+        for each in disagreeing:
+            each.update(originals.content_of(*originals.read_original(reader, each), one.settings))
 
 
 def _bytes_of(one: FoundDeployment) -> int:
