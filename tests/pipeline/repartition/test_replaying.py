@@ -146,21 +146,6 @@ def test_an_evaluation_needs_no_routes_and_says_in_which_order_it_is(unrouted, t
     assert two_stage_file.MADE_ORDER in found.notes
 
 
-def test_an_evaluation_gives_the_answers_of_the_workers_in_the_order_of_their_routes(deployment):
-    given = deployment.given
-    found = evaluate([Candidate("modal", given, {})], open_topic(given, TOPIC, Span()))
-    data, run = found.data, found.candidates[0].run
-    answers = {
-        (*data.logs[log], offset): None if cluster < 0 else run.names[cluster]
-        for log, offset, cluster in zip(data.log.tolist(), data.offset.tolist(), run.cluster.tolist(), strict=True)
-    }
-    for record in (record for number in range(2) for record in deployment.logs["resonance.assignments", number]):
-        live = orjson.loads(record.value)
-        source = live["source"]
-        assert answers[source["topic"], source["partition"], source["offset"]] == live["cluster"]
-    assert two_stage_file.MADE_ORDER not in found.notes
-
-
 def test_an_input_of_routes_is_replayed_with_them(deployment, command, capsys):
     assert command("replay", TOPIC, "--processes", "1", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["assignments"] == 900
