@@ -90,7 +90,8 @@ def _watch() -> bytes:
 
 def _drift(state: bytes) -> str:
     made, none = DriftWatch.from_state(state), np.zeros(100, dtype=np.int64)
-    return digest(made.learned_rows(rows(100, 3, 400), none, np.arange(400, 500)))
+    changes = made.learn(rows(100, 3, 400), none, np.arange(400, 500), none)
+    return digest(*(np.array([each.record, each.evidence]) for each in changes))
 
 
 def _stream() -> bytes:
