@@ -19,9 +19,7 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
     Manifest,
-    PartitionRecord,
     archives_key,
-    partition_key,
 )
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -39,7 +37,7 @@ from resonance.pipeline.recovery.rewrite import (
     acknowledged,
     is_stream_of,
 )
-from resonance.pipeline.recovery.versions import highest_version, used_versions
+from resonance.pipeline.recovery.versions import highest_version, record_of, used_versions
 from resonance.pipeline.tasks import MakeTask
 
 _CHUNK: Final = b'["chunk",'
@@ -206,11 +204,10 @@ def _next_version(
 
     It is one that the live records do not show as used, or the same one where the log gives every output again.
     """
-    with suppress(MismatchError, *UNREADABLE):
-        record = PartitionRecord.parse(live[partition_key(at[0])], "")
-        first, end = bounds
-        same = record.identity == source.identities[at[0]] and record.began == first
-        if same and max(record.position, committed) <= end:
+    record, (first, end) = record_of(at, live), bounds
+    same = record is not None and record.identity == source.identities[at[0]] and record.began == first
+    if record is not None and same and max(record.position, committed) <= end:
+        with suppress(MismatchError):
             task = make_task(*at)
             task.restore_partition(record.state)
             return task.models.first_version

@@ -13,14 +13,8 @@ from itertools import chain
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
-from resonance.pipeline.checkpoint.changelog_records import (
-    UNREADABLE,
-    ArchiveIndex,
-    PartitionRecord,
-    archives_key,
-    partition_key,
-)
-from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_records import PartitionRecord, archives_key
+from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -41,7 +35,7 @@ from resonance.pipeline.recovery.rewrite import (
     is_stream_of,
 )
 from resonance.pipeline.recovery.succession import succession
-from resonance.pipeline.recovery.versions import unreadable, used_versions
+from resonance.pipeline.recovery.versions import index_of, record_of, unreadable, used_versions
 from resonance.pipeline.tasks import MakeTask
 
 
@@ -100,7 +94,7 @@ def roll_back(
     # The states may be larger than the memory: they are read once for the keys, and once more when they are written.
     keys = {message.key for message in make().checkpoint_messages(checkpoint, claimed)}
     # Those behind it are of models that are given up.
-    entries = _index(at, live).until(record.position)
+    entries = index_of(at, live).until(record.position)
     used = used_versions(at, {key: live[key] for key in mine}, committed, make_task)
     index = replace(writer.archives, entries=entries, epoch=writer.epoch, used=used)
     listed = Message(archives_key(at[0]), index.value(), [])
@@ -123,17 +117,9 @@ def _is_of_log(
     source: DeploymentContext, at: TopicPartition, record: PartitionRecord, live: Mapping[bytes, bytes]
 ) -> bool:
     """Whether the log alone raised the versions of streams since a state: it ended them, and will end them again."""
-    with suppress(MismatchError, *UNREADABLE):
-        now = PartitionRecord.parse(live[partition_key(at[0])], "")
+    if (now := record_of(at, live)) is not None:
         return now.identity == record.identity == source.identities[at[0]] and 0 <= now.began <= record.position
     return False
-
-
-def _index(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
-    """Return what the live records list of a partition's archives; nothing where that cannot be read."""
-    with suppress(*UNREADABLE):
-        return ArchiveIndex.parse(live[archives_key(at[0])], "")
-    return NO_ARCHIVES
 
 
 def _check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
@@ -160,10 +146,11 @@ def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
 
 def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: MakeTask) -> int:
     """Return the version with which new streams of a partition start now; 1 where it cannot be read."""
-    with suppress(MismatchError, *UNREADABLE):
-        task = make_task(*at)
-        task.restore_partition(PartitionRecord.parse(live[partition_key(at[0])], "").state)
-        return task.models.first_version
+    with suppress(MismatchError):
+        if (record := record_of(at, live)) is not None:
+            task = make_task(*at)
+            task.restore_partition(record.state)
+            return task.models.first_version
     return 1
 
 
@@ -217,7 +204,7 @@ def plan_return(
             if unknown or NO_OFFSET < committed[at] <= wanted:
                 unchanged.append(at)
                 continue
-            found = Archives(reader, source, at, _index(at, live[at[1]]).entries).newest(wanted)
+            found = Archives(reader, source, at, index_of(at, live[at[1]]).entries).newest(wanted)
             if found is None:
                 raise MismatchError(
                     f"{at[0]}[{at[1]}]: topic {source.archive} has no archive of it at or before offset {wanted}; "
@@ -245,12 +232,9 @@ def _as_next_version(
 
     Raises `error` where the present models cannot be restored, whose events the next version goes on with.
     """
-    if settings.is_routed:
+    record = record_of(archived.at, live)
+    if settings.is_routed or record is None:
         raise error
-    try:
-        record = PartitionRecord.parse(live[partition_key(archived.at[0])], "")
-    except (KeyError, MismatchError, *UNREADABLE):
-        raise error from None
     present = models_then(settings, source, archived.at, record, tasks_of(source))
     if present is None:
         raise error
@@ -273,9 +257,7 @@ def _not_this(archived: PartitionCheckpoint, error: MismatchError) -> MismatchEr
 
 def _with_beginning(archived: PartitionCheckpoint, live: Mapping[bytes, bytes]) -> PartitionCheckpoint:
     """Return an archive with the offset where its models began, if the present record knows it."""
-    record = archived.record
-    with suppress(MismatchError, *UNREADABLE):
-        present = PartitionRecord.parse(live[partition_key(archived.at[0])], "")
-        if present.identity == record.identity and present.began <= record.position:
-            return replace(archived, record=replace(record, began=present.began))
+    record, present = archived.record, record_of(archived.at, live)
+    if present is not None and present.identity == record.identity and present.began <= record.position:
+        return replace(archived, record=replace(record, began=present.began))
     return archived

@@ -17,6 +17,7 @@ from resonance.pipeline.checkpoint.changelog_records import (
     archives_key,
     partition_key,
 )
+from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
@@ -35,6 +36,20 @@ def unreadable(live: Mapping[bytes, bytes], keys: Iterable[bytes]) -> bytes | No
         except _UNREADABLE:
             return key
     return None
+
+
+def record_of(at: TopicPartition, live: Mapping[bytes, bytes]) -> PartitionRecord | None:
+    """Return a partition's record; None where there is none, or none that can be read."""
+    with suppress(MismatchError, *UNREADABLE):
+        return PartitionRecord.parse(live[partition_key(at[0])], "")
+    return None
+
+
+def index_of(at: TopicPartition, live: Mapping[bytes, bytes]) -> ArchiveIndex:
+    """Return what is listed of a partition's archives; nothing where that cannot be read."""
+    with suppress(MismatchError, *UNREADABLE):
+        return ArchiveIndex.parse(live[archives_key(at[0])], "")
+    return NO_ARCHIVES
 
 
 def highest_version(at: TopicPartition, live: Mapping[bytes, bytes], committed: int, make_task: MakeTask) -> int:
@@ -59,12 +74,9 @@ def used_versions(at: TopicPartition, live: Mapping[bytes, bytes], committed: in
 
     The versions of streams that have ended are in no snapshot, and the log lets them begin again only later.
     """
-    used = 0
-    with suppress(*UNREADABLE):
-        used = ArchiveIndex.parse(live[archives_key(at[0])], "").used
-    with suppress(MismatchError, *UNREADABLE):
-        if TTL in PartitionRecord.parse(live[partition_key(at[0])], "").identity.limits:
-            return max(used, highest_version(at, live, committed, make_task))
+    used, record = index_of(at, live).used, record_of(at, live)
+    if record is not None and TTL in record.identity.limits:
+        return max(used, highest_version(at, live, committed, make_task))
     return used
 
 

@@ -126,8 +126,19 @@ def write_another_format(bus):
     damage(bus, manifest_key("p0:a"), b'{"format": 99}')
 
 
+def list_archives_in_another_format(bus):
+    damage(bus, archives_key(TOPIC), b'{"format": 1, "topic_id": "id-1", "partition": 0, "archives": [], "epoch": 1}')
+
+
 @pytest.mark.parametrize(
-    "change", [damage_the_manifest, damage_the_list_of_archives, write_another_format, damage_the_record]
+    "change",
+    [
+        damage_the_manifest,
+        list_archives_in_another_format,
+        damage_the_list_of_archives,
+        write_another_format,
+        damage_the_record,
+    ],
 )
 def test_what_cannot_be_read_may_have_used_any_version(bus, change):
     bus.work(400, everything=True)

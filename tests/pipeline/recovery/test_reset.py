@@ -7,6 +7,7 @@ import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Message
 from resonance.schemas import ClusterTable
 
@@ -255,3 +256,14 @@ def test_what_was_stopped_before_the_offsets_is_done_by_the_same_command(deploym
     assert deployment.offsets == {AT: start}
     found = payloads(deployment.work(600).assignments)
     assert (found[0]["source"]["offset"], found[-1]["source"]["offset"]) == (start, 599)
+
+
+def test_an_archive_is_gone_back_to_where_a_snapshot_is_damaged(deployment, reset):
+    deployment.work(200, everything=True, archive=True)
+    expected = deployment.work(400, everything=True)
+    log = deployment.logs[deployment.source.snapshots, 0]
+    log[:] = [record for record in log if not (record.key or b"").startswith(b'["chunk","p0:b"')]
+    with pytest.raises(MismatchError, match=r"the snapshot of stream p0:b at offset .* cannot be used.*--to-archive"):
+        deployment.work(600)
+    assert reset("--to-archive", "300", "--yes") == 0
+    assert deployment.work(400).assignments == expected.assignments
