@@ -65,7 +65,7 @@ def decode(file: BinaryIO) -> list[PartitionCheckpoint]:
                 return found
             if "record" in data:
                 streams = []
-                record = PartitionRecord.parse(orjson.dumps(data["record"]), "there")
+                record = PartitionRecord.parse(orjson.dumps(data["record"]), "its record")
                 snapshots = StoredStreams(streams, lambda key: _snapshot(stored[key]))
                 found.append(typed(PartitionCheckpoint(record, snapshots, data["timestamp"])))
             else:
@@ -75,7 +75,7 @@ def decode(file: BinaryIO) -> list[PartitionCheckpoint]:
                 stored.put(streams[-1], line)
             digest.update(line)
     except MismatchError as error:
-        raise InputFileError(error.problem) from None
+        raise InputFileError(f"is of another release: {error.problem}") from None
     except (*UNREADABLE, IndexError):
         raise InputFileError("holds no snapshots that `resonance` wrote, or is damaged") from None
     raise InputFileError("is cut off: its last line is missing")
