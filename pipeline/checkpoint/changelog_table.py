@@ -14,9 +14,6 @@ from resonance.pipeline.checkpoint.changelog_records import (
     Identity,
     Manifest,
     PartitionRecord,
-    archives_key,
-    manifest_key,
-    partition_key,
 )
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
@@ -173,12 +170,6 @@ class ChangelogTable:
         """Return whether no record of a later owner was applied before this one."""
         highest = self._epochs[topic] = max(epoch, self._epochs.get(topic, 0))
         return epoch == highest
-
-    def live_keys(self) -> list[bytes]:
-        """Return the keys of all live records."""
-        streams = [stream for manifests in self._manifests.values() for stream in manifests]
-        indexes = map(archives_key, self._indexes)
-        return [*self._chunks, *map(manifest_key, streams), *map(partition_key, self._records), *indexes]
 
     def records(self) -> dict[str, PartitionRecord]:
         """Return the partition record of each input topic that has one."""
