@@ -192,8 +192,8 @@ def inputs_changed(snapshots: str, before: Sequence[str], now: Sequence[str]) ->
 def other_pipeline(snapshots: str, owner: str, name: str) -> MismatchError:
     """Return the mismatch of a snapshots topic that another pipeline writes."""
     return MismatchError(
-        f"snapshots topic {snapshots} belongs to pipeline {owner}, this one is {name}: set topics.snapshots to a topic "
-        f"of its own, or name = {owner!r} if it is the same pipeline"
+        f"snapshots topic {snapshots} belongs to pipeline {owner}, this one is {name}: set topics.pattern so that "
+        f"it gives a topic of its own, or name = {owner!r} if it is the same pipeline"
     )
 
 

@@ -309,13 +309,6 @@ def _shadow(settings: Fields) -> Iterator[Problem]:
     if live == settings.name:
         allowed = "must be another deployment; give this one a name of its own (name)"
         yield Problem("shadow_of", live, allowed)
-    for kind in TopicsSection.KINDS:
-        if (topic := getattr(settings.topics, kind)) is not None:
-            allowed = (
-                f"must be left out with shadow_of, because the settings of {live} may name the same topic; those of a "
-                f"shadow derive from its name (--topics.{kind} none)"
-            )
-            yield Problem(f"topics.{kind}", topic, allowed)
 
 
 def _topics(settings: Fields) -> Iterator[Problem]:
@@ -323,11 +316,9 @@ def _topics(settings: Fields) -> Iterator[Problem]:
     if settings.labels.topic is not None:
         owners[settings.labels.topic] = "labels.topic"
     for kind in TopicsSection.KINDS:
-        topic, setting = settings.topic(kind), f"topics.{kind}"
-        if topic in owners:
-            allowed = f"must differ from {owners[topic]}, or the worker would read what it writes"
-            yield Problem(setting, topic, allowed)
-        owners[topic] = setting
+        if (topic := settings.topic(kind)) in owners:
+            allowed = f"gives the topic {topic}, which is in {owners[topic]}: the worker would read what it writes"
+            yield Problem("topics.pattern", settings.topics.pattern, allowed)
 
 
 RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (

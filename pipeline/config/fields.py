@@ -252,8 +252,7 @@ class Fields(BaseSettings):
         """Return the name of a topic of the deployment, by its kind (`TopicsSection.KINDS`)."""
         if kind not in TopicsSection.KINDS:
             raise ValueError(f"{kind!r} is no kind of topic: {', '.join(TopicsSection.KINDS)}")
-        override: str | None = getattr(self.topics, kind)
-        return override or f"{self.name}.{kind.replace('_', '-')}"
+        return self.topics.pattern.format(name=self.name, kind=kind.replace("_", "-"))
 
     @property
     def group(self) -> str:
@@ -346,11 +345,8 @@ class Fields(BaseSettings):
         return self.stream or "partition"
 
     def derived(self) -> dict[str, str]:
-        """Return, by name, the derived values of settings that are not given: names of topics, the worker's id."""
-        names = {
-            f"topics.{kind}": self.topic(kind) for kind in TopicsSection.KINDS if getattr(self.topics, kind) is None
-        }
-        return names if self.worker.id else {"worker.id": self.worker_id, **names}
+        """Return, by name, the derived values of settings that are not given: the worker's id."""
+        return {} if self.worker.id else {"worker.id": self.worker_id}
 
     def dump(self) -> dict[str, Any]:
         """Return all settings as plain values for display: secrets masked, engine parameters complete."""

@@ -13,6 +13,9 @@ REPLACED: Final[Mapping[str, str]] = {
     ),
     "limits.dead_letters_in_a_row": "a partition pauses beyond dlq.max_share",
     "dlq.window": "it is fixed at 1,000 records; dlq.max_share says how many of them pause a partition",
+    "topics.(assignments|cluster_events|drift_events|alerts|dead_letters|clusters|snapshots|archive|routes|names)": (
+        "all topics are named by topics.pattern, by default {{name}}.{{kind}}"
+    ),
 }
 """What an error says, by a pattern of the old names, whose group it may have."""
 

@@ -39,6 +39,7 @@ from resonance.pipeline.config.values import (
     Seconds,
     Servers,
     TopicNames,
+    TopicPattern,
 )
 
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
@@ -321,28 +322,10 @@ class AlertsSection(Section):
 
 
 class TopicsSection(Section):
-    """Names of the topics if not ``<name>.<kind>``, and how they are created."""
+    """Names of the topics, and how they are created."""
 
-    assignments: OptionalTopic = None
-    """Assignments."""
-    cluster_events: OptionalTopic = None
-    """Events of clusters."""
-    drift_events: OptionalTopic = None
-    """Changes of the data."""
-    alerts: OptionalTopic = None
-    """Alerts."""
-    dead_letters: OptionalTopic = None
-    """Unusable records."""
-    clusters: OptionalTopic = None
-    """Clusters by id."""
-    snapshots: OptionalTopic = None
-    """States of the streams."""
-    archive: OptionalTopic = None
-    """Earlier states."""
-    routes: OptionalTopic = None
-    """Records between two stages."""
-    names: OptionalTopic = None
-    """Names of clusters."""
+    pattern: TopicPattern = "{name}.{kind}"
+    """Their names, from `name` and the kind of topic, such as ``dead-letters``."""
     routes_partitions: OptionalCount = Field(default=None, ge=1, le=100_000)
     """Partitions of the routes; else as existing, or as the input. Another number needs new models."""
     create: bool = True

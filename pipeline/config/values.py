@@ -74,6 +74,13 @@ def _topic(name: str) -> str:
     return name
 
 
+def _topic_pattern(text: str) -> str:
+    if text.count("{name}") != 1 or text.count("{kind}") != 1:
+        raise ValueError("must have {name} and {kind}, each once, as {name}.{kind} has")
+    _topic(text.replace("{name}", "n").replace("{kind}", "k"))
+    return text
+
+
 def _topics(names: tuple[str, ...]) -> tuple[str, ...]:
     return _distinct("topic", tuple(map(_topic, names)))
 
@@ -248,6 +255,7 @@ Paths = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_paths
 FeaturePaths = Annotated[str | tuple[str, ...], BeforeValidator(_list_or_text), AfterValidator(_path_or_paths)]
 TopicNames = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_topics)]
 Servers = Annotated[str, AfterValidator(_servers)]
+TopicPattern = Annotated[str, AfterValidator(_topic_pattern)]
 OptionalTopic = Annotated[Annotated[str, AfterValidator(_topic)] | None, BeforeValidator(_optional)]
 OptionalPath = Annotated[Annotated[str, AfterValidator(_path)] | None, BeforeValidator(_optional)]
 OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidator(_no_boolean)]

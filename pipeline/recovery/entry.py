@@ -31,7 +31,7 @@ def open_source(settings: Settings) -> DeploymentContext:
         cluster.check_seen(snapshots)
         raise BrokerError(
             f"there is no topic {snapshots} with the snapshots of {settings.name} on "
-            f"{client['bootstrap.servers']}{nearest(snapshots, counts)}; look at name and topics.snapshots, or "
+            f"{client['bootstrap.servers']}{nearest(snapshots, counts)}; look at name and topics.pattern, or "
             "start a worker, which makes it"
         )
     if not cluster.embedded:

@@ -240,7 +240,7 @@ def target_topics(settings: Settings, name: str) -> dict[str, str]:
     Raises ConfigurationError where the name is invalid or one of these topics belongs to the deployment itself, because
     a replay never writes among recorded outputs; the remedy is another name.
     """
-    other = Settings.of({**settings.model_dump(), "name": name, "topics": {}})
+    other = Settings.of({**settings.model_dump(), "name": name})
     wanted = {topic.kind.name for topic in Topics.of(settings).outputs}
     topics = {kind: other.topic(kind) for kind in TOPICS if kind in wanted}
     own = {topic.name for topic in Topics.of(settings).all}

@@ -6,7 +6,6 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.checkpoint.newest_records import newest_records
-from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka import clients
@@ -24,12 +23,11 @@ class FoundDeployment:
 
 
 def named(settings: Settings, name: str) -> Settings:
-    """Return the settings for a deployment on the same input; names of topics that are set belong to the first."""
+    """Return the settings for a deployment on the same input, under its own name."""
     if name == settings.name:
         return settings
     values = settings.model_dump()
     values |= {"name": name, "shadow_of": None}
-    values["topics"] |= dict.fromkeys(TopicsSection.KINDS)
     return Settings.of(values)
 
 

@@ -1,6 +1,6 @@
 """Define what a deployment requires of each of its topics: one list for the worker's start, `topics` and the ACLs.
 
-A topic of the deployment is one entry of `KINDS`; its name comes from the settings (``topics.<kind>``).
+A topic of the deployment is one entry of `KINDS`; its name comes from `topics.pattern`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -115,7 +115,7 @@ def read_deployment(
                 continue
             raise BrokerError(
                 f"there is no topic {topic.name} with the routes of this deployment on {cluster.servers}"
-                f"{nearest(topic.name, cluster.partition_counts())}; look at name and topics.routes, or start a "
+                f"{nearest(topic.name, cluster.partition_counts())}; look at name and topics.pattern, or start a "
                 "worker, which makes it"
             )
         if topic.kind is LABELS:

@@ -263,7 +263,7 @@ OTHERS = ("in", "more")
         ({"snapshots": [], "committed_offset": 99, "end": 20}, {}, "group is at offset 99, but the log ends at 20"),
         ({}, {"partitions": 8}, "has 8 partitions, the snapshots were written when it had 4.*--new-version"),
         ({}, {"topic_id": "id-2"}, r"made again \(its id is id-2, the snapshots were written for id-1\).*--reset"),
-        ({}, {"pipeline": "other"}, "topic snap belongs to pipeline pipe, this one is other: set topics.snapshots"),
+        ({}, {"pipeline": "other"}, "topic snap belongs to pipeline pipe, this one is other: set topics.pattern"),
         ({}, {"inputs": OTHERS}, "were written for input.topics = in, now they are in, more"),
         ({}, {"inputs": ("else",), "topic": "else"}, "were written for input.topics = in, now they are else"),
         ({}, {"engine": "other"}, 'engine was "toy", is "other".*--new-version'),
@@ -342,9 +342,9 @@ def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(
 
 
 def described(**changes):
-    given = {"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"}
+    given = {"input.topics": ["in"], "stream": "key"}
     settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
-    return DeploymentContext.of(settings, {}, Deployment(4, {"in": "id-1"}))
+    return dataclasses.replace(DeploymentContext.of(settings, {}, Deployment(4, {"in": "id-1"})), snapshots="snap")
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log,
 def test_tasks_know_what_the_topics_of_events_and_clusters_take():
     both = {"resonance.cluster-events": 6_000_000, "resonance.clusters": 5_000_000}
     deployment = Deployment(4, {"in": "id-1"}, both)
-    given = Settings.of({"input.topics": ["in"], "stream": "key", "topics.snapshots": "snap"})
+    given = Settings.of({"input.topics": ["in"], "stream": "key"})
     for described, taken in ((deployment, 5_000_000), (Deployment(4, {"in": "id-1"}), 1_000_000)):
         assert DeploymentContext.of(given, {}, described).task_context.event_bytes == taken
 

@@ -1,5 +1,6 @@
 """Settings written as a file: what the worker reads from it is what it was written from."""
 
+import re
 import tomllib
 
 import pytest
@@ -43,12 +44,11 @@ def test_keys_are_quoted_where_they_must_be():
 
 
 def test_what_is_derived_is_a_comment_with_its_value():
-    settings = Settings.of({"input.topics": ["features"], "name": "shop", "topics.clusters": "now", "worker.id": "w"})
+    settings = Settings.of({"input.topics": ["features"], "name": "shop", "worker.web_port": 7001})
     text = as_toml(settings.dump(), settings.derived())
-    assert '# dead_letters = "shop.dead-letters" (derived)\n' in text
-    assert 'clusters = "now"\n' in text
-    assert 'id = "w"\n' in text
-    assert "dead_letters" not in tomllib.loads(text)["topics"]
+    assert re.search(r'^# id = ".*-7001" \(derived\)$', text, re.MULTILINE)
+    assert 'pattern = "{name}.{kind}"\n' in text
+    assert "id" not in tomllib.loads(text)["worker"]
 
 
 def test_what_is_not_set_and_what_is_secret_are_comments():

@@ -111,14 +111,14 @@ def test_a_protocol_before_the_first_brokers_is_refused_with_the_way_to_write_it
 
 
 def test_topics_group_and_ids_derive_from_the_name():
-    settings = Settings.of({**MINIMAL, "name": "shop", "topics.clusters": "shop-now", "worker.web_port": 7001})
+    settings = Settings.of({**MINIMAL, "name": "shop", "worker.web_port": 7001})
     assert [settings.topic(kind) for kind in TopicsSection.KINDS] == [
         "shop.assignments",
         "shop.cluster-events",
         "shop.drift-events",
         "shop.alerts",
         "shop.dead-letters",
-        "shop-now",
+        "shop.clusters",
         "shop.snapshots",
         "shop.archive",
         "shop.routes",
@@ -199,14 +199,24 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({**LABELLED, "stream": "topic", "input.id_path": "id"}, r"needs features that .*\(input\.dimension"),
         ({**LABELLED, "stream": "topic", "labels.topic": "features"}, r"^labels\.topic = 'features': must differ from"),
         (
-            {**LABELLED, "stream": "topic", "input.id_path": "id", "input.dimension": 2, "topics.routes": "l"},
-            r"^topics\.routes = 'l': must differ from labels\.topic",
+            {
+                **LABELLED,
+                "stream": "topic",
+                "input.id_path": "id",
+                "input.dimension": 2,
+                "labels.topic": "resonance.routes",
+            },
+            r"^topics\.pattern = .*: gives the topic resonance\.routes, which is in labels\.topic",
         ),
         ({"engine.name": "mlca", "engine.max_labels": 1001}, "must be an integer of at most 1,000: every"),
         ({"labels.topic": "a b"}, r"^labels\.topic = 'a b': 'a b' is no topic name"),
         ({"name": "a/b"}, r"^name = 'a/b': must consist of"),
-        ({"topics.assignments": "features"}, r"^topics\.assignments = 'features': must differ from input\.topics"),
-        ({"topics.routes": "resonance.clusters"}, r"^topics\.routes = .*: must differ from topics\.clusters"),
+        (
+            {"input.topics": ["resonance.clusters"]},
+            r"^topics\.pattern = .*: gives the topic resonance\.clusters, which is in input",
+        ),
+        ({"topics.pattern": "{kind}"}, r"^topics\.pattern = '{kind}': must have {name} and {kind}, each once"),
+        ({"topics.pattern": "{name}/{kind}"}, r"^topics\.pattern = .*: 'n/k' is no topic name"),
         ({"prepare.missing": "median"}, r"^prepare\.missing = 'median': must be reject, mean or a number"),
         ({"prepare.project": "some"}, r"^prepare\.project = 'some': must be auto, or an integer from 0 to 64"),
         ({"prepare.project": True}, r"^prepare\.project = True: must be auto, or an integer"),
@@ -485,6 +495,7 @@ def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_giv
     ("old", "value", "now"),
     [
         ("alerts.unlike", False, 'alerts.off = ["unlike"]'),
+        ("topics.routes", "r", "all topics are named by topics.pattern, by default {name}.{kind}"),
         (
             "alerts.one_cluster_records",
             5,

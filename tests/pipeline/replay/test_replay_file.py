@@ -87,10 +87,10 @@ def test_a_broken_file_ends_every_process_and_says_why(file):
 
 
 def test_outputs_are_never_mixed_with_recorded_ones():
-    given = settings(name="flows", topics__assignments="answers")
+    given = settings(name="flows")
     assert target_topics(given, "copy")["cluster_events"] == "copy.cluster-events"
     with pytest.raises(
-        ConfigurationError, match=r"--to-name flows: flows\.alerts, flows\.cluster-events, .* choose another name"
+        ConfigurationError, match=r"--to-name flows: flows\.alerts, flows\.assignments, .* choose another name"
     ):
         target_topics(given, "flows")
 

@@ -229,7 +229,6 @@ def test_a_shadow_raises_no_alerts():
     ("changes", "text"),
     [
         ({"name": LIVE}, "shadow_of = 'orders': must be another deployment"),
-        ({"name": SHADOW, "topics.assignments": "answers"}, "topics.assignments = 'answers': must be left out"),
         ({"name": SHADOW, "shadow_of": "a/b"}, "shadow_of = 'a/b'"),
     ],
 )
