@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 import pytest
-from resonance.pipeline.config import fields
+from resonance.pipeline import kernels
 from resonance.pipeline.errors import DeliveryError, OutputError
 from resonance.pipeline.replay import jobs
 from resonance.pipeline.replay.jobs import run_jobs
@@ -76,8 +76,8 @@ def test_kernels_are_compiled_once_before_several_processes_need_them_and_not_lo
         done.append("processes")
         raise LookupError
 
-    monkeypatch.setattr(fields, "compile_with", lambda *_: done.append("kernels"))
-    monkeypatch.setattr(fields, "is_kept", lambda module: kept)
+    monkeypatch.setattr(kernels, "compile_with", lambda *_: done.append("kernels"))
+    monkeypatch.setattr(kernels, "is_kept", lambda module: kept)
     monkeypatch.setattr(jobs, "ProcessPoolExecutor", start)
     with pytest.raises(LookupError):
         run_jobs(settings(stream="partition"), [fail, fail], 2)
