@@ -81,9 +81,8 @@ class Leader(FlatEngine):
     def _begin(self, dimension):
         self.dimension, self._model = dimension, new(Model, d=dimension, leaders=self._given["max_leaders"])
 
-    def _learn(self, batch, labels, step, text):
+    def _learn(self, batch, labels, step):
         learn_batch(self._model, self._given["radius"], batch, labels, self._log, *filled_by_kernels(step))
-        return np.empty((0, 0))
 
     def _predict(self, batch, answer):
         for t, x in enumerate(batch):
