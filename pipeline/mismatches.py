@@ -212,7 +212,7 @@ def damaged(where: str, stream: str, offset: int, problem: str) -> MismatchError
         f"{where}: the snapshot of stream {stream} at offset {offset} cannot be used, because {problem}: the topic was "
         "damaged or written by another program",
         RESET,
-        advice="Go back to an archive by `resonance reset --to-archive TIME`",
+        advice="Where there are archives, `resonance reset --to-archive TIME` goes back to one",
     )
 
 

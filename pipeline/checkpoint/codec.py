@@ -76,7 +76,7 @@ def decode(file: BinaryIO) -> list[PartitionCheckpoint]:
             digest.update(line)
     except MismatchError as error:
         raise InputFileError(f"is of another release: {error.problem}") from None
-    except (*UNREADABLE, IndexError):
+    except (*UNREADABLE, IndexError, MemoryError):
         raise InputFileError("holds no snapshots that `resonance` wrote, or is damaged") from None
     raise InputFileError("is cut off: its last line is missing")
 

@@ -44,5 +44,5 @@ def read_file(path: Path) -> list[PartitionCheckpoint]:
     except OSError as error:
         raise InputFileError(f"{path} cannot be read: {error.strerror}") from error
     except InputFileError as error:
-        raise InputFileError(f"{path} {error}; export it again") from None
+        raise InputFileError(f"{path} {error}; export it again, or use the release that wrote it") from None
     return found

@@ -50,6 +50,10 @@ class DeadLetterBreaker:
         self._sums: dict[TP, tuple[int, int]] = {}
         self._held: dict[TP, list[Held]] = {}
 
+    def most(self, tp: TP, records: int) -> int:
+        """Return how many records may come at once: no more than the window has while dead letters are in it."""
+        return min(records, self._window) if tp in self._seen else records
+
     def note(self, tp: TP, records: int, dead: int, position: int) -> bool:
         """Count processed records, `dead` of them dead letters; return whether the partition pauses now."""
         if self._max_share >= 1 or not records:

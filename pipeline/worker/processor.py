@@ -287,7 +287,7 @@ class Processor:
             )
         at, size, paused = 0, len(records), False
         while at < size and not self._closing and not paused:
-            part = records[at : at + self._slice(partition)]
+            part = records[at : at + self._slice(chunk.tp, partition)]
             self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part.offsets[0]} has been learned")
             began = time.monotonic()
             outputs = partition.task.process(part)
@@ -323,9 +323,10 @@ class Processor:
             self.pauses.hold(chunk, start + at)
         partition.waiting = 0 if paused else max(chunk.waiting, size - at)
 
-    def _slice(self, partition: AssignedPartition) -> int:
+    def _slice(self, tp: TP, partition: AssignedPartition) -> int:
+        most = self.pauses.most(tp, self._size.records)
         seconds = SLICE_SECONDS if len(partition.task.models) < MANY_STREAMS else LONG_SLICE_SECONDS
-        return min(max(SLICE_RECORDS, int(seconds / max(self._record_seconds, 1e-6))), self._size.records)
+        return min(max(SLICE_RECORDS, int(seconds / max(self._record_seconds, 1e-6))), most)
 
     def _send(self, tp: TP, outputs: Outputs) -> None:
         self._activity.begin("outputs have been sent", self._broker_seconds)

@@ -17,4 +17,4 @@ def test_the_help_of_an_engine_has_every_parameter_as_it_is_declared():
     for engine in ENGINES.values():
         assert engine.__doc__.count("\nParameters\n") == 1
         for each in engine.parameters:
-            assert f" : {each.allowed}, default {each.default!r}\n    {each.meaning}\n" in engine.__doc__
+            assert f" : {each.allowed}, default {each.default!r}\n    {each.meaning}\n" in f"{engine.__doc__}\n"

@@ -1,6 +1,7 @@
 """``resonance snapshots``: list, export and import; without a broker."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import orjson
@@ -147,6 +148,7 @@ def test_half_a_file_is_in_no_ones_way(tmp_path):
             lambda text: text.replace(b'"format":2', b'"format":1', 1),
             "is of another release: its record: ",
         ),
+        (lambda text: re.sub(rb'"size":[0-9]+', b'"size":10000000000000', text, count=1), "holds no snapshots"),
         (lambda _: b'{"kind":"else"}\n', "holds no snapshots"),
         (lambda _: b"\x00\xff", "holds no snapshots"),
         (lambda _: b"", "holds no snapshots"),

@@ -253,12 +253,12 @@ def test_a_damaged_or_newer_snapshot_stops():
     with pytest.raises(MismatchError, match="cannot be read"):
         restored(settings(), state, [broken])
     newer = StreamSnapshot("p0", snapshot.next, {**snapshot.header, "format": 99}, snapshot.body)
-    with pytest.raises(MismatchError, match="newer release"):
+    with pytest.raises(MismatchError, match="another release wrote it"):
         restored(settings(), state, [newer])
     for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": 1, "shape": 3, "decided_at": 0})):
         with pytest.raises(MismatchError, match="cannot be read"):
             task().restore_partition(damaged)
-    with pytest.raises(MismatchError, match="newer release"):
+    with pytest.raises(MismatchError, match="another release wrote it"):
         task().restore_partition(orjson.dumps({"format": 99, "shape": None, "decided_at": 0}))
 
 

@@ -37,6 +37,14 @@ def test_more_than_the_share_of_the_window_pauses(batches, number):
     assert paused_after(DeadLetterBreaker("dead", window=100), *batches) == number
 
 
+def test_behind_dead_letters_records_come_in_pieces_no_longer_than_the_window():
+    pauses = DeadLetterBreaker("dead", window=100)
+    assert pauses.most(P0, 5_000) == 5_000
+    assert not pauses.note(P0, 5_000, 2_400, 0)
+    assert pauses.most(P0, 5_000) == 100
+    assert pauses.note(P0, 100, 100, 0)
+
+
 def test_a_share_of_one_never_pauses():
     assert paused_after(DeadLetterBreaker("dead", window=100, max_share=1), *[(100, 100)] * 10) is None
 
