@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -33,8 +34,11 @@ FRESH_SECONDS: Final = 3.0
 ANSWER_SECONDS: Final = 3.0
 """How long the broker may take to answer."""
 
-PAGES_SECONDS: Final = 8.0
-"""How long two pages of a worker may take: those of several wait for each of them (`all_workers`)."""
+PAGE_SECONDS: Final = 4.0
+"""How long a page of a worker may take: that of several waits for each of them (`all_workers`)."""
+
+FAILURES: Final = (aiohttp.ClientError, TimeoutError, ValueError)
+"""What the question for a page ends with where no worker of this release gives it."""
 
 SHOWN: Final = {
     "resonance_records_total": "records",
@@ -179,32 +183,43 @@ class Operations:
 
     async def _of_worker(self, address: str) -> dict[str, Any]:
         """Return what a worker's pages say, or that none answers."""
-        timeout = aiohttp.ClientTimeout(total=PAGES_SECONDS)
-        try:
-            async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PAGE_SECONDS)) as session:
+            try:
                 async with session.get(f"{address}/readyz", allow_redirects=False) as answer:
                     if answer.status not in (200, 503):
                         return {"address": address, "problem": _not_shown(address, answer.status)}
                     ready = page_of(await whole(answer), SHOWN_BY_WORKERS)
-                texts, shown = list[str](), ""
-                for at in _pages_of(address, ready):
-                    headers = signed(self._token, "GET", at, "/metrics")
-                    async with session.get(f"{at}/metrics", headers=headers, allow_redirects=False) as answer:
-                        texts.append((await whole(answer)).decode() if answer.status == 200 else "")
-                        shown = shown if answer.status == 200 else _not_shown(at, answer.status)
-            partitions = await asyncio.to_thread(partitions_of, "".join(texts))
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            return {
-                "address": address,
-                "problem": f"no worker answers at {address} ({_reason(error)}); start it there, or give "
-                "the addresses of the workers with --worker",
-            }
+            except FAILURES as error:
+                return {
+                    "address": address,
+                    "problem": f"no worker answers at {address} ({_reason(error)}); start it there, or give "
+                    "the addresses of the workers with --worker",
+                }
+            found = await asyncio.gather(*(self._metrics(session, at) for at in _pages_of(address, ready)))
+        rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for each in chain.from_iterable(partitions for partitions, _ in found):
+            rows[each["partition"]] |= each
         return {
             "address": address,
             **{name: ready[name] for name in ("ready", "state", "problems")},
-            "problem": shown or "; ".join(ready["warnings"]),
-            "partitions": partitions,
+            "problem": "; ".join([*(problem for _, problem in found if problem), *ready["warnings"]]),
+            "partitions": [rows[name] for name in sorted(rows)],
         }
+
+    async def _metrics(self, session: aiohttp.ClientSession, at: str) -> tuple[list[dict[str, Any]], str]:
+        """Return what the metrics at an address say of each partition, or why they are not shown."""
+        headers = signed(self._token, "GET", at, "/metrics")
+        try:
+            async with session.get(f"{at}/metrics", headers=headers, allow_redirects=False) as answer:
+                if answer.status != 200:
+                    return [], _not_shown(at, answer.status)
+                text = (await whole(answer)).decode()
+            return await asyncio.to_thread(partitions_of, text), ""
+        except FAILURES as error:
+            return (
+                [],
+                f"the worker at {at} does not show its metrics ({_reason(error)}), so its partitions are left out",
+            )
 
 
 def _pages_of(address: str, ready: Mapping[str, Any]) -> list[str]:
@@ -219,6 +234,8 @@ def _pages_of(address: str, ready: Mapping[str, Any]) -> list[str]:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {PAGE_SECONDS:g} s"
     if isinstance(error, aiohttp.ClientConnectorError):
         return os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
     return str(error) or type(error).__name__

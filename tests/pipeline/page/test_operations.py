@@ -71,7 +71,11 @@ def test_the_metrics_of_many_partitions_are_read_to_their_end():
 
 
 def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
+    both = asyncio.Barrier(2)
+
     async def metrics(request):
+        # They are asked at once: neither waits for the answer of the other.
+        await both.wait()
         return web.Response(text=f'resonance_lag_records{{topic="orders",partition="{request.url.port}"}} 1\n')
 
     async def go():
@@ -89,6 +93,42 @@ def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
     asyncio.run(go())
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "Connection refused"),
+        (lambda _: asyncio.sleep(30), "no answer within 0.5 s"),
+        (lambda _: asyncio.sleep(0, web.Response(body=b"\xff")), "'utf-8' codec can't decode"),
+    ],
+)
+def test_a_worker_without_metrics_leaves_what_the_others_say(monkeypatch, answer, said):
+    monkeypatch.setattr(operations, "PAGE_SECONDS", 0.5)
+
+    async def metrics(request):
+        return web.Response(text='resonance_lag_records{topic="orders",partition="0"} 1\n')
+
+    async def go():
+        runners, ports = [], [free_port() for _ in range(3)]
+        for port, handler in zip(ports, (answer, answer, metrics), strict=True):
+            if handler is not None:
+                runners.append(web.ServerRunner(web.Server(handler), shutdown_timeout=0))
+                await runners[-1].setup()
+                await web.TCPSite(runners[-1], "127.0.0.1", port).start()
+        workers = {str(n): {"page": f"http://127.0.0.1:{port}", "state": "running"} for n, port in enumerate(ports)}
+        ready = READY | {"state": "running", "problems": ["worker 1: late"], "warnings": ["w"], "workers": workers}
+        found = await asyncio.to_thread(visited, {"/readyz": (503, orjson.dumps(ready))})
+        for runner in runners:
+            await runner.cleanup()
+        return found, ports
+
+    found, (first, second, _) = asyncio.run(go())
+    assert found["partitions"] == [{"partition": "orders[0]", "lag": 1.0}]
+    assert (found["state"], found["problems"]) == ("running", ["worker 1: late"])
+    for port, text in zip((first, second), found["problem"].split("; ")[:2], strict=True):
+        assert text.startswith(f"the worker at http://127.0.0.1:{port} does not show its metrics ({said}")
+    assert found["problem"].endswith("; w")
+
+
 def test_the_page_answers_while_long_metrics_are_read(monkeypatch):
     threads = []
     monkeypatch.setattr(operations, "partitions_of", lambda _: threads.append(threading.current_thread()) or [])
@@ -97,18 +137,25 @@ def test_the_page_answers_while_long_metrics_are_read(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("ready", "metrics"),
+    "ready",
     [
-        *((b"[]", b""), (b"{}", b""), (b"<html>", b""), (b"\xff", b""), (b"x" * 2_000_000, b"")),
-        (orjson.dumps(READY | {"problems": 5}), b""),
-        *((orjson.dumps(READY | {name: [5]}), b"") for name in ("problems", "warnings", "partitions")),
-        *((orjson.dumps(READY), text) for text in (b"resonance_lag_records x y z\n", b"\xff", b"x" * 2_000_000)),
+        *(b"[]", b"{}", b"<html>", b"\xff", b"x" * 2_000_000),
+        orjson.dumps(READY | {"problems": 5}),
+        *(orjson.dumps(READY | {name: [5]}) for name in ("problems", "warnings", "partitions")),
     ],
 )
-def test_what_is_no_worker_is_said_not_to_answer_as_one(monkeypatch, ready, metrics):
+def test_what_is_no_worker_is_said_not_to_answer_as_one(monkeypatch, ready):
     monkeypatch.setattr(all_workers, "ANSWER_BYTES", 1_000_000)
-    found = visited({"/readyz": (200, ready), "/metrics": (200, metrics)})
+    found = visited({"/readyz": (200, ready), "/metrics": (200, b"")})
     assert found["problem"].startswith("no worker answers at http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("metrics", [b"resonance_lag_records x y z\n", b"\xff", b"x" * 2_000_000])
+def test_metrics_that_are_none_are_said_not_to_be_shown(monkeypatch, metrics):
+    monkeypatch.setattr(all_workers, "ANSWER_BYTES", 1_000_000)
+    found = visited({"/readyz": (200, orjson.dumps(READY)), "/metrics": (200, metrics)})
+    assert " does not show its metrics (" in found["problem"]
+    assert found["problems"] == found["partitions"] == []
 
 
 @pytest.mark.broker
