@@ -54,6 +54,9 @@ Records = Annotated[bool, typer.Option("--records", help="The records that are m
 As = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name CLUSTER; an empty NAME takes it away.")]
 Names = Annotated[bool, typer.Option("--names", help="The names that clusters have.")]
 
+GOES_WITH = {"CLUSTER": ("--records", "--as"), "--names": (), "--peers": ("--at", "--wide")}
+"""What shows something else than streams, and which of the other options it goes with."""
+
 FEWER_SPLITS = {"modal": "a lower engine.doubt", "evq": "a higher engine.margin"}
 """What gives fewer splits with an engine."""
 
@@ -84,6 +87,9 @@ def inspect(
     from resonance.pipeline.watch import named
     from resonance.pipeline.watch import picture as drawing
 
+    shown = {"CLUSTER": cluster, "--names": names_only, "--peers": peers}
+    those = {"--stream": stream, "--at": at, "--stored": stored, "--picture": picture, "--wide": wide}
+    _check_options({**shown, **those, "--records": records, "--as": name})
     if cluster is not None:
         _one(cluster, records, name, as_json=as_json)
         return
@@ -94,10 +100,6 @@ def inspect(
         return
     if picture is not None:
         drawing.check(picture)
-    if peers and (stream is not None or stored or picture is not None):
-        raise ConfigurationError(
-            "--peers compares all streams by their records; leave out --stream, --stored, --picture"
-        )
     settings = load()
     moment = None if at is None else positions.Position.parse(at, "--at")
     with entry.opened(settings) as (source, reader):
@@ -162,6 +164,17 @@ def inspect(
         )
         if beside is not None:
             peers_table.hint(*beside)
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    """Refuse options that would say nothing beside what is to be shown."""
+    given = [option for option, value in options.items() if value not in (None, False)]
+    for view, others in GOES_WITH.items():
+        if view in given:
+            if unused := [option for option in given if option not in (view, *others)]:
+                with_which = f"with {' or '.join(others)}" if others else "alone"
+                raise ConfigurationError(f"{view} goes {with_which}; leave out {' and '.join(unused)}")
+            return
 
 
 def _one(cluster: str, records: bool, name: str | None, *, as_json: bool) -> None:

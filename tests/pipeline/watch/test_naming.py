@@ -96,9 +96,23 @@ def test_a_name_can_be_changed_and_removed(monkeypatch, capsys, broker):
         ([A, "--as", " x"], "must be one line of 1 to 80 characters"),
         ([A, "--as", "x", "--records"], "--records and --as: choose one"),
         (["--as", "x"], "--records and --as are for one cluster"),
+        ([A, "--at", "-1h", "--wide"], "CLUSTER goes with --records or --as; leave out --at and --wide"),
+        ([A, "--as", "", "--stream", "p0"], "CLUSTER goes with --records or --as; leave out --stream"),
+        (
+            [A, "--records", "--stored", "--peers"],
+            "CLUSTER goes with --records or --as; leave out --peers and --stored",
+        ),
+        ([A, "--names", "--picture", "x.png"], "CLUSTER goes with --records or --as; leave out --names and --picture"),
+        (["--names", "--stream", "p0", "--json"], "--names goes alone; leave out --stream"),
+        (["--names", "--at", "-1h", "--as", ""], "--names goes alone; leave out --at and --as"),
+        (
+            ["--peers", "--stream", "p0", "--stored"],
+            "--peers goes with --at or --wide; leave out --stream and --stored",
+        ),
+        (["--peers", "--records"], "--peers goes with --at or --wide; leave out --records"),
     ],
 )
-def test_what_cannot_be_named_is_said_in_a_sentence(monkeypatch, capsys, broker, given, said):
+def test_what_cannot_be_named_or_shown_is_said_in_a_sentence(monkeypatch, capsys, broker, given, said):
     assert run(monkeypatch, broker, "inspect", *given) == 2
     assert said in capsys.readouterr().err
 
