@@ -10,6 +10,7 @@ from resonance.engine.sparse import SparseEngine
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.messages import ValueOrigins, configuration_error, prepared_setting
 from resonance.pipeline.config.sections import TopicsSection
+from resonance.pipeline.config.values import TOPIC_CHARACTERS
 from resonance.pipeline.errors import nearest
 
 LABELS: Final = 1_000
@@ -319,6 +320,11 @@ def _topics(settings: Fields) -> Iterator[Problem]:
         if (topic := settings.topic(kind)) in owners:
             allowed = f"gives the topic {topic}, which is in {owners[topic]}: the worker would read what it writes"
             yield Problem("topics.pattern", settings.topics.pattern, allowed)
+    # The characters of a name are those of its parts, each of which is checked alone.
+    longest = max(len(settings.topic(kind)) for kind in TopicsSection.KINDS)
+    if longest > TOPIC_CHARACTERS:
+        allowed = f"gives topics of up to {longest} characters, and Kafka takes {TOPIC_CHARACTERS}; shorten it, or name"
+        yield Problem("topics.pattern", settings.topics.pattern, allowed)
 
 
 RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (

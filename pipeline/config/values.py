@@ -15,6 +15,7 @@ from resonance.pipeline.timestamps import canonical
 from resonance.schemas import AlertRule
 
 KAFKA_PORT, PORTS = 9092, range(1, 65_536)
+TOPIC_CHARACTERS = 249
 _SERVER = re.compile(r"""(\[[0-9A-Fa-f:.]+\]|[^][\s:/@;=<>"']+)(?::([0-9]{1,5}))?""")
 
 
@@ -69,8 +70,8 @@ def _paths(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _topic(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) or name in (".", ".."):
-        raise ValueError(f"{name!r} is no topic name: up to 249 of the characters A-Z a-z 0-9 . _ -")
+    if not re.fullmatch(rf"[A-Za-z0-9._-]{{1,{TOPIC_CHARACTERS}}}", name) or name in (".", ".."):
+        raise ValueError(f"{name!r} is no topic name: up to {TOPIC_CHARACTERS} of the characters A-Z a-z 0-9 . _ -")
     return name
 
 

@@ -110,6 +110,11 @@ def test_a_protocol_before_the_first_brokers_is_refused_with_the_way_to_write_it
     assert "must be written as a:9092,[::1]:9093; the protocol before :// belongs in broker.security_protocol" in said
 
 
+def test_the_longest_names_of_topics_can_be_used():
+    settings = Settings.of({**MINIMAL, "name": "n" * 200, "topics.pattern": "x" * 34 + "{name}.{kind}"})
+    assert len(settings.topic("cluster_events")) == 249
+
+
 def test_topics_group_and_ids_derive_from_the_name():
     settings = Settings.of({**MINIMAL, "name": "shop", "worker.web_port": 7001})
     assert [settings.topic(kind) for kind in TopicsSection.KINDS] == [
@@ -217,6 +222,14 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ),
         ({"topics.pattern": "{kind}"}, r"^topics\.pattern = '{kind}': must have {name} and {kind}, each once"),
         ({"topics.pattern": "{name}/{kind}"}, r"^topics\.pattern = .*: 'n/k' is no topic name"),
+        (
+            {"name": "n" * 200, "topics.pattern": "x" * 35 + "{name}.{kind}"},
+            r"^topics\.pattern = 'xx.*: gives topics of up to 250 characters, and Kafka takes 249; shorten it, or name",
+        ),
+        (
+            {"name": ".", "topics.pattern": "{name}" + "x" * 300 + "{kind}"},
+            r"^topics\.pattern = '{name}xx.*: .* is no topic name",
+        ),
         ({"prepare.missing": "median"}, r"^prepare\.missing = 'median': must be reject, mean or a number"),
         ({"prepare.project": "some"}, r"^prepare\.project = 'some': must be auto, or an integer from 0 to 64"),
         ({"prepare.project": True}, r"^prepare\.project = True: must be auto, or an integer"),
