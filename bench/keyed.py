@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 import urllib.request
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,7 +30,7 @@ from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 
 from bench.latency import latencies, steady_load
-from bench.pipeline import Bench
+from bench.pipeline import ENDING, Bench
 from bench.processes import POLL_SECONDS, STALLED_SECONDS, Answers, running
 from bench.report import Row, arguments, show
 from bench.streams import SPREADS, blobs
@@ -131,9 +130,9 @@ class KeyedBench(Bench):
     @contextmanager
     def workers(self, source: str, target: str, hierarchy: str, count: int) -> Iterator[None]:
         """Run some workers and wait until all of them work."""
-        name = f"bench-{uuid.uuid4().hex[:8]}"
+        name = target.removesuffix(ENDING)
         values = settings_of(hierarchy, name=name, broker={"bootstrap": self.bootstrap})
-        values |= {"topics": {"assignments": target, "routes_partitions": ROUTES if hierarchy == "keyed" else None}}
+        values |= {"topics": {"routes_partitions": ROUTES}} if hierarchy == "keyed" else {}
         values["input"] = {"topics": [source], "id_path": "id"}
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             ports = []
@@ -143,13 +142,14 @@ class KeyedBench(Bench):
                     ports.append(probe.getsockname()[1])
                 file = Path(folder) / f"{number}.toml"
                 given = {**values, "worker": {"web_port": ports[-1]}}
-                given["topics"] = {key: value for key, value in given["topics"].items() if value is not None}
                 file.write_text(as_toml(given))
                 stack.enter_context(running(["resonance.pipeline.cli.main", "worker", "--config", str(file)]))
             partitions = 1 + (ROUTES if hierarchy == "keyed" else 0)
             self._wait_until_ready(ports, partitions)
             yield
-        mine = [topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name)]
+        mine = [
+            topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name) and topic != target
+        ]
         for future in self.admin.delete_topics(mine).values() if mine else ():
             future.result(30)
 

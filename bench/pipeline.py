@@ -54,6 +54,11 @@ def records(count: int) -> Iterator[bytes]:
         yield orjson.dumps({"id": f"r{i:07d}", "features": row, "time": 1_700_000_000_000 + i})
 
 
+ENDING = ".assignments"
+INPUTS = {"features", "hot", "live", "paced", "soak"}
+"""Kinds of topics that a worker reads."""
+
+
 class Bench:
     """A broker, its input topic, and the contestants."""
 
@@ -68,8 +73,10 @@ class Bench:
 
     @contextmanager
     def topic(self, kind: str, **config: str) -> Iterator[str]:
-        """Have a topic for a while."""
-        name = create_topic(self.bootstrap, f"bench-{kind}", partitions=self.partitions, **config)
+        """Have a topic for a while; that of answers is named as a deployment names it."""
+        ending = "" if kind in INPUTS else ENDING
+        name = f"bench-{kind}-{uuid.uuid4().hex[:8]}{ending}"
+        create_topic(self.bootstrap, name, partitions=self.partitions, exact=True, **config)
         try:
             yield name
         finally:
@@ -97,11 +104,10 @@ class Bench:
         mode: str = "exactly_once",
         envelope: str = "events",
         stream: str = "partition",
-        name: str = "",
         processes: int = 1,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Run the worker on a topic."""
-        name = name or f"bench-{uuid.uuid4().hex[:8]}"
+        name = target.removesuffix(ENDING)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -112,7 +118,6 @@ class Bench:
             "broker": {"bootstrap": self.bootstrap},
             "worker": {"web_port": port, "processes": processes},
             "input": {"topics": [source], "id_path": "id"},
-            "topics": {"assignments": target},
             "delivery": {"mode": mode},
             "output": {"envelope": envelope},
         }
@@ -121,7 +126,9 @@ class Bench:
             file.write_text(as_toml(values))
             with running(["resonance.pipeline.cli.main", "worker", "--config", str(file)]) as process:
                 yield process
-        mine = [topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name)]
+        mine = [
+            topic for topic in self.admin.list_topics(timeout=10).topics if topic.startswith(name) and topic != target
+        ]
         for future in self.admin.delete_topics(mine).values() if mine else ():
             future.result(30)
 

@@ -11,7 +11,6 @@ import statistics
 import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.memory import PAGE
-from bench.pipeline import CYCLE, FEATURES, PARTITIONS, Bench, records
+from bench.pipeline import CYCLE, ENDING, FEATURES, PARTITIONS, Bench, records
 from bench.report import Row, arguments, show
 from tests.brokers import running_broker
 
@@ -168,13 +167,12 @@ def main() -> None:
         for stream, minutes in runs:
             if not minutes:
                 continue
-            name = f"soak-{uuid.uuid4().hex[:8]}"
             with (
                 bench.topic("soak", **KEPT) as source,
                 bench.topic("answers", **KEPT) as target,
-                bench.worker(source, target, stream=stream, name=name) as worker,
+                bench.worker(source, target, stream=stream) as worker,
             ):
-                group = Group(bootstrap, name, source)
+                group = Group(bootstrap, target.removesuffix(ENDING), source)
                 soak = Soak(bench, source, group, worker, progress)
                 # The engine is loaded, and every partition assigned.
                 bench.load(source, 1_000)
