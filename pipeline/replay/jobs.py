@@ -9,13 +9,15 @@ import multiprocessing
 import os
 import queue
 import signal
+import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Final, TypeVar, cast
+from multiprocessing.connection import Connection
+from typing import Any, Final, TypeVar
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import DeliveryError, ResonanceError, named
@@ -37,7 +39,7 @@ def run_jobs(
     """Run jobs in parallel; with one process or one job, they run in this process.
 
     Returns their results in order, and the longest working time of a process in seconds, without its start. Raises the
-    error of the first job that fails; the other jobs end at their next report.
+    error of the first job that fails. With it, with Ctrl-C and with the end of this process the other jobs end at once.
     """
     size = min(processes, len(jobs))
     # Once, before several processes need the kernels; those which are kept need not be loaded here then.
@@ -46,44 +48,48 @@ def run_jobs(
         began = time.perf_counter()
         return [job(report) for job in jobs], time.perf_counter() - began
     context = multiprocessing.get_context("spawn")
-    # Without a lock, which a process that is killed could leave locked.
-    done, stopped = context.Queue(), context.RawValue("b", 0)
-    pool = ProcessPoolExecutor(size, context, _begin, (settings, done, stopped))
+    done = context.Queue()
+    # The system closes this end of the pipe where this process is killed.
+    caller, wanted = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(size, context, _begin, (done, caller))
     try:
-        futures = [pool.submit(_run, job) for job in jobs]
+        futures = [pool.submit(_run, settings, job) for job in jobs]
         # Python's pool looks for the end of those processes alone that it had when something was last submitted.
         pool.submit(int)
         waiting: set[Any] = set(futures)
         while waiting and not any(future.exception() for future in set(futures) - waiting):
             _, waiting = wait(waiting, REPORT_SECONDS, FIRST_EXCEPTION)
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    report(done.get_nowait())
+            _drain(done, report)
         found = [future.result() for future in sorted(futures, key=lambda future: future in waiting)]
-    except BrokenProcessPool:
-        raise DeliveryError(
-            "one of the processes ended without a word; was it killed, for want of memory perhaps? Try fewer at once "
-            "(--processes)"
-        ) from None
+    except BaseException as error:
+        wanted.close()
+        if isinstance(error, BrokenProcessPool):
+            raise DeliveryError(
+                "one of the processes ended without a word; was it killed, for want of memory perhaps? Try fewer at "
+                "once (--processes)"
+            ) from None
+        raise
     finally:
-        stopped.value = 1
         pool.shutdown(cancel_futures=True)
-        done.close()
+    # A process sends what it reported before it ends.
+    _drain(done, report)
     busy: Counter[int] = Counter()
     for process, seconds, _ in found:
         busy[process] += seconds  # type: ignore[assignment]
     return [result for _, _, result in found], max(busy.values())
 
 
-class _StoppedError(BaseException):
-    """Another job has failed, or no caller waits for the results any more."""
+def _drain(done: Any, report: Report) -> None:
+    with contextlib.suppress(queue.Empty):
+        while True:
+            report(done.get_nowait())
 
 
 class _Progress:
     """Reports the progress of the jobs of a process, at most every `REPORT_SECONDS`."""
 
-    def __init__(self, done: Any, stopped: Any) -> None:
-        self._done, self._stopped = done, stopped
+    def __init__(self, done: Any) -> None:
+        self._done = done
         self._waiting = 0
         self._last = time.monotonic()
 
@@ -95,8 +101,6 @@ class _Progress:
             self.flush()
 
     def flush(self) -> None:
-        if self._stopped.value:
-            raise _StoppedError
         self._done.put(self._waiting)
         self._waiting = 0
 
@@ -104,23 +108,27 @@ class _Progress:
 _progress: _Progress
 
 
-def _begin(settings: Settings, done: Any, stopped: Any) -> None:
+def _begin(done: Any, caller: Connection) -> None:
     global _progress  # noqa: PLW0603 - the processes of a pool keep what they begin with in their module
     # Ctrl-C reaches the whole process group; the parent process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
     collect_rarely()
-    compile_engine(settings)
-    _progress = _Progress(done, stopped)
+    _progress = _Progress(done)
 
 
-def _run(job: Callable[[Report], Result]) -> tuple[int, float, Result]:
+def _end_with(caller: Connection) -> None:
+    caller.poll(None)
+    os._exit(1)
+
+
+def _run(settings: Settings, job: Callable[[Report], Result]) -> tuple[int, float, Result]:
     """Run a job in a process of the pool; return the process, its seconds, and the result."""
-    began = time.perf_counter()
     try:
+        compile_engine(settings)
+        began = time.perf_counter()
         result = job(_progress.report)
         _progress.flush()
-    except _StoppedError:
-        result = cast(Result, None)
     except Exception as raised:
         shown = raised if isinstance(raised, ResonanceError) else named(raised)
         # With its traceback where no user can act on it.

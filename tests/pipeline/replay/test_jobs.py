@@ -1,10 +1,12 @@
 """Jobs in processes: one of them fails, and everything ends with one message."""
 
 import errno
+import multiprocessing
 import os
 import signal
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from resonance.pipeline import kernels
@@ -16,10 +18,16 @@ from tests.pipeline.streams import settings
 
 
 def work(report):
-    """Report for as long as somebody waits."""
-    while True:
-        report(1)
-        time.sleep(0.01)
+    """Work for longer than anybody waits, without a report."""
+    time.sleep(600)
+
+
+def note_and_work(file, report):
+    """Say which process works, whole at once."""
+    new = file.with_suffix(".new")
+    new.write_text(str(os.getpid()))
+    new.rename(file)
+    work(report)
 
 
 def count(number, report):
@@ -50,7 +58,7 @@ def test_results_are_in_order_and_all_records_are_reported():
         settings(stream="partition"), [partial(count, number) for number in (3, 1, 2)], 2, reported.append
     )
     assert found == [3, 1, 2]
-    assert sum(reported) <= 6
+    assert sum(reported) == 6
     assert seconds > 0
 
 
@@ -65,6 +73,48 @@ def test_results_are_in_order_and_all_records_are_reported():
 def test_the_failure_of_one_ends_all(failing, error, said, capfd):
     with pytest.raises(error, match=said):
         run_jobs(settings(stream="partition"), [work, failing], 2)
+    assert capfd.readouterr().err == ""
+
+
+def test_ctrl_c_waits_for_no_job():
+    def interrupt(records):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(settings(stream="partition"), [work, partial(count, 1)], 2, interrupt)
+
+
+def test_no_job_outlives_a_caller_that_is_killed(tmp_path):
+    files = [tmp_path / "first", tmp_path / "second"]
+    caller = multiprocessing.get_context("spawn").Process(
+        target=run_jobs, args=(settings(stream="partition"), [partial(note_and_work, file) for file in files], 2)
+    )
+    caller.start()
+    end = time.monotonic() + 60
+    while not all(file.exists() for file in files):
+        assert time.monotonic() < end, "they did not start"
+        time.sleep(0.05)
+    caller.kill()
+    caller.join()
+    for process in [Path("/proc") / file.read_text() for file in files]:
+        while process.exists() and "\nState:\tZ" not in (process / "status").read_text():
+            assert time.monotonic() < end, "it is still there"
+            time.sleep(0.05)
+
+
+class FullDisk:
+    """Settings whose kernels find no room."""
+
+    @property
+    def engine_class(self):
+        """Fail as the folder of the kernels does."""
+        raise OSError(errno.ENOSPC, "no folder takes compiled kernels")
+
+
+def test_an_error_before_the_first_job_is_that_of_the_caller(monkeypatch, capfd):
+    monkeypatch.setattr(jobs, "compile_engine", lambda *_, **__: None)
+    with pytest.raises(OutputError, match="no folder takes compiled kernels"):
+        run_jobs(FullDisk(), [work, work], 2)
     assert capfd.readouterr().err == ""
 
 
