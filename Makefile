@@ -28,10 +28,11 @@ $(STAMP): .venv/.locked pyproject.toml
 demo: .venv
 	@$(BIN)/resonance demo $(KEEP)
 
-# A Kafka for first steps, without Docker: its data go when it ends.
+# A Kafka for first steps, without Docker: its data go when it ends. make broker PORT=9093 where 9092 is taken.
+PORT ?= 9092
 broker: .venv
 	@echo "Starting Kafka; Ctrl-C stops it, and forgets its topics"
-	@$(BIN)/python -m tests.brokers 9092
+	@$(BIN)/python -m tests.brokers $(PORT)
 
 # Four tests at once on two cores: those with a broker wait for it most of their time.
 test: kernels

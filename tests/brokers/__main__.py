@@ -15,7 +15,9 @@ def main(arguments=None):
     parser.add_argument("port", nargs="?", type=int, default=0, help="of localhost; any free one without it")
     port = parser.parse_args(arguments).port
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        sys.stderr.write(f"port {port} is taken: a broker may run there already\n")
+        sys.stderr.write(
+            f"port {port} is taken: a broker may run there already, or take another one: make broker PORT=...\n"
+        )
         return 1
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -41,7 +41,10 @@ def test_no_broker_starts_on_a_port_that_is_taken(capsys):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert __main__.main([str(port)]) == 1
-    assert capsys.readouterr().err == f"port {port} is taken: a broker may run there already\n"
+    assert (
+        capsys.readouterr().err
+        == f"port {port} is taken: a broker may run there already, or take another one: make broker PORT=...\n"
+    )
 
 
 def test_a_named_broker_that_does_not_answer_is_said(monkeypatch):
