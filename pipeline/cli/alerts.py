@@ -70,7 +70,7 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     if not found and is_new:
         say(f"there is no output of {settings.name} yet, so that nothing is known: look whether a worker runs")
     elif not found:
-        say("no alert is open")
+        say(f"no alert of {', '.join(streams)} is open" if streams else "no alert is open")
     else:
         rows = [
             (_second(first["since"]), first["severity"], first["rule"], _summed(alike, _text(first, names)))
