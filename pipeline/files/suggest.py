@@ -124,6 +124,10 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     gaps = {path: missing for path in named if (missing := seen.records - seen.columns[path].present)}
     unique = [path for path in seen.columns if path in others and names_each(seen.columns[path], seen.records)]
     ids = sorted(named_ids, key=lambda path: last(path).lower() != "id") or unique
+    for path in [] if ids else [path for path in kinds.ids if seen.columns[path].unique][:1]:
+        if gap := seen.records - seen.columns[path].present:
+            count = f"missing in {gap:,} of {seen.records:,} records"
+            notes.append(Note(f"{path} is {count}, so it is not taken as their id: --set input.id_path={path} does so"))
     compared = "none" if seen.records <= MAX_NAMES else f"none of the first {MAX_NAMES:,}"
     reason = f"a text in every record, and {compared} comes twice" if ids and not named_ids else ""
     clock = clock_of(seen, kinds)

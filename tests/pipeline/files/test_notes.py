@@ -105,3 +105,13 @@ def test_names_that_come_again_are_offered_as_key():
     (note,) = surveyed(rows)
     assert "--key device" in note.text
     assert not surveyed(rows, Columns(key="device"))
+
+
+def test_an_id_that_some_records_lack_is_named():
+    rows = [{"parcel_id": None if n == 7 else f"p-{n}", "x": n / 3} for n in range(200)]
+    (note,) = surveyed(rows)
+    assert str(note) == (
+        "parcel_id is missing in 1 of 200 records, so it is not taken as their id: "
+        "--set input.id_path=parcel_id does so"
+    )
+    assert not surveyed([{**row, "id": n} for n, row in enumerate(rows)])
