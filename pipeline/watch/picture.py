@@ -33,6 +33,8 @@ MOST_NOTES: Final = 10
 _WORDS: Final = 6
 # Inches.
 _ROW, _LEAST, _LINES, _CELL, _NAME, _NOTE, _CHARACTER = 0.27, 2.2, 7.5, 0.62, 0.075, 0.21, 0.072
+_TOP: Final = -1.0
+"""Upper end of the lines and of the table, in rows: above the first line two incidents have room."""
 _TITLE = "Life-lines: width = share of the records; ring = it emerged, dot = it ended, arcs = splits and absorptions, "
 _TITLE += "triangles = drift.\nTable: means in the units of the input; red is above, blue below the other clusters."
 
@@ -167,7 +169,7 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
         ax.axhline(row, color=GRID, lw=0.8, zorder=0)
     for turn, (at, text) in enumerate(life.marks):
         ax.axvline(at, color=FAINT, lw=1.0, ls=(0, (4, 3)), zorder=1)
-        place = at, -0.62 + 0.3 * (turn % 2)
+        place = at, _TOP + 0.05 + 0.3 * (turn % 2)
         ax.annotate(text, place, xytext=(3, 0), textcoords="offset points", fontsize=7.5, color=FAINT, va="top")
     most = max((float(np.nanmax(line.share)) for line in life.lines if life.counted), default=1.0)
     _draw_lines(ax, life.lines, _colours(life) | {**(colours or {})}, life.records, min(0.4 / max(most, 1e-9), 4.0))
@@ -189,7 +191,7 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
         )
     plain_axes(ax)
     ax.set_xlim(0, life.records * 1.01)
-    ax.set_ylim(foot + 0.2, -0.7)
+    ax.set_ylim(foot + 0.2, _TOP)
     ax.set_yticks(range(len(life.lines)), ["\u2514 " * (line.level - 1) + _label(line) for line in life.lines])
     for label, line in zip(ax.get_yticklabels(), life.lines, strict=True):
         label.set_color(INK if line.ended >= life.records else FAINT)
@@ -243,7 +245,7 @@ def _draw_table(ax: Any, life: StreamLife, names: Sequence[str], columns: int) -
     """Draw a row for each line: its share of the last records, and the means of its features."""
     rows = max(len(life.lines), 1)
     ax.set_xlim(0, columns)
-    ax.set_ylim(rows - 0.2, -0.7)
+    ax.set_ylim(rows - 0.2, _TOP)
     plain_axes(ax)
     ax.set_yticks([])
     ax.xaxis.tick_top()
