@@ -273,7 +273,7 @@ def check_mlca(path):
 
 
 def replay(network, events):
-    """Change a network, a set of ids and a set of edges, as the events of a record tell."""
+    """Change a network, a set of ids and a set of edges, as the events of a record say."""
     ids, edges = network
     for code, a, b, c in events:
         if code == 0:

@@ -228,6 +228,27 @@ def _find(text, start, stop, wanted, guess, first, last):
 
 
 @jit
+def _read_name(text, p, wanted, guess, first, last):
+    """Return the wanted member, from `first` to `last`, whose name begins at a position, and where its value begins.
+
+    The member is -1 where it is not wanted; the position is -1 behind what is no name, or comes twice.
+    """
+    start = p + 1
+    p = _skip_name(text, p)
+    if p < 0:
+        return np.int64(-1), _FAILED
+    stop = start
+    while text[stop] != _QUOTE:
+        stop += 1
+    member = _find(text, start, stop, wanted, guess, first, last)
+    if member >= 0:
+        if wanted.seen[member] == 1:
+            return member, _FAILED
+        wanted.seen[member] = 1
+    return member, p
+
+
+@jit
 def _read_cell(text, p, wanted, cells, column):
     """Read the number of a column, or null."""
     if text[p] == 110 and wanted.nulls:
@@ -302,20 +323,13 @@ def _read_members(text, p, wanted, cells):
         return np.int64(p + 1)
     last, guess = wanted.members, wanted.second
     while True:
-        start = p + 1
-        p = _skip_name(text, p)
+        member, p = _read_name(text, p, wanted, guess, wanted.second, last)
         if p < 0:
             return _FAILED
-        stop = start
-        while text[stop] != _QUOTE:
-            stop += 1
-        member = _find(text, start, stop, wanted, guess, wanted.second, last)
         if member < 0:
             p = _skip_value(text, p)
-        elif wanted.seen[member] == 1:
-            return _FAILED
         else:
-            wanted.seen[member], guess = 1, member + 1
+            guess = member + 1
             p = _read_cell(text, p, wanted, cells, wanted.roles[member])
         if p < 0:
             return _FAILED
@@ -349,20 +363,13 @@ def _read_record(text, p, wanted, cells):
         return _FAILED
     p, guess = _skip_space(text, p + 1), 0
     while True:
-        start = p + 1
-        p = _skip_name(text, p)
+        member, p = _read_name(text, p, wanted, guess, 0, wanted.second)
         if p < 0:
             return _FAILED
-        stop = start
-        while text[stop] != _QUOTE:
-            stop += 1
-        member = _find(text, start, stop, wanted, guess, 0, wanted.second)
         if member < 0:
             p = _skip_value(text, p)
-        elif wanted.seen[member] == 1:
-            return _FAILED
         else:
-            wanted.seen[member], guess = 1, member + 1
+            guess = member + 1
             p = _read_wanted(text, p, wanted, cells, wanted.roles[member])
         if p < 0:
             return _FAILED

@@ -154,9 +154,9 @@ def test_a_share_that_vanishes_is_reported_and_cells_are_taken_anew():
     X[gone] += CENTRES[where[gone]] - CENTRES[3]
     changes, watch = learn(DriftWatch(2), X, where)
     assert [change.kind for change in changes][:2] == ["drift", "settled"]
-    told = {unit.unit: unit for unit in changes[1].units}
-    assert told[4].share
-    assert told[4].share_before == pytest.approx(0.25, abs=0.05)
+    shown = {unit.unit: unit for unit in changes[1].units}
+    assert shown[4].share
+    assert shown[4].share_before == pytest.approx(0.25, abs=0.05)
     assert any(unit.share and unit.share_after < unit.share_before for unit in changes[0].units)
     assert watch._state.number[1, layout.SEEN] < 4_000
 

@@ -32,7 +32,7 @@ KINDS, CHANGES = ("drift", "settled", "recovered"), ("moved", "widened", "narrow
 
 
 def normal(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows of a specification with what a watch tells: of two pieces of evidence the larger one."""
+    """Return the rows of a specification with what a watch reports: of two pieces of evidence the larger one."""
     rows = rows.copy()
     units, channels = rows[:, 0] == 2, rows[:, 0] == 3
     what = rows[units, 3].astype(int)
@@ -64,8 +64,8 @@ def watched(stream: Arrays, cut: int = STRIDE, *, restored: bool = False) -> tup
                     own = (unit.evidence, 0, unit.share_before, unit.since.offset, unit.cluster, kind is None)
                     rows.append([2, record, unit.unit, what, *own, unit.share_after])
                     for each in unit.channels:
-                        told = (each.evidence, each.before, each.after, each.spread, each.ratio)
-                        rows.append([3, record, each.channel, CHANGES.index(each.change), *told])
+                        shown = (each.evidence, each.before, each.after, each.spread, each.ratio)
+                        rows.append([3, record, each.channel, CHANGES.index(each.change), *shown])
         done = end
         take_cells(watch, stream)
         if restored:

@@ -74,7 +74,7 @@ def test_behind_a_common_page_the_metrics_of_each_worker_are_read():
     both = asyncio.Barrier(2)
 
     async def metrics(request):
-        # They are asked at once: neither waits for the answer of the other.
+        # Both are requested at once: neither waits for the answer of the other.
         await both.wait()
         return web.Response(text=f'resonance_lag_records{{topic="orders",partition="{request.url.port}"}} 1\n')
 
