@@ -20,8 +20,6 @@ from tests.brokers.proxy import Proxy, proxied_jvm
 from tests.integration.chaos import values
 from tests.integration.workers import Deployment, WorkerProcess
 
-BACK_SECONDS = 2.0
-"""How long an offset is behind where it was before that counts."""
 STUCK_SECONDS = 180.0
 """Without a commit for so long after a fault, something hangs: more than any time-out of the settings, and a start."""
 
@@ -66,7 +64,7 @@ class Lab:
         self._rate = rate
         self._over, self._stopping = threading.Event(), threading.Event()
         self._settings = self.deployment.settings
-        self._threads = [threading.Thread(target=each) for each in (self._load, self._supervise, self._watch)]
+        self._threads = [threading.Thread(target=each) for each in (self._load, self._supervise)]
         for number in range(workers):
             self.start(number)
 
@@ -164,26 +162,6 @@ class Lab:
             return sum(max(offset, 0) for offset in self.deployment.committed().values())
         except KafkaException:
             return -1
-
-    def _watch(self) -> None:
-        """Note when an offset of the group goes back, and work goes on from there: only a person may set it.
-
-        A coordinator that has just begun (Kafka 4) answers with offsets that may be minutes old, until something is
-        written to it.
-        """
-        highest: dict[int, int] = {}
-        since: dict[int, tuple[float, int]] = {}
-        while not self._stopping.wait(0.5):
-            with contextlib.suppress(KafkaException):
-                for partition, offset in self.deployment.committed().items():
-                    before = highest.get(partition, 0)
-                    highest[partition] = max(offset, before)
-                    if not 0 <= offset < before:
-                        since.pop(partition, None)
-                        continue
-                    first, back = since.setdefault(partition, (time.monotonic(), offset))
-                    if offset != back and time.monotonic() - first > BACK_SECONDS:
-                        self._errors.append(f"partition {partition}: from {before} back to {back}, now {offset}")
 
     def wait_for_commit(self) -> float:
         """Wait until the group's offsets have moved on; return the seconds."""
