@@ -14,7 +14,6 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.records import Record
-from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
@@ -73,14 +72,12 @@ def step_rows() -> list[Row]:
         log = [message for chunk in chunks for message in router.process(chunk).routes]
         routes = [Record("routes", 0, i, 0, m.key, m.value, m.headers) for i, m in enumerate(log)]
         parts = [routes[i : i + CHUNK] for i in range(0, RECORDS, CHUNK)]
-        repeats = Deduplicator("routes", 0)
-        for part in parts[: WARM // CHUNK]:
-            repeats.kept([route for record in part if (route := read_route(record))])
 
-        def read(some: list[Record], kept: Callable[[Any], Any] = repeats.kept) -> None:
-            kept([route for record in some if (route := read_route(record))])
+        def read(some: list[Record]) -> None:
+            for record in some:
+                read_route(record)
 
-        note("second hop: routes read, repeats looked for", _per_record(read, parts[WARM // CHUNK :]))
+        note("second hop: routes read", _per_record(read, parts[WARM // CHUNK :]))
         second = make_task(given, given.topic("routes"), 0)
         for part in parts[: WARM // CHUNK]:
             second.process(part)

@@ -107,6 +107,15 @@ def offset_of_others(group: str, topic: str, partition: int, committed: int, pos
     )
 
 
+def routed_beyond(topic: str, partition: int, routed: int, position: int) -> MismatchError:
+    """Return the mismatch of a lost offset of an input whose routes reach further than its snapshots."""
+    return _stop(
+        f"{topic}[{partition}]: its snapshots reach offset {position}, and its records up to {routed} stand among the "
+        "routes already: they would be learned twice",
+        RESET,
+    )
+
+
 def offset_beyond_end(group: str, topic: str, partition: int, committed: int, end: int) -> MismatchError:
     """Return the mismatch of a committed offset that the log does not reach."""
     return _stop(

@@ -53,8 +53,8 @@ class Task(Protocol):
     def restore_partition(self, state: bytes) -> None:
         """Restore a `partition_state`."""
 
-    def adopt(self, other: Any, *, position: bool = True) -> None:
-        """Emit from the same offset as another task of the partition; with its `position` continue there, too."""
+    def adopt(self, other: Any) -> None:
+        """Emit from the same offset as another task of the partition."""
 
     def emit_from_setting(self, offset: int) -> None:
         """Apply the present `emit_from` setting to the records from an offset on."""

@@ -240,6 +240,10 @@ def _delivery(settings: Fields) -> Iterator[Problem]:
             "transactions before their commit"
         )
         yield Problem("delivery.commit_interval", given.commit_interval, allowed)
+    if given.mode == "at_least_once" and settings.is_routed:
+        why = "hierarchy = keyed" if settings.is_keyed else f"stream = {settings.stream}"
+        allowed = f"must be exactly_once with {why}, or a record could be routed, and learned, twice"
+        yield Problem("delivery.mode", given.mode, allowed)
 
 
 def _labels(settings: Fields) -> Iterator[Problem]:

@@ -342,7 +342,7 @@ def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     if next_ > first:
         for _, records in reader.read({at: (next_ - 1, next_)}, 1):
             route = read_route(records[-1])
-            return TimeTexts()[records[-1].timestamp if route is None else route.record.timestamp]
+            return TimeTexts()[records[-1].timestamp if route is None else route.timestamp]
     return None
 
 

@@ -158,7 +158,7 @@ def _take(
     names = StreamNames.of(settings, *at)
     found: Sequence[Record | RoutedRecord] = records
     if not names.prefix:
-        routed = [route.record for record in records if (route := read_route(record)) is not None]
+        routed = [route for record in records if (route := read_route(record)) is not None]
         # Labels take the way of their records.
         found = [record for record in routed if record.topic != settings.labels.topic]
     batch = mapping.decode(found)

@@ -17,7 +17,6 @@ from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import new_models
-from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.tasks import Task
 
 _log = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ def begin_versions(
     for at in stopped:
         table = tables[at[1]]
         start = _begin_of(table.records().get(at[0]), committed[at], bounds[at])
-        task, count = _new_models(settings, source, at, table, (bounds[at][0], start), make_task)
+        task, count = _new_models(settings, source, at, table, start, make_task)
         change = new_models(source, at, table.writer(source.identities[at[0]]), task, start, committed[at])
         # Those that the task has open clear with its next record.
         kept = task.open_alerts
@@ -79,11 +78,10 @@ def _new_models(
     source: DeploymentContext,
     at: TopicPartition,
     table: ChangelogTable,
-    span: tuple[int, int],
+    start: int,
     make_task: MakeTaskThen,
 ) -> tuple[Task, int]:
-    """Return a task with new models, and their number; `span` is the log's first offset and their start."""
-    first, start = span
+    """Return a task with new models that begin at an offset, and their number."""
     record = table.records().get(at[0])
     task = make_task(settings, *at)
     old, learned = _old_models(settings, source, at, table, make_task)
@@ -91,10 +89,8 @@ def _new_models(
         _take_over(settings, task, record)
     known = [snapshot.header["version"] for snapshot in old]
     before = learned or make_task(settings, *at)
-    if learned is None:
-        if record is not None:
-            before.restore_partition(record.state)
-        _pass_over(source, before, record.position if record else 0, first, start)
+    if learned is None and record is not None:
+        before.restore_partition(record.state)
     task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
     task.models.used = table.archives(at[0]).used
@@ -103,19 +99,6 @@ def _new_models(
     for snapshot in old:
         task.restore(replace(snapshot, next=start), new_version=True)
     return task, len(old)
-
-
-def _pass_over(source: DeploymentContext, before: Task, position: int, first: int, end: int) -> None:
-    """Mark the routes that a second-stage task has not seen, up to `end`: models now gone have learned them."""
-    if not isinstance(before, RoutedTask) or position >= end:
-        return
-    if first > position:
-        # Routes were deleted: any of them may be the predecessor of the next one.
-        before.accept_any_predecessor()
-    at = before.topic, before.partition
-    with source.reader() as reader:
-        for _, records in reader.read({at: (max(first, position), end)}):
-            before.mark_seen(records)
 
 
 def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -> None:

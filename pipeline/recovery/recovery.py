@@ -18,13 +18,14 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, is_proved
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
+from resonance.pipeline.repartition.envelope import read_route
 
 _log = logging.getLogger(__name__)
 
@@ -84,13 +85,14 @@ def resume_from_snapshots(
 def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, int]]:
     """Return committed offset and snapshot position of each partition whose offset no worker can have committed.
 
-    Raises MismatchError where the snapshots are of another log than the present one.
+    Raises MismatchError where the snapshots are of another log than the present one, or records would be routed twice.
     """
     inputs = source.logs
     with source.reader() as reader:
         # Read in this order, the offset of a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = {at: CommittedOffset(*one) for at, one in reader.committed_with_metadata(inputs).items()}
+        routed = _newest_routed(source, reader)
     lost = {}
     for at in inputs:
         record, found = tables[at[1]].records().get(at[0]), committed[at]
@@ -99,5 +101,18 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
         # Offsets of another log would be written into the group.
         check_log(source, record.identity)
         if found.offset < record.committed or not (found.offset == NO_OFFSET or is_proved(found, record)):
+            if routed.get(at, NO_OFFSET) >= record.position:
+                raise mismatches.routed_beyond(*at, routed[at], record.position)
             lost[at] = found.offset, record.position
     return lost
+
+
+def _newest_routed(source: DeploymentContext, reader: LogReader) -> dict[TopicPartition, int]:
+    """Return the highest offset of each input partition among the routes, where streams are re-keyed."""
+    newest: dict[TopicPartition, int] = {}
+    places = [at for at in source.logs if source.is_rekeyed and at[0] == source.routes]
+    for _, records in reader.read(reader.settled_bounds(places, source.patience)):
+        for route in filter(None, map(read_route, records)):
+            at = route.topic, route.partition
+            newest[at] = max(newest.get(at, NO_OFFSET), route.source_offset)
+    return newest

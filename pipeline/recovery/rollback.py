@@ -160,6 +160,11 @@ def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
     return bool(name == at[0]) if kind in ("partition", "archives") else is_stream_of(source, at, str(name))
 
 
+def _is_routed(source: DeploymentContext, at: TopicPartition) -> bool:
+    """Whether a partition is learned by its routes alone: what is routed stays so, and is not routed again."""
+    return source.is_rekeyed and at[0] != source.routes
+
+
 def plan_import(
     source: DeploymentContext, partitions: Sequence[PartitionCheckpoint], make_task: MakeTask
 ) -> list[Change]:
@@ -176,6 +181,9 @@ def plan_import(
             if at not in source.logs:
                 raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
+            if _is_routed(source, at) and committed != NO_OFFSET:
+                here = replace(partition.record, position=committed, recovery_offset=committed)
+                partition = replace(partition, record=here)  # noqa: PLW2901 - the same partition, further on
             changes.append(roll_back(source, partition, live[at[1]], committed, bounds, alerts, make_task))
     return changes
 
@@ -201,7 +209,7 @@ def plan_return(
         for at in inputs:
             wanted = place.offset if place.offset is not None else behind[at]
             unknown = committed[at] == NO_OFFSET and not any(_is_of(source, at, key) for key in live[at[1]])
-            if unknown or NO_OFFSET < committed[at] <= wanted:
+            if unknown or NO_OFFSET < committed[at] <= wanted or _is_routed(source, at):
                 unchanged.append(at)
                 continue
             found = Archives(reader, source, at, index_of(at, live[at[1]]).entries).newest(wanted)

@@ -5,9 +5,7 @@ A route is a feature record on its way to the partition where its stream is lear
 =======================  ==========================================================================================
 key                      key of the stream
 value                    the record's own value, unchanged
-header resonance.source  ``[topic, partition, offset, timestamp, before]`` of the record, as JSON; `before` is the
-                         offset of the previous record from the same partition to the same partition of the routes,
-                         -1 for the first
+header resonance.source  ``[topic, partition, offset, timestamp]`` of the record, as JSON
 header resonance.key     the record's own key
 further headers          the record's own, in their order
 =======================  ==========================================================================================
@@ -18,7 +16,7 @@ other programs should not subscribe to it.
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import orjson
 from resonance.pipeline.errors import BrokerError
@@ -26,9 +24,6 @@ from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, byte
 
 SOURCE: Final = "resonance.source"
 KEY: Final = "resonance.key"
-
-FIRST: Final = -1
-"""Value of `before` where no record went before."""
 
 REST_BYTES: Final = 40_000
 """Most bytes that keys and headers may add to the value of a route, the product's own included."""
@@ -50,21 +45,12 @@ MAX_PARTITIONS: Final = 100_000
 _MAX: Final = 2**63
 
 
-class Route(NamedTuple):
-    """A route that was read."""
-
-    record: RoutedRecord
-    before: int
-    """Offset of the previous record on the same way, `FIRST` for none."""
-
-
-def route_message(record: SourceRecord, topic: str, partition: int, stream: bytes, to: int, before: int) -> Message:
+def route_message(record: SourceRecord, topic: str, partition: int, stream: bytes, to: int) -> Message:
     """Return the route of a feature record that was read from `partition` of `topic` and has a value.
 
-    `to` is the partition of the routes where `stream` is learned, and `before` is the offset of the previous record on
-    the same way, `FIRST` for none.
+    `to` is the partition of the routes where `stream` is learned.
     """
-    source = b'["%b",%d,%d,%d,%d]' % (topic.encode(), partition, record.offset, record.timestamp, before)
+    source = b'["%b",%d,%d,%d]' % (topic.encode(), partition, record.offset, record.timestamp)
     headers: list[tuple[str, bytes | None]] = [(SOURCE, source), (KEY, record.key)]
     if record.headers:
         headers += record.headers
@@ -82,26 +68,23 @@ def rest_bytes(record: SourceRecord, stream: bytes) -> int:
     return OWN_BYTES + len(stream) + bytes_beside(record) + HEADER_BYTES * len(record.headers or ())
 
 
-def read_route(record: SourceRecord) -> Route | None:
-    """Return the content of a route, or None where another program wrote it."""
+def read_route(record: SourceRecord) -> RoutedRecord | None:
+    """Return the record that a route carries, or None where another program wrote it."""
     headers: Sequence[tuple[str, bytes | None]] = record.headers
     try:
         (first, source), (second, key) = headers[0], headers[1]
-        topic, partition, offset, timestamp, before = orjson.loads(source or b"")
+        topic, partition, offset, timestamp = orjson.loads(source or b"")
     except (IndexError, TypeError, ValueError):
         return None
     if (first, second) != (SOURCE, KEY) or not record.key or record.value is None:
         return None
-    if type(topic) is not str or not (type(partition) is type(offset) is type(timestamp) is type(before) is int):
+    if type(topic) is not str or not (type(partition) is type(offset) is type(timestamp) is int):
         return None
-    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < MAX_PARTITIONS and FIRST <= before < offset < _MAX):
+    if not (TOPIC_NAME.fullmatch(topic) and 0 <= partition < MAX_PARTITIONS and 0 <= offset < _MAX):
         return None
     if not -_MAX <= timestamp < _MAX:
         return None
-    routed = RoutedRecord(
-        topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset
-    )
-    return Route(routed, before)
+    return RoutedRecord(topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset)
 
 
 def no_place(where: str, source: tuple[str, int, int], known: int) -> BrokerError:

@@ -2,15 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
 from resonance.pipeline.records import Message, Messages, Outputs, RoutedRecord, SourceRecord
-from resonance.pipeline.repartition.deduplication import Deduplicator
-from resonance.pipeline.repartition.envelope import TOPIC_BYTES, Route, no_place, read_route
+from resonance.pipeline.repartition.envelope import TOPIC_BYTES, no_place, read_route
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
@@ -27,7 +24,6 @@ class RoutedTask(PartitionTask):
 
     def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context)
-        self._repeats = Deduplicator(topic, partition)
         self._strange = 0
         self._inputs, self._most = context.inputs, max(context.inputs, context.labels)
         # Records of other topics were routed under other settings.
@@ -79,48 +75,18 @@ class RoutedTask(PartitionTask):
                     extra=at(self.topic, self.partition),
                 )
             self._strange += len(records) - len(routes)
-        return self._repeats.kept(routes)
+        return routes
 
-    def _has_place(self, route: Route) -> bool:
+    def _has_place(self, route: RoutedRecord) -> bool:
         """Return whether the outputs of a route fit into their topics; a worker writes no other route."""
         # This depends on the route alone, and not on the present number of input partitions, so that a restart and a
         # replay decide the same.
-        return len(route.record.stream) <= self._longest
-
-    @property
-    def repeats(self) -> int:
-        """Routes that were dropped because their record had come already, or will come again."""
-        return self._repeats.repeated + self._repeats.early
+        return len(route.stream) <= self._longest
 
     @property
     def counts(self) -> Counts:
         """Counters so far; other threads may read them."""
-        return replace(super().counts, foreign=self._strange, repeated=self.repeats)
-
-    def kept(self) -> Deduplicator:
-        """Return a copy of what decides which of the next routes are learned."""
-        return deepcopy(self._repeats)
-
-    def accept_any_predecessor(self) -> None:
-        """Let the routes begin in the middle: their first records need no predecessor."""
-        self._repeats.accept_any_predecessor()
-
-    def mark_seen(self, records: Sequence[SourceRecord]) -> None:
-        """Note routes that other models have learned, so that their repeats are known."""
-        self._received(records)
-
-    def adopt(self, other: Any, *, position: bool = True) -> None:
-        """Emit as another task of the partition; with its `position` know the routes that it has learned, too."""
-        super().adopt(other)
-        if position and isinstance(other, RoutedTask):
-            self._repeats.take_over(other._repeats)
-
-    def _own_state(self) -> dict[str, Any]:
-        return {**super()._own_state(), "routes": self._repeats.state(self.models.recovery_offset)}
-
-    def _restore_own(self, content: Any) -> None:
-        super()._restore_own(content)
-        self._repeats.restore(content["routes"])
+        return replace(super().counts, foreign=self._strange)
 
 
 def _placed(message: Message, partitions: int) -> Message:

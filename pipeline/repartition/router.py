@@ -10,7 +10,7 @@ from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.repartition.envelope import FIRST, REST_BYTES, rest_bytes, route_message
+from resonance.pipeline.repartition.envelope import REST_BYTES, rest_bytes, route_message
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
@@ -25,7 +25,7 @@ class RouterTask(StreamTask):
     one where it is learned. Only there, too, is it known whether the record of a label message has come.
     """
 
-    _format = 1
+    _format = 2
 
     def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context)
@@ -35,8 +35,6 @@ class RouterTask(StreamTask):
             self._stream_of = LabelMessages(settings).stream_of
         else:
             self._stream_of = RecordStreams(settings, topic, self._features.mapping).stream_of
-        # Offset of the latest record that was sent to each partition of the routes.
-        self._before: dict[int, int] = {}
         if settings.raises_alerts:
             self._raise_alerts()
 
@@ -70,11 +68,9 @@ class RouterTask(StreamTask):
             except FaultError as error:
                 faults.append(error.at(index))
                 continue
-            to = partition_of(stream, self._routes)
-            before = self._before.get(to, FIRST)
-            self._before[to] = record.offset
             if outputs is not None:
-                outputs.routes.append(route_message(record, self.topic, self.partition, stream, to, before))
+                to = partition_of(stream, self._routes)
+                outputs.routes.append(route_message(record, self.topic, self.partition, stream, to))
         if self._alerts is not None and records:
             self._alerts.begin(records, None, outputs, suppressed=False)
             self._alerts.count(records, faults, outputs, suppressed=False)
@@ -84,20 +80,13 @@ class RouterTask(StreamTask):
         """Raise `MismatchError`, because the snapshot was written where streams were learned here."""
         raise mismatches.unreadable(self._where, f"the state of stream {snapshot.stream}, which is not learned here,")
 
-    def adopt(self, other: Any, *, position: bool = True) -> None:
-        """Continue at the `position` of another task of the partition."""
-        if position and isinstance(other, RouterTask):
-            self._before = dict(other._before)
-
     def _own_state(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"before": [[to, offset] for to, offset in sorted(self._before.items())]}
-        return own if self._alerts is None else own | {"alerts": self._alerts.state()}
+        return {} if self._alerts is None else {"alerts": self._alerts.state()}
 
     def _restore_own(self, content: Any) -> None:
-        # Where streams were learned here before, their state has no routes.
-        if "before" in content:
+        # Where streams were learned here before, their state says of which features.
+        if "decided_at" not in content:
             super()._restore_own(content)
-            self._before = {int(to): int(offset) for to, offset in content["before"]}
             self._restore_alerts(content)
 
 

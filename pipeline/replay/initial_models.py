@@ -12,7 +12,6 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.task.model.stream_model import began_of
 from resonance.pipeline.tasks import Task
@@ -46,14 +45,12 @@ def find_start(reader: LogReader, part: PartitionRange, begin: int, before: int 
     """
     task = part.make_task()
     if part.fresh:
-        _begin_anywhere(task)
         return InitialModels(task, begin, f"empty models at offset {begin:,} (--fresh)", [])
     try:
         return _known(reader, part, begin, before)
     except MismatchError:
         if not part.or_fresh:
             raise
-        _begin_anywhere(task)
         return InitialModels(task, begin, f"empty models at offset {begin:,}, because those there are not known", [])
 
 
@@ -97,11 +94,6 @@ def _restored(archived: PartitionCheckpoint, task: Task, notes: list[str]) -> In
         f"from {archive_name(archived)}" if archived.streams or archived.timestamp >= 0 else empty,
         notes,
     )
-
-
-def _begin_anywhere(task: Task) -> None:
-    if isinstance(task, RoutedTask):
-        task.accept_any_predecessor()
 
 
 def later_version(reader: LogReader, part: PartitionRange, start: InitialModels) -> InitialModels | None:
@@ -149,8 +141,6 @@ def _from_beginning(
 ) -> InitialModels:
     source, at = part.source, part.at
     origin = first
-    if record is None and first > 0:
-        _begin_anywhere(task)
     if record is not None:
         changed = _changed(record, source)
         if changed and not notes:
@@ -163,7 +153,7 @@ def _from_beginning(
         known.restore_partition(record.state)
         task.models.first_version = known.models.first_version
         # Outputs that were suppressed then are suppressed now.
-        task.adopt(known, position=False)
+        task.adopt(known)
     return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
 

@@ -277,8 +277,8 @@ class PartitionTask(StreamTask):
             self._learner.check(model)
         self.models.evict()
 
-    def adopt(self, other: Any, *, position: bool = True) -> None:
-        """Emit from the same offset as another task of the partition; with its `position` continue there, too."""
+    def adopt(self, other: Any) -> None:
+        """Emit from the same offset as another task of the partition."""
         self._emission.restore(other._emission.state())
 
     def _own_state(self) -> dict[str, Any]:

@@ -137,5 +137,5 @@ class StreamTask:
     def emit_from_setting(self, offset: int) -> None:
         """Apply the present `Settings.emit_from`, where records are answered."""
 
-    def adopt(self, other: Any, *, position: bool = True) -> None:
-        """Emit from the same offset as another task of the partition; with its `position` continue there, too."""
+    def adopt(self, other: Any) -> None:
+        """Emit from the same offset as another task of the partition."""

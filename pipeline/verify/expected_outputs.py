@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition, routes_offset_header
-from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.verify.digests import Assignments, Others, Recorded, Unordered
 from resonance.pipeline.verify.output_refs import (
@@ -119,11 +118,10 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
         route = read_route(Record("", 0, 0, 0, message.key, message.value, message.headers))
         if route is None:
             return None
-        record = route.record
-        if (record.topic, record.partition) != at:
+        if (route.topic, route.partition) != at:
             return OutputRef(ELSEWHERE, -1)
-        routed.add(record.source_offset)
-        return OutputRef(record.topic, record.source_offset, partition=record.partition)
+        routed.add(route.source_offset)
+        return OutputRef(route.topic, route.source_offset, partition=route.partition)
 
     def dead_letter_of_router(message: Message | Record) -> OutputRef | None:
         # Routes are read first: a dead letter about a routed record comes from the second stage.
@@ -145,15 +143,14 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
 
 
 def compared_of_routes(
-    settings: Settings, source: DeploymentContext, part: RecordRange, repeats: Deduplicator, records: Iterable[Record]
+    settings: Settings, source: DeploymentContext, part: RecordRange, records: Iterable[Record]
 ) -> list[Compared]:
     """Return the outputs to compare for the second stage.
 
-    `records` are the routes of the range and those before it that the replay needs; from the first of them on `repeats`
-    decides which routes are learned.
+    `records` are the routes of the range and those before it that the replay needs.
     """
     at, begin, end, oldest = part
-    learned = LearnedAt(at[0], repeats, records)
+    learned = LearnedAt(at[0], records)
     found = []
     for number in range(source.deployment.partitions):
         place = (settings.topic("assignments"), number)
@@ -176,19 +173,18 @@ def _alert_ref(settings: Settings, message: Message | Record, *, routed: bool) -
 
 
 class LearnedAt:
-    """Maps the records that outputs name to their offsets among the routes; `repeats` decides which are learned."""
+    """Maps the records that outputs name to their offsets among the routes."""
 
-    def __init__(self, topic: str, repeats: Deduplicator, records: Iterable[Record]) -> None:
+    def __init__(self, topic: str, records: Iterable[Record]) -> None:
         self._topic = topic
         # Both columns ascend: a record takes 16 bytes and is found by binary search.
         self._columns: dict[TopicPartition, tuple[array[int], array[int]]] = {}
         for record in records:
             if (route := read_route(record)) is None:
                 continue
-            for kept in repeats.kept([route]):
-                sources, offsets = self._columns.setdefault((kept.topic, kept.partition), (array("q"), array("q")))
-                sources.append(kept.source_offset)
-                offsets.append(kept.offset)
+            sources, offsets = self._columns.setdefault((route.topic, route.partition), (array("q"), array("q")))
+            sources.append(route.source_offset)
+            offsets.append(route.offset)
 
     def of(self, ref: RefOf) -> RefOf:
         """Return a `RefOf` that replaces the input offsets of `ref` by offsets among the routes."""

@@ -120,7 +120,7 @@ def _compared(
         # Outputs of earlier messages count as `ELSEWHERE`, like those of other partitions of the routes.
         return compared_of_subtrees(settings, source, compared, start.task.numbers, records)
     if isinstance(start.task, RoutedTask):
-        return compared_of_routes(settings, source, compared, start.task.kept(), records)
+        return compared_of_routes(settings, source, compared, records)
     if settings.is_keyed and part.at[0] != settings.labels.topic:
         return compared_of_roots(settings, source, compared)
     return compared_of_router(settings, source, compared)

@@ -15,7 +15,7 @@ from resonance.schemas import ClusterTable
 
 from tests.brokers import produce, read_topic
 from tests.integration.workers import Deployment, records, wait_until
-from tests.pipeline.repartition.two_hops import by_id, by_record, once, without_routes_offset
+from tests.pipeline.repartition.two_hops import by_id, by_record, without_routes_offset
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -35,8 +35,7 @@ SETTINGS = {
 
 
 def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
-    """At least once, the harder of the two; test_kill.py has exactly once."""
-    deployment = Deployment(broker, partitions=PARTITIONS, settings={**SETTINGS, "delivery.mode": "at_least_once"})
+    deployment = Deployment(broker, partitions=PARTITIONS, settings=SETTINGS)
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
     compile_engine(settings)
     third = COUNT // 3
@@ -63,7 +62,7 @@ def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
         tasks = {at: PartitionTask(whole, *at) for at in bounds}
         for at, some in reader.read(bounds):
             expected.add(tasks[at].process(some))
-    got = {kind: once(written(deployment, settings.topic(kind))) for kind in ("assignments", "cluster_events")}
+    got = {kind: written(deployment, settings.topic(kind)) for kind in ("assignments", "cluster_events")}
     assert by_record(got["assignments"]) == by_record(expected.assignments)
     assert by_id(got["cluster_events"]) == by_id(expected.cluster_events)
     assert sum("subtree" in json.loads(message.value) for message in got["cluster_events"]) > 5

@@ -23,14 +23,14 @@ from resonance.pipeline.verify.verify import verify
 from tests import LONG
 from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
 from tests.integration.label_chaos import LabelChaos
-from tests.pipeline.repartition.two_hops import by_id, by_record, once
+from tests.pipeline.repartition.two_hops import by_id, by_record
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 CASES = [
     pytest.param("modal", "exactly_once", "key", id="modal-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once", marks=pytest.mark.nightly),
-    pytest.param("modal", "at_least_once", "field:group", id="modal-at-least-once-rekeyed"),
+    pytest.param("modal", "at_least_once", "key", id="modal-at-least-once"),
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse", marks=pytest.mark.nightly),
     pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels", marks=pytest.mark.nightly),
     pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end", marks=pytest.mark.nightly),
@@ -45,7 +45,7 @@ ONLY_LONG = [
 SHORT = {
     "modal-exactly-once": ["kill", "during-commit", "after-offsets"],
     "hcaea-exactly-once": ["term", "in-revoke", "during-restore"],
-    "modal-at-least-once-rekeyed": ["after-begin", "after-produce"],
+    "modal-at-least-once": ["after-begin", "after-produce"],
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
     "mlca-exactly-once-labels": ["kill", "during-commit"],
     "caea-streams-that-end": ["kill", "during-commit", "between-snapshot-chunks"],
@@ -147,10 +147,9 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     assert not LONG or chaos.tally.refused >= 1
 
 
-# In the short form test_keyed.py has workers that deliver at least once.
+# In the short form test_keyed.py has workers that end.
 @pytest.mark.nightly
-@pytest.mark.parametrize("delivery", ["exactly_once", *(["at_least_once"] if LONG else [])])
-def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tmp_path, delivery):
+def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tmp_path):
     every = ["kill"] * 10 + ["term"] * 5 + ["stop"] * 3 + list(FAULT_POINTS)
     chaos = KeyedChaos(
         broker,
@@ -161,7 +160,6 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tm
             "engine.lambda": 20,
             "engine.min_cluster_records": 5,
             "engine.max_nodes": 40,
-            "delivery.mode": delivery,
             "stream": "partition",
             "snapshots.records": 300,
         },
@@ -172,11 +170,10 @@ def test_a_keyed_hierarchy_says_what_one_task_says_whichever_hop_ends(broker, tm
         chaos.disturb(every if LONG else ["kill", "during-commit"], stop_seconds=15)
         chaos.finish(signal.SIGKILL, timeout=600)
     expected = chaos.expected
-    print(f"keyed, {delivery}, {chaos.records:,} records: {chaos.tally}")  # noqa: T201
+    print(f"keyed, {chaos.records:,} records: {chaos.tally}")  # noqa: T201
 
     def emitted(kind):
-        messages = [Message(*message) for found in chaos.written(kind).values() for message in found]
-        return messages if delivery == "exactly_once" else once(messages)
+        return [Message(*message) for found in chaos.written(kind).values() for message in found]
 
     assert by_record(emitted("assignments")) == by_record(expected.assignments)
     assert by_id(emitted("cluster_events")) == by_id(expected.cluster_events)

@@ -193,7 +193,7 @@ class MemoryDeployment(MemoryReader):
     def turn(self, share=1.0, *, everything=False, archive=False, lost=False, kept=True, only=None):
         """Process a share of what waits in each log, inputs first, commit and be killed.
 
-        The commit fails if it is `lost`: outputs were stored, and neither snapshots nor offsets, as at least once.
+        The transaction fails if it is `lost`: nothing of it is stored.
         """
         found = {}
         for topic in [only] if only else self.source.identities:
@@ -201,10 +201,10 @@ class MemoryDeployment(MemoryReader):
                 waiting = [record for record in self.logs[at] if record.offset >= part.start]
                 records = waiting[: round(len(waiting) * share)]
                 outputs = found[at] = part.task.process(records)
-                # Behind each a marker, so that a log ends where the next message comes.
-                self.store(at, outputs, timestamp=STAMP, gap=1)
                 if lost:
                     continue
+                # Behind each a marker, so that a log ends where the next message comes.
+                self.store(at, outputs, timestamp=STAMP, gap=1)
                 position = records[-1].offset + 1 if records else part.start
                 due = part.writer.messages(part.task, position, position, everything=everything) if kept else ()
                 for message in due:

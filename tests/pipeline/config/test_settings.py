@@ -172,6 +172,10 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"limits": 3}, r"^limits: must be a table of settings; give them one by one, as limits\.<name> in the file"),
         ({"input": "foo"}, r"^input is given as one value, and its settings beside it"),
         ({"delivery.mode": "once"}, r"^delivery\.mode = 'once': must be one of exactly_once, at_least_once"),
+        (
+            {"delivery.mode": "at_least_once", "stream": "topic"},
+            r"^delivery\.mode = 'at_least_once': must be exactly_once with stream = topic, or a record could be routed, ",
+        ),
         ({"delivery.commit_interval": float("nan")}, r"^delivery\.commit_interval = nan: must be a"),
         (
             {"delivery.commit_interval": 2, "delivery.transaction_timeout": 3},

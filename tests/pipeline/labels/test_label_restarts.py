@@ -59,7 +59,7 @@ def dead_letters(deployment):
 
 @pytest.fixture
 def broken(monkeypatch):
-    """What workers left that were killed at least once in each hop, with archives."""
+    """What workers left that were killed in each hop, with archives."""
     made = deployed(monkeypatch)
     made.turn(0.2, archive=True, everything=True)
     for only in (TOPIC, LABELS):

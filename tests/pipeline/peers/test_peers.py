@@ -356,7 +356,7 @@ def test_late_labels_on_the_routes_are_no_records(monkeypatch):
     for partition in range(3):
         for record in deployment.logs[routes, partition][-200:]:
             label = Record("labels", 0, record.offset, record.timestamp, None, b'{"id": "0-1"}', ())
-            message = route_message(label, "labels", 0, record.key, partition, -1)
+            message = route_message(label, "labels", 0, record.key, partition)
             added = deployment.append((routes, partition), message, timestamp=record.timestamp)
             deployment.offsets[routes, partition] = added.offset + 1
     assert named(before) == [("dev3", "vibration", "high")]

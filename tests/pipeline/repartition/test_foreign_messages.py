@@ -62,10 +62,9 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
 @pytest.mark.parametrize(
     "source",
     [
-        *(["a b", 0, 4, STAMP, -1], [TOPIC, -1, 4, STAMP, -1], [TOPIC, MAX_PARTITIONS, 4, STAMP, -1]),
-        *([TOPIC, 0, -4, STAMP, -5], [TOPIC, 0, 4, STAMP, 4], [TOPIC, 0, 2**63, STAMP, 4]),
-        *([TOPIC, 0, 4, 2**63, -1], [TOPIC, 0, 4, 2**64 - 1, -1]),
-        [TOPIC, True, 4, STAMP, 3],
+        *(["a b", 0, 4, STAMP], [TOPIC, -1, 4, STAMP], [TOPIC, MAX_PARTITIONS, 4, STAMP]),
+        *([TOPIC, 0, -4, STAMP], [TOPIC, 0, 2**63, STAMP], [TOPIC, 0, 4, 2**63], [TOPIC, 0, 4, 2**64 - 1]),
+        *([TOPIC, True, 4, STAMP], [TOPIC, 0, 4, STAMP, 3]),
     ],
 )
 def test_a_route_from_a_place_that_is_not_there_is_left_aside(source):

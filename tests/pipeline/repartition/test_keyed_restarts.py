@@ -44,7 +44,7 @@ def same_as_local(deployment):
 
 
 def crashing(deployment):
-    """Some turns as of workers that deliver at least once; their first hop sends a third of its messages twice."""
+    """Some turns, of which transactions of either hop fail."""
     deployment.turn(0.4, archive=True)
     deployment.turn(0.3, only=TOPIC, lost=True)
     deployment.turn(0.7, only=ROUTES)
@@ -80,16 +80,15 @@ def verify(deployment, **span):
     return verifying.verify(deployment.given, Span.parse(**span))
 
 
-def test_what_was_sent_and_said_twice_is_verified(deployment):
+def test_what_workers_said_between_crashes_is_verified(deployment):
     crashing(deployment)
     verdict = verify(deployment)
     assert verdict.identical, verdict.differences()
     assert verdict.total("assignments") == 900
     assert verdict.total("events") == len(emitted(deployment, "cluster_events"))
-    assert verdict.total("repeats") > 200
 
 
-def test_a_range_of_what_was_sent_twice_is_verified_from_an_archive(deployment):
+def test_a_range_of_it_is_verified_from_an_archive(deployment):
     crashing(deployment)
     verdict = verify(deployment, begin="200")
     assert verdict.identical, verdict.differences()

@@ -19,7 +19,7 @@ from tests.pipeline.streams import TOPIC
 
 @pytest.fixture
 def deployment(monkeypatch):
-    """Three streams, with repeated routes, dead letters of both hops, and archives."""
+    """Three streams, with killed workers, dead letters of both hops, and archives."""
     made = rekeyed(monkeypatch, snapshots__records=100)
     for offset, value in ((450, b"nonsense"), (451, b'{"country": "DE", "cpu": "x"}')):
         made.logs[TOPIC, 1].append(made.logs[TOPIC, 1][0]._replace(offset=offset, value=value))
@@ -40,7 +40,6 @@ def test_both_hops_are_identical_with_what_was_recorded(deployment):
     assert verdict.identical, verdict.differences()
     hops = {part.topic for part in verdict.parts}
     assert (hops, verdict.total("assignments"), verdict.total("routes")) == ({TOPIC, ROUTES}, 900, 901)
-    assert verdict.total("repeats") > 200
     assert verdict.records == verdict.as_json()["records"] == 902, "each record of the input once"
     assert sum(part.dead_letters for part in verdict.parts if part.topic == TOPIC) == 1
     assert sum(part.dead_letters for part in verdict.parts if part.topic == ROUTES) == 1

@@ -16,7 +16,6 @@ from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import past_models, recovery, reset, rollback
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset
-from resonance.pipeline.repartition.deduplication import Deduplicator
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
@@ -66,90 +65,6 @@ def test_a_run_in_pieces_is_one_that_never_stopped(monkeypatch):
     assert broken.models() == calm.models()
     # The answers of streams that are learned in several places take turns in a partition as it happens.
     assert (by_stream(broken), len(calm.models())) == (by_stream(calm), 3)
-
-
-def test_what_the_first_hop_writes_again_is_learned_once(monkeypatch):
-    deployment = rekeyed(monkeypatch, **MORE)
-    for share, lost in ((0.2, False), (0.5, True), (0.3, True), (0.5, False), (0.4, True), (1.0, False)):
-        deployment.turn(share, only=TOPIC, lost=lost)
-        deployment.turn(0.6, only=ROUTES)
-    deployment.turn()
-    routes = [record for p in range(3) for record in deployment.logs[ROUTES, p]]
-    sources = {(record.partition, record.source_offset) for record, _ in map(read_route, routes)}
-    assert len(sources) == 900 < len(routes)
-    assert len(set(sources_of_answers(deployment))) == len(sources_of_answers(deployment)) == 900
-    # From the routes alone, in one go.
-    for partition in range(3):
-        task = deployment.task(ROUTES, partition)
-        task.process(deployment.logs[ROUTES, partition])
-        assert {
-            name: task.models.named(name).state() for name in task.models.names
-        }.items() <= deployment.models().items()
-
-
-def test_the_second_hop_learns_again_what_it_had_not_snapshotted_without_the_repeats_among_it(monkeypatch):
-    deployment = rekeyed(monkeypatch, snapshots__records=10_000)
-    deployment.turn(0.3)
-    deployment.turn(0.5, only=TOPIC, lost=True)
-    deployment.turn(0.5, only=TOPIC)
-    deployment.turn(only=ROUTES)
-    # Behind the repeats, with none of the streams snapshotted.
-    restarted = deployment.models()
-    deployment.turn(everything=True)
-    fresh = rekeyed(monkeypatch, snapshots__records=10_000)
-    fresh.logs[ROUTES, 0], fresh.logs[ROUTES, 1], fresh.logs[ROUTES, 2] = (deployment.logs[ROUTES, p] for p in range(3))
-    fresh.turn(only=ROUTES)
-    assert (fresh.models(), set(restarted)) == (deployment.models(), set(fresh.models()))
-
-
-def route(number, before, offset, partition=0):
-    source = b'["%b",%d,%d,%d,%d]' % (TOPIC.encode(), partition, number, STAMP, before)
-    headers = (("resonance.source", source), ("resonance.key", None))
-    return read_route(Record(ROUTES, 0, offset, STAMP, b"DE", b"{}", headers))
-
-
-def numbers(repeats, *given, first=0):
-    routes = [route(number, before, first + i) for i, (number, before) in enumerate(given)]
-    return [record.source_offset for record in repeats.kept(routes)]
-
-
-def test_repeats_are_dropped_and_what_comes_too_early_waits_for_its_predecessor():
-    repeats = Deduplicator(ROUTES, 0)
-    assert numbers(repeats, (3, -1), (5, 3), (3, -1), (5, 3), (6, 5)) == [3, 5, 6]
-    # 8 was not stored: it and what followed it come again.
-    assert numbers(repeats, (9, 8), (12, 9), (8, 6), (9, 8), (12, 9), first=5) == [8, 9, 12]
-    assert (repeats.repeated, repeats.early) == (2, 2)
-    # Who begins anew knows no predecessor.
-    assert numbers(repeats, (12, -1), (14, -1), first=10) == [14]
-
-
-def test_what_was_dropped_is_dropped_when_it_is_read_again():
-    given = [(3, -1), (3, -1), (5, 3), (3, -1), (5, 3), (6, 5)]
-    repeats = Deduplicator(ROUTES, 0)
-    numbers(repeats, *given)
-    again = Deduplicator(ROUTES, 0)
-    again.restore(orjson.loads(orjson.dumps(repeats.state(0))))
-    assert numbers(again, *given) == [3, 5, 6]
-    assert numbers(again, (6, 5), (7, 6), first=6) == [7]
-
-
-def test_the_oldest_runs_are_forgotten_and_nothing_is_guessed_then(monkeypatch):
-    monkeypatch.setattr("resonance.pipeline.repartition.deduplication.KEPT", 1)
-    repeats = Deduplicator(ROUTES, 0)
-    numbers(repeats, (3, -1), (3, -1), (5, 3), (3, -1), (6, 5))
-    kept, cut = repeats.state(0), repeats.state(4)
-    assert (kept["dropped"], cut["dropped"], cut["forgotten"]) == ([[1, 1], [3, 3]], [[3, 3]], 1)
-    again = Deduplicator(ROUTES, 0)
-    again.restore(cut)
-    assert numbers(again, (5, 3), (3, -1), (6, 5), first=2) == [5, 6]
-    with pytest.raises(MismatchError, match="repeats; begin anew"):
-        numbers(again, (3, -1), first=1)
-
-
-def test_a_log_that_begins_in_the_middle_takes_the_first_of_each_partition():
-    repeats = Deduplicator(ROUTES, 0)
-    repeats.accept_any_predecessor()
-    assert numbers(repeats, (9, 8), (12, 9), (15, 13), (13, 12), (15, 13)) == [9, 12, 13, 15]
 
 
 def test_where_the_first_hop_stands_is_written_now_and_then(monkeypatch):
@@ -264,24 +179,10 @@ def test_another_choice_of_streams_is_a_stop_that_only_a_reset_repairs(monkeypat
     assert stopped.value.remedies == (mismatches.RESET,)
 
 
-def timed_out(deployment):
-    """Let the first hop send records of which it commits none, and of which one was never stored."""
-    before = {partition: len(deployment.logs[ROUTES, partition]) for partition in range(3)}
-    deployment.turn(0.3, only=TOPIC, lost=True)
-    for partition, count in before.items():
-        log = deployment.logs[ROUTES, partition]
-        if len(log) > count:
-            del log[count]
-
-
-@pytest.mark.parametrize("seen", [False, True])
-def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
+def test_a_new_version_learns_each_route_once(monkeypatch):
     deployment = rekeyed(monkeypatch, snapshots__records=10_000)
-    deployment.turn(0.4, only=TOPIC)
-    deployment.turn(only=ROUTES)
-    timed_out(deployment)
-    if seen:
-        deployment.turn(only=ROUTES)
+    deployment.turn(0.4)
+    deployment.turn(0.5, only=TOPIC)
     deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__memory=300)
     deployment.source = restore.DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
     assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
@@ -290,26 +191,20 @@ def test_a_new_version_learns_what_timed_out_before_it(monkeypatch, seen):
     assert len(set(answered)) == len(answered) == 900
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-def test_a_new_version_without_the_old_models_learns_no_repeat(monkeypatch, deleted):
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_lost_offset_of_an_input_is_set_where_no_record_is_routed_twice(monkeypatch, clean):
     deployment = rekeyed(monkeypatch, **MORE)
-    deployment.turn(0.2)
-    deployment.turn(only=ROUTES, everything=True)
-    deployment.turn(0.5, only=TOPIC, lost=True)
-    # Without a snapshot: what the routes before it left cannot be had but from them.
-    deployment.turn(only=ROUTES, kept=False)
-    if deleted:
-        for at in [at for at in deployment.source.logs if at[0] == ROUTES and deployment.logs[at]]:
-            log = deployment.logs[at]
-            log[:] = log[len(log) // 2 :]
-            deployment.firsts[at] = log[0].offset
-    deployment.given = settings("field:country", input__id_path="id", engine__memory=300, **MORE)
-    deployment.source = restore.DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
-    monkeypatch.setattr(past_models, "settings_then", lambda *_: settings("field:country", engine__memory=310))
-    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
-    deployment.turn()
-    answered = sources_of_answers(deployment)
-    assert len(set(answered)) == len(answered) == 900
+    deployment.turn(0.4, everything=True)
+    if not clean:
+        deployment.turn(0.3, kept=False)
+    place = deployment.offsets.pop((TOPIC, 0))
+    if clean:
+        assert recovery.recover(mismatches.RESUME, deployment.given, deployment.source) == 1
+        assert deployment.offsets[TOPIC, 0] == place
+    else:
+        with pytest.raises(MismatchError, match="would be learned twice") as stopped:
+            recovery.recover(mismatches.RESUME, deployment.given, deployment.source)
+        assert stopped.value.remedies == (mismatches.RESET,)
 
 
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
@@ -331,7 +226,7 @@ def test_going_back_to_archives_emits_the_same_again(monkeypatch):
     deployment.turn(0.5, everything=True)
     before, models = written(deployment, once=True), deployment.models()
     changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=max(places.values())))
-    assert {change.at[0] for change in changes} == {TOPIC, ROUTES}
+    assert {change.at[0] for change in changes} == {ROUTES}
     deployment.write(deployment.source, changes, atomic=True)
     deployment.turn(0.6)
     deployment.turn(0.5)
@@ -364,5 +259,3 @@ def test_both_hops_read_what_the_other_release_of_their_state_says():
     assert other.partition_state() == state
     with pytest.raises(MismatchError, match="cannot be read"):
         other.restore_partition(b"{}")
-    with pytest.raises(MismatchError, match="the state of the partition cannot be read"):
-        make_task(settings(), ROUTES, 0).restore_partition(make_task(settings("key"), TOPIC, 0).partition_state())

@@ -52,7 +52,7 @@ def test_routed_sparse_records_are_learned_as_those_of_a_partition(monkeypatch, 
     for partition in range(3):
         for route in calm.logs[ROUTES, partition]:
             record = read_route(route)
-            values[record.record.stream].append(record.record.value)
+            values[record.stream].append(record.value)
     learned = set()
     for some in values.values():
         alone = task(sparse_settings())
