@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar, get_origin
 import orjson
 from resonance.pipeline import mismatches
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised with every change of what stands there."""
 
 MAX_ARCHIVES: Final = 4_000
@@ -102,14 +102,12 @@ class PartitionRecord:
     """Lower bound of the group's committed offset; -1 when it had none."""
     state: bytes
     """What the partition knows beside its streams, at `position`."""
-    epoch: int = 0
-    """Number of the owner that wrote it."""
     began: int = -1
     """Offset from which all was learned under this identity, with one version of each stream; -1 otherwise."""
 
     def value(self) -> bytes:
         """Return the record as it is stored."""
-        names = ("partition", "position", "committed", "epoch", "began")
+        names = ("partition", "position", "committed", "began")
         own = {"replay_from": self.recovery_offset, **{name: getattr(self, name) for name in names}}
         state = base64.b64encode(self.state).decode("ascii")
         return orjson.dumps({"format": FORMAT, **own, **asdict(self.identity), "state": state})
@@ -120,7 +118,7 @@ class PartitionRecord:
         data = _of_format(value, where)
         state = base64.b64decode(data["state"])
         places = data["partition"], data["replay_from"], data["position"], data["committed"]
-        return typed(cls(Identity.of(data), *places, state, data["epoch"], data["began"]))
+        return typed(cls(Identity.of(data), *places, state, data["began"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,6 @@ class Manifest:
     size: int
     sha256: str
     header: dict[str, Any]
-    epoch: int = 0
 
     @property
     def keys(self) -> list[bytes]:
@@ -173,7 +170,6 @@ class ArchiveIndex:
     topic_id: str
     partition: int
     entries: tuple[ArchiveEntry, ...] = ()
-    epoch: int = 0
     used: int = 0
     """No version up to this one may begin on request: a state that was given up may have used it."""
 
@@ -181,17 +177,17 @@ class ArchiveIndex:
         """Return the archives at or before an offset."""
         return tuple(entry for entry in self.entries if entry.position <= position)
 
-    def plus(self, entry: ArchiveEntry, epoch: int) -> "ArchiveIndex":
+    def plus(self, entry: ArchiveEntry) -> "ArchiveIndex":
         """Return the index with one archive more; those behind it were of models that are given up."""
         entries = (*self.until(entry.position - 1), entry)
         if len(entries) > MAX_ARCHIVES:
             # The older half is thinned: an older start stays possible, with more to learn again.
             entries = (*entries[: MAX_ARCHIVES // 2 : 2], *entries[MAX_ARCHIVES // 2 :])
-        return replace(self, entries=entries, epoch=epoch)
+        return replace(self, entries=entries)
 
     def value(self) -> bytes:
         """Return the index as it is stored."""
-        origin = {"topic_id": self.topic_id, "partition": self.partition, "epoch": self.epoch}
+        origin = {"topic_id": self.topic_id, "partition": self.partition}
         used = {"used": self.used} if self.used else {}
         return orjson.dumps({"format": FORMAT, **origin, "archives": list(map(list, self.entries)), **used})
 
@@ -203,7 +199,7 @@ class ArchiveIndex:
         for position, written, digest in entries:
             if type(position) is not int or type(written) is not int or type(digest) is not str:
                 raise TypeError(f"archives = {entries!r}")
-        return typed(cls(data["topic_id"], data["partition"], entries, data["epoch"], data.get("used", 0)))
+        return typed(cls(data["topic_id"], data["partition"], entries, data.get("used", 0)))
 
 
 def _of_format(value: bytes, where: str) -> dict[str, Any]:

@@ -3,11 +3,9 @@
 import hashlib
 import logging
 from collections import Counter, defaultdict
-from dataclasses import replace
-from itertools import groupby
 
 import orjson
-from resonance.pipeline import logs, mismatches
+from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import (
     UNREADABLE,
     ArchiveIndex,
@@ -42,7 +40,6 @@ class ChangelogTable:
         self._topic_ids: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._records: dict[str, PartitionRecord] = {}
         self._indexes: dict[str, ArchiveIndex] = {}
-        self._epochs: dict[str, int] = {}
         self._broken: dict[bytes, MismatchError] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp: int = -1) -> None:
@@ -101,30 +98,20 @@ class ChangelogTable:
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the manifest of stream {stream}") from None
         self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
-        overtaken = not self._is_latest(manifest.topic, manifest.epoch)
-        if before is not None:
-            owners = [(it.topic, it.topic_id, it.epoch) for it in (before.manifest, manifest)]
-            # Owners that found the same records have the same epoch; of one alone the offsets only rise.
-            overtaken |= owners[0] == owners[1] and manifest.next < before.manifest.next
-        stored = StoredManifest(manifest, timestamp, overtaken)
-        if before is not None and stored.overtaken and self._outlives(before, stored):
-            stored = before
-        self._of(manifest.topic).put(stream, stored)
-        self._topic_ids[manifest.topic][stored.manifest.topic_id] += 1
-
-    def _outlives(self, before: StoredManifest, overtaken: StoredManifest) -> bool:
-        """Return whether a snapshot is better than one that an owner wrote behind it that was taken for dead."""
-        own, other = before.manifest, overtaken.manifest
-        complete = all(self._chunks.get(key) is not None for key in own.keys)
-        same = (own.topic, own.topic_id) == (other.topic, other.topic_id)
-        return same and not before.overtaken and own.next >= other.next and complete
+        self._of(manifest.topic).put(stream, StoredManifest(manifest, timestamp))
+        self._topic_ids[manifest.topic][manifest.topic_id] += 1
+        if before is not None and before.manifest.topic_id == manifest.topic_id:
+            if manifest.next < before.manifest.next:
+                # The record counts on the one before it. Without transactions nothing keeps a worker that has lost its
+                # partitions from writing once more.
+                raise mismatches.set_back(self._where, stream, before.manifest.next, manifest.next)
 
     def _of(self, topic: str) -> Manifests:
         """Return the manifests of the streams of an input topic."""
         return self._manifests.setdefault(topic, Manifests())
 
     def _apply_record(self, topic: str, value: bytes | None) -> None:
-        before = self._records.pop(topic, None)
+        self._records.pop(topic, None)
         if value is None:
             return
         try:
@@ -132,14 +119,10 @@ class ChangelogTable:
         except UNREADABLE:
             raise mismatches.unreadable(self._where, f"the record of input topic {topic}") from None
         self._check_origin(f"the record of input topic {topic}", record, topic, record.identity.topic)
-        # An owner that was taken for dead knows less than its successor, whose record stands before its own.
-        is_latest = self._is_latest(topic, record.epoch)
-        if before is None or (is_latest and (record.epoch, record.position) >= (before.epoch, before.position)):
-            before = record
-        self._records[topic] = before
+        self._records[topic] = record
 
     def _apply_index(self, topic: str, value: bytes | None) -> None:
-        before = self._indexes.pop(topic, None)
+        self._indexes.pop(topic, None)
         if value is None:
             return
         try:
@@ -149,7 +132,7 @@ class ChangelogTable:
             _log.warning("%s: the list of the archives of input topic %s cannot be read", self._where, topic)
             return
         self._check_origin(f"the list of the archives of input topic {topic}", index)
-        self._indexes[topic] = index if before is None or self._is_latest(topic, index.epoch) else before
+        self._indexes[topic] = index
 
     def _check_origin(
         self, what: str, found: Manifest | PartitionRecord | ArchiveIndex, key: str = "", named: str = ""
@@ -165,11 +148,6 @@ class ChangelogTable:
             self._chunks.pop(key)
         else:
             self._chunks.put(key, value)
-
-    def _is_latest(self, topic: str, epoch: int) -> bool:
-        """Return whether no record of a later owner was applied before this one."""
-        highest = self._epochs[topic] = max(epoch, self._epochs.get(topic, 0))
-        return epoch == highest
 
     def records(self) -> dict[str, PartitionRecord]:
         """Return the partition record of each input topic that has one."""
@@ -192,27 +170,9 @@ class ChangelogTable:
         return next(stored for stored in found if stored is not None)
 
     def checkpoint(self, topic: str) -> PartitionCheckpoint | None:
-        """Return the newest checkpoint of an input topic; None where none was completed.
-
-        A snapshot that a later owner does not know of lacks what the record counts on: the input must be read again
-        from there.
-        """
+        """Return the newest checkpoint of an input topic; None where none was completed."""
         record = self._records.get(topic)
-        if record is None:
-            return None
-        streams = self.streams(topic)
-        for manifest, _, overtaken in map(self._stored, streams):
-            if overtaken:
-                where = (self.topic, self.partition)
-                _log.warning(
-                    "%s[%d]: the snapshot of stream %s at offset %d is of a worker that was taken for dead",
-                    *where,
-                    manifest.stream,
-                    manifest.next,
-                    extra=logs.at(*where),
-                )
-                record = replace(record, recovery_offset=min(record.recovery_offset, manifest.next))
-        return PartitionCheckpoint(record, StoredStreams(streams, self.newest))
+        return None if record is None else PartitionCheckpoint(record, StoredStreams(self.streams(topic), self.newest))
 
     def newest(self, stream: str) -> StreamSnapshot:
         """Return the newest snapshot of a stream; MismatchError where it is not whole."""
@@ -231,27 +191,7 @@ class ChangelogTable:
 
         It replaces their manifests in this table.
         """
-        epoch = self._epochs.get(identity.topic, 0) + 1
         record = self._records.get(identity.topic)
         began = record.began if record is not None and record.identity == identity else -1
-        return ChangelogWriter(
-            identity,
-            self.partition,
-            self._of(identity.topic),
-            self._orphan_chunks(),
-            epoch,
-            chunk_bytes,
-            began,
-            self.archives(identity.topic),
-        )
-
-    def _orphan_chunks(self) -> dict[str, set[bytes]]:
-        """Return the keys of each stream's chunks that no manifest names."""
-        found: dict[str, set[bytes]] = {}
-        # The keys are sorted, so those of a stream stand together.
-        for stream, keys in groupby(self._chunks, lambda key: str(orjson.loads(key)[1])):
-            manifests = (manifests.get(stream) for manifests in self._manifests.values())
-            named = (manifest.keys for manifest in manifests if manifest is not None)
-            if orphans := {*keys}.difference(*named):
-                found.setdefault(stream, set()).update(orphans)
-        return found
+        manifests, archives = self._of(identity.topic), self.archives(identity.topic)
+        return ChangelogWriter(identity, self.partition, manifests, chunk_bytes, began, archives)

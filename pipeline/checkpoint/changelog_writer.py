@@ -2,15 +2,10 @@
 
 The order is: chunks, their manifest, tombstones of chunks that no manifest names any more, and the partition record
 last. A reader that sees a record therefore sees everything that the record relies on, even without transactions.
-
-Without transactions nothing keeps a worker that was taken for dead from writing once more. Every owner of a partition
-therefore counts its epoch one up from the one it found. Records that an earlier owner appends behind those of a later
-one are recognised, and the input is read again from there. Of owners that found the same epoch, the one that is ahead
-counts.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
@@ -48,10 +43,6 @@ class ChangelogWriter:
         Number of the input partition.
     manifests : Manifests, optional
         Newest manifest of each stream that has one; kept up to date.
-    orphan_chunks : mapping of str to collection of bytes, optional
-        Keys of each stream's chunks that no manifest names: a crash came between chunks and manifest.
-    epoch : int
-        Number of this owner of the partition.
     chunk_bytes : int
         Longest value of a chunk.
     began : int
@@ -70,8 +61,6 @@ class ChangelogWriter:
         identity: Identity,
         partition: int,
         manifests: Manifests | None = None,
-        orphan_chunks: Mapping[str, Collection[bytes]] | None = None,
-        epoch: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
         began: int = -1,
         archives: ArchiveIndex = NO_ARCHIVES,
@@ -81,10 +70,8 @@ class ChangelogWriter:
         self.archives = replace(archives, topic_id=identity.topic_id, partition=partition)
         self.began = began
         self._recorded = 0
-        self.epoch = epoch
         self.recovery_offset: int | None = None
         self._manifests = Manifests() if manifests is None else manifests
-        self._strays = {stream: set(keys) for stream, keys in (orphan_chunks or {}).items()}
         self._chunk_bytes = chunk_bytes
 
     def snapshot_at(self, stream: str) -> int | None:
@@ -146,37 +133,33 @@ class ChangelogWriter:
 
     def archived(self, position: int, written: int) -> Message:
         """Return the message that lists one archive more: it follows the archive, or comes with it."""
-        self.archives = self.archives.plus(ArchiveEntry(position, written, self.identity.digest), self.epoch)
+        self.archives = self.archives.plus(ArchiveEntry(position, written, self.identity.digest))
         return Message(archives_key(self.identity.topic), self.archives.value(), [])
 
     def _record(self, position: int, recovery_offset: int, committed: int, state: bytes) -> Message:
         self.recovery_offset, self._recorded = recovery_offset, position
         record = PartitionRecord(
-            self.identity, self.partition, recovery_offset, position, committed, state, self.epoch, self.began
+            self.identity, self.partition, recovery_offset, position, committed, state, self.began
         )
         return Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:
         """Remove the records of a stream: its manifest first, because without it the chunks are never read."""
-        stored, known = self._manifests.pop(stream), self._strays.pop(stream, set())
-        if stored is not None:
-            yield Message(manifest_key(stream), None, [])
-            known.update(stored.manifest.keys)
-        for key in sorted(known):
-            yield Message(key, None, [])
+        if (stored := self._manifests.pop(stream)) is not None:
+            for key in (manifest_key(stream), *sorted(stored.manifest.keys)):
+                yield Message(key, None, [])
 
     def _stream(self, snapshot: StreamSnapshot) -> Iterator[Message]:
         stream, body, size = snapshot.stream, snapshot.body, self._chunk_bytes
         origin = self.identity.topic, self.identity.topic_id, self.partition, stream
         described = -(-len(body) // size), len(body), hashlib.sha256(body).hexdigest()
-        manifest = Manifest(*origin, snapshot.next, *described, snapshot.header, self.epoch)
+        manifest = Manifest(*origin, snapshot.next, *described, snapshot.header)
         keys = manifest.keys
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
             reach("between-snapshot-chunks")
         before = self._manifests.get(stream)
-        known = self._strays.pop(stream, set()).union(before.keys if before is not None else ())
         yield Message(manifest_key(stream), manifest.value(), [])
-        for key in sorted(known.difference(keys)):
+        for key in sorted({*(before.keys if before is not None else ())}.difference(keys)):
             yield Message(key, None, [])
         self._manifests.put(stream, StoredManifest(manifest))

@@ -18,7 +18,7 @@ from resonance.pipeline.errors import InputFileError, MismatchError
 from resonance.pipeline.records import StreamSnapshot
 
 KIND: Final = "resonance-snapshots"
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Raised with every change of these bytes."""
 
 

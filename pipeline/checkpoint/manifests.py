@@ -1,23 +1,18 @@
 """The newest manifest of each stream of an input topic: in a temporary file, because each repeats the settings."""
 
-import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from resonance.pipeline.checkpoint.changelog_records import Manifest
 from resonance.pipeline.disk_map import DiskMap
 
-_HEAD: Final = struct.Struct("<q?")
-
 
 class StoredManifest(NamedTuple):
-    """A manifest, and what reading the topic showed of it."""
+    """A manifest, and when it was written."""
 
     manifest: Manifest
     written: int = -1
-    """Time of writing, in milliseconds since 1970; -1 where it is not known."""
-    overtaken: bool = False
-    """Whether a record of a later owner stands before it."""
+    """In milliseconds since 1970; -1 where it is not known."""
 
 
 class Manifests:
@@ -34,8 +29,8 @@ class Manifests:
         """Return the manifest of a stream with what is known of it; None where it has none."""
         if (value := self._rows.get(stream.encode())) is None:
             return None
-        written, overtaken = _HEAD.unpack_from(value)
-        return StoredManifest(Manifest.parse(value[_HEAD.size :], stream), written, overtaken)
+        written, _, manifest = value.partition(b" ")
+        return StoredManifest(Manifest.parse(manifest, stream), int(written))
 
     def get(self, stream: str) -> Manifest | None:
         """Return the manifest of a stream; None where it has none."""
@@ -48,7 +43,7 @@ class Manifests:
 
     def put(self, stream: str, stored: StoredManifest) -> None:
         """Replace the manifest of a stream."""
-        self._rows.put(stream.encode(), _HEAD.pack(stored.written, stored.overtaken) + stored.manifest.value())
+        self._rows.put(stream.encode(), b"%d " % stored.written + stored.manifest.value())
 
     def pop(self, stream: str) -> StoredManifest | None:
         """Remove the manifest of a stream and return it with what is known of it; None where it has none."""

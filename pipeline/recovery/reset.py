@@ -34,7 +34,6 @@ from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
     StreamChange,
-    acknowledged,
     is_stream_of,
 )
 from resonance.pipeline.recovery.versions import highest_version, record_of, used_versions
@@ -77,7 +76,8 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         alerts = ForgottenAlerts.read(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
-    epochs = {partition: checked_epoch(source, records) for partition, records in live.items()}
+    for records in live.values():
+        check_pipeline(source, records)
     bounds |= {at: (end, end) for at, (_, end) in bounds.items() if at[0] == source.routes}
     versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
     if source.routes:
@@ -91,12 +91,12 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     for at in inputs:
         topic, partition = at
         first, _ = bounds[at]
-        writer = ChangelogWriter(source.identities[topic], partition, epoch=epochs[partition] + 1, began=first)
+        writer = ChangelogWriter(source.identities[topic], partition, began=first)
         task = make_task(topic, partition)
         task.models.first_version = versions[at]
-        begin = list(writer.messages(task, first, acknowledged(committed[at], first)))
+        begin = list(writer.messages(task, first, first))
         if used[at] >= versions[at]:
-            index = replace(writer.archives, epoch=writer.epoch, used=used[at])
+            index = replace(writer.archives, used=used[at])
             begin.append(Message(archives_key(topic), index.value(), []))
         new = Standing(versions[at], first)
         known = standing[partition].items()
@@ -174,22 +174,15 @@ def standing_streams(live: Mapping[bytes, bytes], keys: Iterable[bytes] | None =
     return dict(sorted(found.items()))
 
 
-def checked_epoch(source: DeploymentContext, live: Mapping[bytes, bytes]) -> int:
-    """Return the highest epoch of a partition's readable records; refuse those of another pipeline."""
-    highest = 0
+def check_pipeline(source: DeploymentContext, live: Mapping[bytes, bytes]) -> None:
+    """Refuse the records of another pipeline, as far as they can be read."""
     pipeline = next(iter(source.identities.values())).pipeline
     for key, value in live.items():
         if key.startswith(_CHUNK):
             continue
-        try:
-            data = orjson.loads(value)
-            owner, epoch = data.get("pipeline", pipeline), int(data["epoch"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue
-        if owner != pipeline:
-            raise mismatches.other_pipeline(source.snapshots, owner, pipeline)
-        highest = max(highest, epoch)
-    return highest
+        with suppress(ValueError, TypeError, AttributeError):
+            if (owner := orjson.loads(value).get("pipeline", pipeline)) != pipeline:
+                raise mismatches.other_pipeline(source.snapshots, owner, pipeline)
 
 
 def _next_version(

@@ -74,16 +74,6 @@ class Change:
     """For the output topics."""
 
 
-def acknowledged(was: int, offset: int) -> int:
-    """Return the committed offset that a partition record may claim when its models belong to another offset.
-
-    Without transactions the models can be read before the offset is committed. A start in between must not take the
-    offset for one that was set back: it continues with the models, and the same command, run again, completes the
-    change.
-    """
-    return min(was, offset)
-
-
 def new_models(
     source: DeploymentContext,
     at: TopicPartition,
@@ -101,7 +91,7 @@ def new_models(
     """
     writer.began = NO_OFFSET
     archive, listed = archive_of(source, at, task, writer, position)
-    messages = writer.messages(task, position, acknowledged(was, position), everything=True)
+    messages = writer.messages(task, position, position, everything=True)
     ended = writer.ends_of_others({*task.models.names})
     return Change(at, chain(ended, messages, listed), position, archive, was, streams)
 

@@ -26,12 +26,11 @@ from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.past_models import models_then, tasks_of
-from resonance.pipeline.recovery.reset import checked_epoch, live_records, standing_streams
+from resonance.pipeline.recovery.reset import check_pipeline, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
     StreamChange,
-    acknowledged,
     is_stream_of,
 )
 from resonance.pipeline.recovery.succession import succession
@@ -82,35 +81,27 @@ def roll_back(
         _check_versions(at, {name: after.get(name, new) for name in standing}, standing)
     if (begun := _first_version(at, live, make_task)) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
+    check_pipeline(source, live)
     now = source.identities[at[0]]
-    make = partial(
-        ChangelogWriter,
-        now,
-        at[1],
-        epoch=checked_epoch(source, live) + 1,
-        began=record.began if record.identity == now else NO_OFFSET,
-    )
-    writer, claimed = make(), acknowledged(committed, record.position)
-    # The states may be larger than the memory: they are read once for the keys, and once more when they are written.
-    keys = {message.key for message in make().checkpoint_messages(checkpoint, claimed)}
-    # Those behind it are of models that are given up.
+    writer = ChangelogWriter(now, at[1], began=record.began if record.identity == now else NO_OFFSET)
+    # The archives behind it are of models that are given up.
     entries = index_of(at, live).until(record.position)
     used = used_versions(at, {key: live[key] for key in mine}, committed, make_task)
-    index = replace(writer.archives, entries=entries, epoch=writer.epoch, used=used)
+    index = replace(writer.archives, entries=entries, used=used)
     listed = Message(archives_key(at[0]), index.value(), [])
-    messages = chain(writer.checkpoint_messages(checkpoint, claimed), (listed,))
-    stale = sorted({*mine} - keys - {listed.key})
+    # No snapshot may be replaced by an earlier one, and the list of the archives is never gone.
+    tombstones = (Message(key, None, []) for key in sorted(mine) if key != listed.key)
+    messages = chain(tombstones, writer.checkpoint_messages(checkpoint, record.position), (listed,))
     streams = [
         StreamChange(name, standing.get(name), after.get(name))
         for name in sorted({*standing, *after})
         if standing.get(name) != after.get(name)
     ]
-    tombstones = (Message(key, None, []) for key in stale)
     kept = task.open_alerts
     # What opened among the records that are learned again without outputs opens again.
     again = range(record.recovery_offset, record.position)
     cleared = alerts.clear(at, "rollback", lambda found: found.key in kept or found.offset in again)
-    return Change(at, chain(tombstones, messages), record.position, was=committed, streams=streams, outputs=cleared)
+    return Change(at, messages, record.position, was=committed, streams=streams, outputs=cleared)
 
 
 def _is_of_log(

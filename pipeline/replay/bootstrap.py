@@ -44,7 +44,6 @@ class LearningPlan:
     """What the learning of one input partition begins with, and where it leaves its results."""
 
     at: TopicPartition
-    epoch: int
     version: int
     """First version of the models."""
     begin: int
@@ -85,7 +84,7 @@ class Learning:
         found.clusters = sum(len(model.engine.clusters()) for model in task.models)
         found.dead_letters = sum(task.counts.dead_letters.values())
         # The archive comes first, because writing the snapshots marks the streams clean.
-        writer = ChangelogWriter(self._source.identities[plan.at[0]], plan.at[1], epoch=plan.epoch, began=began)
+        writer = ChangelogWriter(self._source.identities[plan.at[0]], plan.at[1], began=began)
         archive, listed = archive_of(self._source, plan.at, task, writer, plan.end)
         spool(plan.archive, archive)
         found.archived = bool(archive)

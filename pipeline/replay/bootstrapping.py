@@ -99,10 +99,9 @@ def bootstrap(
                     "worker can simply begin"
                 )
     with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
-        plans = []
-        for number, at in enumerate(partitions):
-            epoch = tables[at[1]].writer(source.identities[at[0]]).epoch
-            plans.append(LearningPlan(at, epoch, versions[at], *ranges[at], Path(folder, str(number))))
+        plans = [
+            LearningPlan(at, versions[at], *ranges[at], Path(folder, str(number))) for number, at in enumerate(partitions)
+        ]
         if isinstance(source_of, FromFile):
             run = partial(learn_file, settings, source)
             read = partial(route, settings, source_of.path, source_of.columns, len(plans), skip_bad=source_of.skip_bad)

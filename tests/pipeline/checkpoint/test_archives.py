@@ -154,20 +154,12 @@ def test_where_positions_went_back_the_archives_behind_are_forgotten(topics):
 def test_a_long_list_is_thinned_where_it_is_old():
     index = ArchiveIndex("id-1", 0)
     for position in range(1, MAX_ARCHIVES + 2):
-        index = index.plus(ArchiveEntry(position, position, "d"), 1)
+        index = index.plus(ArchiveEntry(position, position, "d"))
     positions = [entry.position for entry in index.entries]
     assert positions == [*range(1, MAX_ARCHIVES // 2, 2), *range(MAX_ARCHIVES // 2 + 1, MAX_ARCHIVES + 2)]
 
 
-def test_an_owner_that_was_taken_for_dead_lists_nothing(topics):
-    positions = topics.work(until=200)
-    newer = replace(topics.changelog.archives, epoch=5)
-    topics.append(SNAPSHOTS, Message(archives_key(TOPIC), newer.value(), []))
-    topics.append(SNAPSHOTS, Message(archives_key(TOPIC), replace(newer, entries=(), epoch=4).value(), []))
-    assert topics.newest(9_999).position == positions[-1]
-
-
-@pytest.mark.parametrize("value", [b"?", b"{}", b'{"format": 2, "epoch": 1, "archives": [[1, "x", "d"]]}'])
+@pytest.mark.parametrize("value", [b"?", b"{}", b'{"format": 3, "archives": [[1, "x", "d"]]}'])
 def test_a_list_that_cannot_be_read_stops_no_worker(topics, value, caplog):
     topics.work()
     topics.append(SNAPSHOTS, Message(archives_key(TOPIC), value, []))
