@@ -1,7 +1,7 @@
 """Choice of the task for a partition: the same for workers, replays, recovery and inspection."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
@@ -34,7 +34,7 @@ class Task(Protocol):
         """Process records in offset order and return their outputs."""
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Process records again, without any output."""
+        """Process records without any output."""
 
     @property
     def open_alerts(self) -> set[str]:
@@ -53,11 +53,11 @@ class Task(Protocol):
     def restore_partition(self, state: bytes) -> None:
         """Restore a `partition_state`."""
 
-    def adopt(self, other: Any) -> None:
-        """Emit from the same offset as another task of the partition."""
+    def announce(self) -> None:
+        """Let the next records announce what was learned without output."""
 
-    def emit_from_setting(self, offset: int) -> None:
-        """Apply the present `emit_from` setting to the records from an offset on."""
+    def go_on_at(self, offset: int) -> None:
+        """Continue at an offset, whatever the offsets of the records so far."""
 
 
 MakeTask = Callable[[str, int], Task]

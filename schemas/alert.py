@@ -33,7 +33,7 @@ class Alert(TypedDict):
     version : int
         Version of the stream's model.
     seq : int
-        Number of the message in its stream, from 0 without gaps; those that ``emit_from`` kept back count.
+        Number of the message in its stream, from 0 without gaps; those that a bootstrap kept back count.
     cluster : str, optional
         The cluster concerned, of rules about one.
     text : str

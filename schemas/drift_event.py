@@ -116,7 +116,7 @@ class DriftEvent(TypedDict):
     version : int
         Version of its model.
     seq : int
-        Number of the drift event in its stream, from 0 without gaps; those that ``emit_from`` kept back count.
+        Number of the drift event in its stream, from 0 without gaps; those that a bootstrap kept back count.
     detector : str
         What watched: ``watch``; of ``regrouped`` the engine, of ``rescaled`` ``prepare``.
     criterion : str

@@ -138,9 +138,7 @@ class ChangelogWriter:
 
     def _record(self, position: int, recovery_offset: int, committed: int, state: bytes) -> Message:
         self.recovery_offset, self._recorded = recovery_offset, position
-        record = PartitionRecord(
-            self.identity, self.partition, recovery_offset, position, committed, state, self.began
-        )
+        record = PartitionRecord(self.identity, self.partition, recovery_offset, position, committed, state, self.began)
         return Message(partition_key(self.identity.topic), record.value(), [])
 
     def _end(self, stream: str) -> Iterator[Message]:

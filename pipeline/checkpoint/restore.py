@@ -124,9 +124,6 @@ def restore_partitions(
                 restored[at].replayed += len(records)
                 progress.replayed += len(records)
                 reach("during-restore")
-    for part in restored.values():
-        # The state of the first partition record needs it, which may be written long before the first record comes.
-        part.task.emit_from_setting(part.start)
     replayed = sum(part.replayed for part in restored.values())
     seconds = time.monotonic() - began
     _log.info("restored %d partitions in %.2f s, %d records learned again", len(restored), seconds, replayed)

@@ -127,8 +127,6 @@ def _hierarchy(settings: Fields) -> Iterator[Problem]:
         )
     elif settings.is_keyed and settings.engine_parameters["max_depth"] == 1:
         allowed = "needs models below the root; raise engine.max_depth, or choose hierarchy = local"
-    elif settings.is_keyed and settings.emit_from is not None:
-        allowed = "cannot begin to emit in the middle; leave emit_from out, or choose hierarchy = local"
     if allowed:
         yield Problem("hierarchy", "keyed", allowed)
 

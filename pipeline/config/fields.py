@@ -36,7 +36,7 @@ from resonance.pipeline.config.sections import (
     WorkerSection,
 )
 from resonance.pipeline.config.sources import PREFIX
-from resonance.pipeline.config.values import OptionalMoment, OptionalText, Start, parameter_value
+from resonance.pipeline.config.values import OptionalText, Start, parameter_value
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.json_paths import parse_path, path_name
 from resonance.schemas import AlertRule
@@ -70,8 +70,6 @@ class Fields(BaseSettings):
     """Where a new group begins: ``earliest``, ``latest``, or a time of Kafka's timestamps."""
     shadow_of: OptionalText = Field(default=None, pattern=TOPIC_PATTERN)
     """The deployment that this one shadows (docs/shadow.md)."""
-    emit_from: OptionalMoment = None
-    """Records with earlier times are learned without output."""
     broker: BrokerSection = Field(default_factory=BrokerSection)
     worker: WorkerSection = Field(default_factory=WorkerSection)
     page: PageSection = Field(default_factory=PageSection)

@@ -11,6 +11,7 @@ REPLACED: Final[Mapping[str, str]] = {
     "alerts.(new_cluster|one_cluster|unconfirmed|dead_letters|silent)_.*": (
         'its value is fixed (docs/alerts.md); leave it out, or switch the rule off: alerts.off = ["{}"]'
     ),
+    "emit_from": "`resonance bootstrap` learns what came before, without output (docs/replay.md)",
     "limits.dead_letters_in_a_row": "a partition pauses beyond dlq.max_share",
     "dlq.window": "it is fixed at 1,000 records; dlq.max_share says how many of them pause a partition",
     "topics.(assignments|cluster_events|drift_events|alerts|dead_letters|clusters|snapshots|archive|routes|names)": (

@@ -164,14 +164,14 @@ def run_candidate(settings: Settings, source: Recording, data: Dataset, seed: in
         data, order = data.rearranged(seed)
     answers = AnswerSink(data)
     late = [at for at in source.logs if at[0] == settings.labels.topic]
-    routes = Routes(settings, len(data.logs))
+    routes = Routes.of(settings, len(data.logs))
     replay = FileReplay(settings, len(routes.logs))
     for at in (*data.logs, *late, *routes.logs):
         replay.add(at, lambda: answers)
     seconds = 0.0
     for records in _batches(source, order, is_routed=settings.is_routed):
         began = thread_time()
-        for routed in routes.records(routes_of(replay, records, rekeyed=settings.is_rekeyed)):
+        for routed in routes.records(routes_of(replay.take, records, rekeyed=settings.is_rekeyed)):
             replay.take(routed)
         seconds += thread_time() - began
         report(len(records))

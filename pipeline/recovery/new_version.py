@@ -91,7 +91,6 @@ def _new_models(
     before = learned or make_task(settings, *at)
     if learned is None and record is not None:
         before.restore_partition(record.state)
-    task.adopt(before)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
     task.models.used = table.archives(at[0]).used
     task.models.first_version = max([before.models.new_version, *known]) + (learned is None)

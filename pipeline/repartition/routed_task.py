@@ -57,12 +57,8 @@ class RoutedTask(PartitionTask):
         return outputs
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn routes again, without any output."""
+        """Learn routes without any output."""
         super().catch_up(self._received(records))
-
-    def learn_silently(self, records: Sequence[SourceRecord]) -> None:
-        """Learn routes without emitting; see `PartitionTask.learn_silently`."""
-        super().learn_silently(self._received(records))
 
     def _received(self, records: Sequence[SourceRecord]) -> list[RoutedRecord]:
         routes = [route for record in records if (route := read_route(record)) is not None and self._has_place(route)]

@@ -72,8 +72,8 @@ class RouterTask(StreamTask):
                 to = partition_of(stream, self._routes)
                 outputs.routes.append(route_message(record, self.topic, self.partition, stream, to))
         if self._alerts is not None and records:
-            self._alerts.begin(records, None, outputs, suppressed=False)
-            self._alerts.count(records, faults, outputs, suppressed=False)
+            self._alerts.begin(records, None, outputs)
+            self._alerts.count(records, faults, outputs)
         self._dead_letters.record(records, faults, outputs, self.models.first_version)
 
     def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:

@@ -1,6 +1,6 @@
 """Partitions of a bootstrap: learns recorded data without outputs and writes what a worker continues from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,12 +10,14 @@ from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.records import Outputs, Record, TopicPartition
+from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.replay.file_partitions import Routed
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.spool import spool
-from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.replay.two_stage_file import Routes, take_two_stages
+from resonance.pipeline.tasks import make_task
 
 
 @dataclass(slots=True)
@@ -41,13 +43,13 @@ class BootstrapResult:
 
 @dataclass(frozen=True, slots=True)
 class LearningPlan:
-    """What the learning of one input partition begins with, and where it leaves its results."""
+    """What the learning of one partition begins with, and where it leaves its results."""
 
     at: TopicPartition
     version: int
     """First version of the models."""
     begin: int
-    """Offset of the first record; of a file, the offset at which a worker continues."""
+    """Offset of the first record; where the records are not in this log, that at which a worker continues."""
     end: int
     """Offset at which a worker continues."""
     snapshots: Path
@@ -60,34 +62,37 @@ class LearningPlan:
 
 
 class Learning:
-    """A partition that is being learned."""
+    """A partition whose history is being learned, or routed to where it is learned."""
 
     def __init__(self, settings: Settings, source: DeploymentContext, plan: LearningPlan) -> None:
-        self.task = PartitionTask(settings, *plan.at, source.task_context)
+        self.task = make_task(settings, *plan.at, source.task_context)
         self.task.models.first_version = plan.version
         self.found = BootstrapResult(*plan.at)
         self._source, self._plan = source, plan
 
-    def take(self, batch: list[Record]) -> None:
-        """Learn the next records."""
-        self.task.learn_silently(batch)
+    def take(self, batch: list[Record]) -> Outputs:
+        """Learn the next records; return their routes where they are learned elsewhere, and nothing else."""
+        if isinstance(self.task, RouterTask):
+            return self.task.process(batch)
+        self.task.catch_up(batch)
         self.found.records += len(batch)
+        return Outputs()
 
-    def close(self, began: int) -> BootstrapResult:
-        """Write the snapshots and the archive to files and return the result.
-
-        `began` is the offset of the first record, `NO_OFFSET` if it is in no log.
-        """
+    def close(self) -> BootstrapResult:
+        """Write the snapshots and the archive to files and return the result."""
         found, task, plan = self.found, self.task, self._plan
+        task.announce()
+        if plan.begin == plan.end:
+            # The records are in no log that can be read again.
+            task.go_on_at(plan.end)
         found.offset = plan.end
         found.streams = len(task.models)
         found.clusters = sum(len(model.engine.clusters()) for model in task.models)
         found.dead_letters = sum(task.counts.dead_letters.values())
         # The archive comes first, because writing the snapshots marks the streams clean.
-        writer = ChangelogWriter(self._source.identities[plan.at[0]], plan.at[1], began=began)
+        writer = ChangelogWriter(self._source.identities[plan.at[0]], plan.at[1], began=NO_OFFSET)
         archive, listed = archive_of(self._source, plan.at, task, writer, plan.end)
-        spool(plan.archive, archive)
-        found.archived = bool(archive)
+        found.archived = spool(plan.archive, archive) > 0
         messages = chain(writer.messages(task, plan.end, NO_OFFSET, everything=True), listed)
         found.bytes = spool(plan.snapshots, messages)
         return found
@@ -102,7 +107,7 @@ def learn_partition(
         for batch in part.records(reader, plan.begin, plan.end):
             learning.take(batch)
             report(len(batch))
-    return learning.close(plan.begin)
+    return learning.close()
 
 
 def learn_file(
@@ -118,9 +123,25 @@ def learn_file(
         learning, plan = learned[part.partition]
         learning.take(part.on(plan.at[0]))
         report(len(part))
-    found = []
-    for learning, plan in learned.values():
-        learning.task.go_on_at(plan.end)
-        # The learned records are in no log, so a replay can start only from the archive.
-        found.append(learning.close(NO_OFFSET))
-    return found
+    return [learning.close() for learning, _ in learned.values()]
+
+
+def learn_rekeyed(
+    settings: Settings,
+    source: DeploymentContext,
+    plans: Sequence[LearningPlan],
+    read: Callable[[], Iterable[list[Record]]],
+    report: Report,
+) -> list[BootstrapResult]:
+    """Learn re-keyed streams and write their snapshots to files; `read` gives the records in the order of learning.
+
+    The plans of the inputs come before those of the routes, which stand in memory alone.
+    """
+    learned = {plan.at: Learning(settings, source, plan) for plan in plans}
+    routes = Routes(source.routes, source.deployment.routes)
+
+    def take(batch: list[Record]) -> Outputs:
+        return learned[batch[0].topic, batch[0].partition].take(batch)
+
+    take_two_stages(settings, take, read(), routes, report)
+    return [learning.close() for learning in learned.values()]

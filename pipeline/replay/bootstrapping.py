@@ -1,7 +1,7 @@
 """A whole bootstrap: learns recorded data silently, so that a worker continues without alerts about the past."""
 
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,24 +9,32 @@ from threading import Event
 
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import is_reproducible
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
+from resonance.pipeline.errors import BrokerError, MismatchError
+from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.kafka.ranges import Span, resolve
 from resonance.pipeline.mismatches import RESET
-from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
-from resonance.pipeline.replay.bootstrap import BootstrapResult, LearningPlan, learn_file, learn_partition
+from resonance.pipeline.replay.bootstrap import (
+    BootstrapResult,
+    LearningPlan,
+    learn_file,
+    learn_partition,
+    learn_rekeyed,
+)
 from resonance.pipeline.replay.file_partitions import route, share
 from resonance.pipeline.replay.jobs import Report, run_jobs
+from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.replay.spool import unspool
-from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.replay.two_stage_file import by_time, read_rows
+from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_start
 
 
@@ -56,7 +64,7 @@ def bootstrap(
     settings : Settings
         Missing topics of the deployment are created as a worker creates them.
     source_of : collection of str, or FromFile
-        Input topics, learned from their beginning; or a file, learned as if its records preceded those of the first
+        Input topics, learned from their beginning with the labels; or a file, learned as if its records preceded those of the first
         input topic.
     span : Span
         Only the end is used: topics are learned up to it, and at most up to the records committed now.
@@ -70,24 +78,22 @@ def bootstrap(
     ConfigurationError
         The settings do not fit the topics, or the file cannot be used.
     """
-    if settings.is_routed:
-        raise ConfigurationError(
-            f"stream = {settings.stream}: a bootstrap learns each partition for itself, and what it learned of streams "
-            "that are re-keyed would stand in no route. Let a worker read the input from its beginning and suppress "
-            "the past instead: start = earliest, and emit_from = the time from which on to emit (a file: produce it to "
-            "the input first)"
-        )
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)
     source = DeploymentContext.of(settings, client, deployment)
     at_once = replace(source, session_timeout=-5.0)
     wait_for_empty_group(at_once, Event())
-    topics = settings.input.topics[:1] if isinstance(source_of, FromFile) else list(source_of)
+    file = source_of if isinstance(source_of, FromFile) else None
+    if isinstance(source_of, FromFile):
+        topics = list(settings.input.topics[:1])
+    else:
+        topics = [*source_of, *filter(None, [settings.labels.topic])]
     partitions = [at for at in source.logs if at[0] in topics]
+    routes = [at for at in source.logs if at[0] == source.routes]
     with source.reader() as reader:
-        tables = read_tables(reader, source, range(deployment.partitions), settle=source.patience)
+        tables = read_tables(reader, source, range(deployment.state_partitions), settle=source.patience)
         versions = _check_new(settings, source, reader, tables)
-        if isinstance(source_of, FromFile):
+        if file:
             start = Position.parse(source.start, "start")
             starts = offsets_of(start, reader.bounds(partitions), reader.offsets_at)
             ranges = {at: (offset, offset) for at, offset in starts.items()}
@@ -98,30 +104,29 @@ def bootstrap(
                     f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "
                     "worker can simply begin"
                 )
+        ranges |= {at: (end, end) for at, (_, end) in reader.bounds(routes).items()}
     with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
         plans = [
-            LearningPlan(at, versions[at], *ranges[at], Path(folder, str(number))) for number, at in enumerate(partitions)
+            LearningPlan(at, versions[at], *ranges[at], Path(folder, str(number)))
+            for number, at in enumerate([*partitions, *routes])
         ]
-        if isinstance(source_of, FromFile):
+        if settings.is_rekeyed:
+            read: Callable[[], Iterator[list[Record]]] = partial(
+                by_time, [PartitionRange(settings, source, at, *ranges[at]) for at in partitions]
+            )
+            if file:
+                how = {"skip_bad": file.skip_bad, "encode": encoder(settings, file.path)}
+                read = partial(read_rows, file.path, file.columns, topics[0], len(partitions), **how)
+            ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, settings, source, plans, read)], 1, report)
+        elif file:
             run = partial(learn_file, settings, source)
-            read = partial(route, settings, source_of.path, source_of.columns, len(plans), skip_bad=source_of.skip_bad)
-            learned, _ = share(settings, run, plans, read, processes, report)
+            rows = partial(route, settings, file.path, file.columns, len(plans), skip_bad=file.skip_bad)
+            learned, _ = share(settings, run, plans, rows, processes, report)
             learned.sort(key=lambda part: part.partition)
         else:
             jobs = [partial(learn_partition, settings, source, plan) for plan in plans]
             learned, _ = run_jobs(settings, jobs, processes, report)
-        changes = [
-            Change(
-                plan.at,
-                unspool(plan.snapshots),
-                plan.end,
-                unspool(plan.archive),
-                reproducible=is_reproducible(
-                    NO_OFFSET if isinstance(source_of, FromFile) else plan.begin, plan.version
-                ),
-            )
-            for plan in plans
-        ]
+        changes = [Change(plan.at, unspool(plan.snapshots), plan.end, unspool(plan.archive)) for plan in plans]
         # A worker may have started in the meantime.
         wait_for_empty_group(at_once, Event())
         rewrite.write(source, changes, atomic=is_atomic(settings, source))
@@ -151,7 +156,7 @@ def _check_new(
                 f"first: `resonance worker {RESET}`, or `resonance reset`",
                 [RESET],
             )
-        task = PartitionTask(settings, topic, partition)
+        task = make_task(settings, topic, partition)
         if record is not None:
             task.restore_partition(record.state)
         versions[at] = task.models.first_version

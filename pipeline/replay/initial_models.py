@@ -152,8 +152,6 @@ def _from_beginning(
         known = part.make_task()
         known.restore_partition(record.state)
         task.models.first_version = known.models.first_version
-        # Outputs that were suppressed then are suppressed now.
-        task.adopt(known)
     return InitialModels(task, origin, f"empty models at offset {origin:,}, where they began", notes)
 
 

@@ -153,7 +153,7 @@ def _replay_unrouted(
 ) -> Summary:
     """Replay ranges of a deployment that has no routes yet, from empty models, in the order of the timestamps."""
     logs = [part.at for part in ranges]
-    routes = Routes(settings, ranges[0].source.deployment.partitions)
+    routes = Routes.of(settings, ranges[0].source.deployment.partitions)
     compile_engine(settings)
     with _sinks(settings, output, [at[1] for at in (*logs, *routes.logs)], routes=len(routes.logs)) as sinks:
         began = time.perf_counter()
@@ -194,7 +194,7 @@ def replay_file(
         The file cannot be read, or one of its rows cannot be used.
     """
     settings.check_stream(partitions)
-    routes, encode = Routes(settings, partitions), encoder(settings, path)
+    routes, encode = Routes.of(settings, partitions), encoder(settings, path)
     second = range(len(routes.logs))
     with _sinks(settings, output, [*range(partitions), *second], count=max(partitions, len(second))) as sinks:
         if second:

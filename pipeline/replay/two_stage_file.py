@@ -1,13 +1,13 @@
 """Replays re-keyed records that no worker has routed: in the order of a file, or of their timestamps."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
 from itertools import groupby, islice, product
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.arrays import Encode
@@ -15,7 +15,7 @@ from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import BATCH, LogReader
 from resonance.pipeline.kafka.partitioner import partition_of
-from resonance.pipeline.records import Message, Record, TopicPartition
+from resonance.pipeline.records import Message, Outputs, Record, TopicPartition
 from resonance.pipeline.repartition.envelope import source_of
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
@@ -65,14 +65,18 @@ def by_time(parts: Sequence[PartitionRange]) -> Iterator[list[Record]]:
             yield batch
 
 
-def routes_of(replay: FileReplay, records: Sequence[Record], *, rekeyed: bool) -> list[Message]:
+Take = Callable[[list[Record]], Outputs]
+"""Gives the next records of a partition to its task."""
+
+
+def routes_of(take: Take, records: Sequence[Record], *, rekeyed: bool) -> list[Message]:
     """Take records of several partitions through the first stage, and return their routes in the order of the records.
 
     With `rekeyed` streams each partition is taken at once.
     """
     log = attrgetter("topic", "partition")
     groups = groupby(sorted(records, key=log) if rekeyed else records, log)
-    found = [replay.take(list(part)).routes for _, part in groups]
+    found = [take(list(part)).routes for _, part in groups]
     messages = [message for part in found for message in part]
     if rekeyed and len(found) > 1:
         places = {record[:3]: place for place, record in enumerate(records)}
@@ -81,15 +85,17 @@ def routes_of(replay: FileReplay, records: Sequence[Record], *, rekeyed: bool) -
 
 
 class Routes:
-    """The routes topic in memory; it has no partition where the settings need no routes.
+    """The routes topic in memory, with so many partitions."""
 
-    `partitions` is how many it has unless the settings say so.
-    """
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.logs = list(product([topic], range(partitions)))
+        self._lengths = [0] * partitions
 
-    def __init__(self, settings: Settings, partitions: int) -> None:
+    @classmethod
+    def of(cls, settings: Settings, partitions: int) -> Self:
+        """Return the routes that settings need, if any; `partitions` is how many unless the settings say so."""
         count = (settings.topics.routes_partitions or partitions) if settings.is_routed else 0
-        self.logs = list(product([settings.topic("routes")], range(count)))
-        self._lengths = [0] * count
+        return cls(settings.topic("routes"), count)
 
     def records(self, messages: Sequence[Message]) -> list[list[Record]]:
         """Append messages, and return the new records of each partition."""
@@ -102,6 +108,16 @@ class Routes:
         return list(waiting.values())
 
 
+def take_two_stages(
+    settings: Settings, take: Take, batches: Iterable[list[Record]], routes: Routes, report: Report
+) -> None:
+    """Take the records of input partitions through both stages, in one process so that the routes keep their order."""
+    for batch in batches:
+        for records in routes.records(routes_of(take, batch, rekeyed=settings.is_rekeyed)):
+            take(records)
+        report(len(batch))
+
+
 def replay_two_stages(
     settings: Settings,
     batches: Iterator[list[Record]],
@@ -110,7 +126,7 @@ def replay_two_stages(
     sinks: Sequence[Callable[[], Sink]],
     report: Report,
 ) -> list[Replayed]:
-    """Replay the records of input partitions through both stages, in one process so that the routes keep their order.
+    """Replay the records of input partitions through both stages.
 
     `sinks` makes the sink of each of the `logs`, then of each routes partition.
     """
@@ -118,10 +134,7 @@ def replay_two_stages(
     for at, make_sink in zip([*logs, *routes.logs], sinks, strict=True):
         replay.add(at, make_sink)
     try:
-        for batch in batches:
-            for records in routes.records(routes_of(replay, batch, rekeyed=settings.is_rekeyed)):
-                replay.take(records)
-            report(len(batch))
+        take_two_stages(settings, replay.take, batches, routes, report)
     finally:
         found = replay.close()
     return found

@@ -205,11 +205,6 @@ class Expiry:
         self._lives += [life for life in lives if life.end >= self.known_from]
         self._lives.sort(key=attrgetter("end"))
 
-    def postpone(self, key: bytes | None, model: StreamModel, position: int) -> None:
-        """Let a stream live on as if it had the record at a position of the batch."""
-        model.seen = int(self._clocks[position])
-        heappush(self._due, (model.seen + self._ttl, key))
-
     def absent(self, offset: int) -> int:
         """Return how many of the streams are not there at an offset, because their snapshots are ahead of it."""
         while self._ahead and self._ahead[0] <= offset:

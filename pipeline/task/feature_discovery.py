@@ -120,8 +120,5 @@ class FeatureDiscovery:
         return {"shape": None if layout is None else shape_as_json(layout.shape), "decided_at": self.decided_at}
 
     def restore(self, content: Any) -> None:
-        """Continue from a `state`, or from one of format 3, which could hold records until they decided."""
-        if content.get("first_records", {}).get("records"):
-            raise ValueError("records that wait for a decision")
-        decided_at = content["probed_until"] if "probed_until" in content else content["decided_at"]
-        self.take(shape_from(content["shape"]), int(decided_at))
+        """Continue from a `state`."""
+        self.take(shape_from(content["shape"]), int(content["decided_at"]))

@@ -83,18 +83,14 @@ class Learner:
         places: Sequence[int],
         marks: Marks | None,
         outputs: Outputs | None,
-        *,
-        suppressed: bool = False,
     ) -> LearnResult:
         """Give the records at some places of a batch to their stream's model and return what became of them.
 
         `marks` has their places and times where changes are watched.
-        `outputs` takes the messages about the model's clusters. Without it only the state is updated: the records were
-        processed before, or are `suppressed`, because they come before `emit_from`; the first record that is emitted
-        then announces the present clusters.
+        `outputs` takes the messages about the model's clusters; without it only the state is updated.
         """
         if model.ended is not None or model.listing is not None:
-            self._open(model, EventCause(batch, places[0]), outputs, suppressed=suppressed)
+            self._open(model, EventCause(batch, places[0]), outputs)
         result = model.process(*batch.given(places), marks)
         self._health.learned(model, result, emitted=outputs is not None)
         looked = 0
@@ -113,8 +109,6 @@ class Learner:
                     model.examples.drop(ended)
             if outputs is not None:
                 self.encoder.event(outputs, model, texts, event, cause)
-            elif suppressed and model.listing is None:
-                model.listing = []
             if not began:
                 self._end(model, [name], cause, outputs)
             model.seq += 1
@@ -162,16 +156,13 @@ class Learner:
             self._health.count_drift(kind)
         model.drifts += 1
 
-    def _open(self, model: StreamModel, cause: EventCause, outputs: Outputs | None, *, suppressed: bool) -> None:
+    def _open(self, model: StreamModel, cause: EventCause, outputs: Outputs | None) -> None:
         """Emit the lists of clusters that are still owed from before, with the first of some records."""
         if model.ended is not None:
             ended, model.ended = model.ended, None
-            if suppressed:
-                model.listing = [*(model.listing or ()), *ended]
-            else:
-                self._start(model, model.seq, ended, [], cause, outputs)
+            self._start(model, model.seq, ended, [], cause, outputs)
             model.seq += 1
-        elif model.listing is not None and not suppressed:
+        elif model.listing is not None:
             ended, model.listing = model.listing, None
             self._start(model, model.seq - 1, ended, present(model), cause, outputs)
 

@@ -14,10 +14,9 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.late_labels import LabelDecoding, own_times
+from resonance.pipeline.task.decode.late_labels import LabelDecoding
 from resonance.pipeline.task.decode.record_batch import RecordBatch, slice_of
 from resonance.pipeline.task.downstream import Downstream
-from resonance.pipeline.task.emission import Emission
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
@@ -52,7 +51,6 @@ class PartitionTask(StreamTask):
         self._by_key = settings.by_key
         self._names_by_key = settings.stream == "key"
         self._watches_drift = settings.drift_parameters is not None
-        self._emission = Emission(settings.emit_from, topic, partition)
         self._answers = Answers(settings, self._encoder)
         self._learner = Learner(settings, topic, partition, self.models, self.health, context.event_bytes)
         if settings.raises_alerts:
@@ -68,118 +66,88 @@ class PartitionTask(StreamTask):
         """Learn records and return their outputs.
 
         Records must be in offset order, with gaps or without; so are the outputs of each kind. Every record with a
-        value becomes an assignment or a dead letter, unless the settings leave assignments out, it was learned before,
-        or it comes before `Settings.emit_from`.
+        value becomes an assignment or a dead letter, unless the settings leave assignments out, or it was learned
+        before.
         """
-        outputs, columns = Outputs(), RecordColumns.of(records)
-        if len(columns):
-            self._emission.go_on_at(int(columns.offsets[0]))
-        self._run(columns, outputs)
+        outputs = Outputs()
+        self._run(RecordColumns.of(records), outputs)
         return outputs.sort()
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records again without outputs; each stream skips the records below its own `next`."""
+        """Learn records without outputs; each stream skips the records below its own `next`."""
         # No stream begins below it, so where there is little room, the order in which others begin is that behind it.
         columns = RecordColumns.of(records)
         cut = bisect_left(columns.offsets, self.models.expiry.known_from)
         self._run(columns[:cut], None)
         self._run(columns[cut:], None)
 
-    def emit_from_setting(self, offset: int) -> None:
-        """Apply the present `Settings.emit_from` from an offset on, where nothing was emitted yet under another one.
+    def announce(self) -> None:
+        """Let the next record of each stream list the clusters that are there, and the next of all emit open alerts.
 
-        A restart calls this before the first record. Records that are read again after a crash were emitted or
-        suppressed under the setting of that time; the offset from which on they were emitted is part of the state.
+        This is for models that have learned without outputs.
         """
-        self._emission.go_on_at(offset)
-
-    def learn_silently(self, records: Sequence[SourceRecord]) -> None:
-        """Learn records with all outputs suppressed, before the first call of `process`.
-
-        Records must be in offset order, of this partition or numbered as if they were. Later records are emitted as
-        `Settings.emit_from` says; the first emitted record of each stream brings a list of the clusters that exist
-        then. Until then the list is owed, as part of the state.
-        """
-        columns = RecordColumns.of(records)
-        self._run(columns, None, silent=True)
-        if len(columns):
-            self._emission.begin_at(int(columns.offsets[-1]) + 1)
+        for name in self.models.names:
+            model = self.models.named(name)
+            if model.seq:
+                model.listing = []
+            if self._alerts is not None:
+                self._alerts.announce(model)
+            self.models.touched(model, model.next - 1)
+            self.models.evict()
+        super().announce()
 
     def go_on_at(self, offset: int) -> None:
-        """Let the partition continue at an offset, whatever the offsets of the records that it learned silently."""
-        if self._alerts is not None:
-            # Before the models, whose states contain the gaps between their records.
-            self._alerts.go_on_at(offset)
+        """Let the partition continue at an offset, whatever the offsets of the records that it learned."""
+        # The alerts before the models, whose states contain the gaps between their records.
+        super().go_on_at(offset)
         self.models.go_on_at(offset)
         self._features.move(offset)
-        self._emission.begin_at(offset)
 
-    def _run(self, records: RecordColumns, outputs: Outputs | None, *, silent: bool = False) -> None:
+    def _run(self, records: RecordColumns, outputs: Outputs | None) -> None:
         self._records += len(records)
         size = PIECE_OF_STREAMS if self._by_key else PIECE
         for start in range(0, len(records), size):
-            self._piece(records[start : start + size], outputs, silent=silent)
+            piece = records[start : start + size]
+            self._batch(piece, self._decode(piece), outputs)
 
     # A batch
 
-    def _piece(self, records: RecordColumns, outputs: Outputs | None, *, silent: bool) -> None:
-        """Learn records, cut where emission begins among them."""
-        batch = self._decode(records)
-        if silent or self._emission.emits(records.offsets[0]):
-            self._batch(records, batch, outputs, suppressed=silent)
-            return
-        self._emission.look(*own_times(batch))
-        place = self._emission.emit_from_offset
-        cut = len(records) if place is None else bisect_left(records.offsets, place)
-        if cut == len(records):
-            self._batch(records, batch, None, suppressed=True)
-            return
-        if cut:
-            self._batch(records[:cut], self._decode(records[:cut]), None, suppressed=True)
-        self._batch(records[cut:], self._decode(records[cut:]), outputs, suppressed=False)
-
-    def _batch(self, records: RecordColumns, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
+    def _batch(self, records: RecordColumns, batch: RecordBatch, outputs: Outputs | None) -> None:
         """Learn records, cut where streams end among them."""
         clock, expiry = self.models.clock, self.models.expiry
         if clock.active and len(batch):
             clock.read(records, batch)
         if not expiry.active or not len(batch):
-            self._part(records, batch, outputs, suppressed=suppressed)
+            self._part(records, batch, outputs)
             return
         expiry.read(records, batch)
         done = start = 0
         no_ones = message_sizes.too_long(batch, keyed=self._by_key)
         while (end := expiry.next_end(start, no_ones)) is not None:
             if (cut := batch.index[end]) > done:
-                self._part(records[done:cut], batch.between(done, cut), outputs, suppressed=suppressed)
+                self._part(records[done:cut], batch.between(done, cut), outputs)
                 done = cut
-            self._end_streams(batch, end, outputs, suppressed=suppressed)
+            self._end_streams(batch, end, outputs)
             start = end
-        rest = batch.between(done, len(records)) if done else batch
-        self._part(records[done:], rest, outputs, suppressed=suppressed)
+        self._part(records[done:], batch.between(done, len(records)) if done else batch, outputs)
 
-    def _end_streams(self, batch: RecordBatch, position: int, outputs: Outputs | None, *, suppressed: bool) -> None:
+    def _end_streams(self, batch: RecordBatch, position: int, outputs: Outputs | None) -> None:
         """End the streams that have had no record for long before the one at a position."""
         cause, models = EventCause(batch, position), self.models
         for key in sorted(models.expiry.take_ended(position), key=models.name_of):
             model = models.get(key)
             if model is None:
                 continue
-            if suppressed and (model.ended or model.listing):
-                # Clusters that were emitted have ended since: their end is still to be emitted.
-                models.expiry.postpone(key, model, position)
-                models.touched(model, cause.offset)
-            else:
-                if self._alerts is not None:
-                    self._alerts.stream_ended(key, model, cause, outputs, suppressed=suppressed)
-                self._learner.end(key, model, cause, outputs)
-                models.end(key, cause.offset)
+            if self._alerts is not None:
+                self._alerts.stream_ended(key, model, cause, outputs)
+            self._learner.end(key, model, cause, outputs)
+            models.end(key, cause.offset)
             models.evict()
 
-    def _part(self, records: RecordColumns, batch: RecordBatch, outputs: Outputs | None, *, suppressed: bool) -> None:
+    def _part(self, records: RecordColumns, batch: RecordBatch, outputs: Outputs | None) -> None:
         self._skipped += batch.skipped
         if self._alerts is not None:
-            self._alerts.begin(records, batch, outputs, suppressed=suppressed)
+            self._alerts.begin(records, batch, outputs)
         long = message_sizes.too_long(batch, keyed=self._by_key)
         expiry = self.models.expiry
         marks = (
@@ -211,7 +179,7 @@ class PartitionTask(StreamTask):
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
                 where = None if marks is None else marks.take(slice_of(positions))
-                result = self._learner.learn(model, batch, positions, where, outputs, suppressed=suppressed)
+                result = self._learner.learn(model, batch, positions, where, outputs)
                 for at, error in result.faults:
                     batch.blame(error, [positions[at]])
                 for at, error, record in result.dead_letters:
@@ -230,7 +198,7 @@ class PartitionTask(StreamTask):
         if outputs is not None:
             self._answers.write(outputs, batch)
         if self._alerts is not None:
-            self._alerts.end(records, batch, outputs, suppressed=suppressed, no_ones=long)
+            self._alerts.end(records, batch, outputs, long)
         self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)
         self.models.evict()
 
@@ -277,12 +245,8 @@ class PartitionTask(StreamTask):
             self._learner.check(model)
         self.models.evict()
 
-    def adopt(self, other: Any) -> None:
-        """Emit from the same offset as another task of the partition."""
-        self._emission.restore(other._emission.state())
-
     def _own_state(self) -> dict[str, Any]:
-        own = {"emission": self._emission.state(), **self._features.state()}
+        own = self._features.state()
         if (expiry := self.models.expiry_state()) is not None:
             own["expiry"] = expiry
         if (clock := self.models.clock_state()) is not None:
@@ -292,7 +256,6 @@ class PartitionTask(StreamTask):
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)
         self._features.restore(content)
-        self._emission.restore(content["emission"])
         expiry = self.models.expiry
         if (found := content.get("expiry")) is not None:
             expiry.restore(found)

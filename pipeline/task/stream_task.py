@@ -18,7 +18,7 @@ from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Format of `StreamTask.partition_state`."""
 
 
@@ -121,7 +121,7 @@ class StreamTask:
     def restore_partition(self, state: bytes) -> None:
         """Continue from `partition_state`, before any stream is restored.
 
-        Raises `MismatchError` if the state cannot be read, or a newer release wrote it.
+        Raises `MismatchError` if the state cannot be read, or another release wrote it.
         """
         try:
             content = orjson.loads(state)
@@ -131,11 +131,15 @@ class StreamTask:
             raise mismatches.unreadable(self._where, "the state of the partition") from None
 
     def _restore_own(self, content: Any) -> None:
-        if (found := int(content["format"])) > self._format:
+        if (found := int(content["format"])) != self._format:
             raise mismatches.other_format(self._where, found, self._format)
 
-    def emit_from_setting(self, offset: int) -> None:
-        """Apply the present `Settings.emit_from`, where records are answered."""
+    def announce(self) -> None:
+        """Let the first record behind a bootstrap emit what is open."""
+        if self._alerts is not None:
+            self._alerts.announce()
 
-    def adopt(self, other: Any) -> None:
-        """Emit from the same offset as another task of the partition."""
+    def go_on_at(self, offset: int) -> None:
+        """Let the partition continue at an offset, whatever the offsets of its records so far."""
+        if self._alerts is not None:
+            self._alerts.go_on_at(offset)

@@ -38,7 +38,7 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
 
 
 def _started(event: ClusterEvent) -> str:
-    """Describe the start of a version, or of emitting what was learned while outputs were suppressed."""
+    """Describe the start of a version, or of emitting what a bootstrap has learned."""
     ended, present = (counted(len(event[side]), "cluster") for side in ("before", "after"))
     if event.get("part", 1) > 1:
         part = f"{event['stream']} version {event['version']}, part {event['part']} of {event['parts']} of its list"

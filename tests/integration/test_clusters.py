@@ -8,8 +8,11 @@ from confluent_kafka import Producer
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.recovery.entry import open_source
+from resonance.pipeline.replay.bootstrapping import bootstrap
 from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.timestamps import canonical
 from resonance.schemas import ClusterTable
 
 from tests.brokers import read_topic
@@ -22,14 +25,16 @@ HOUR = 3_600_000
 
 def test_both_topics_give_the_clusters_of_the_snapshots_behind_a_silent_past(broker):
     now = int(time.time() * 1000)
-    own = {"stream": "key", "emit_from": str(now - HOUR), "engine.memory": 100, "engine.min_cluster_records": 5}
+    own = {"stream": "key", "engine.memory": 100, "engine.min_cluster_records": 5}
     deployment = Deployment(broker, partitions=2, settings=own)
     producer = Producer({"bootstrap.servers": broker, "linger.ms": 5, "enable.idempotence": True})
     for n, (partition, key, value) in enumerate(records(3000, 2)):
         producer.produce(deployment.input, value, key, partition, timestamp=now - (2 * HOUR if n < 2000 else 0))
     assert producer.flush(20) == 0
-    deployment.work(3000)
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})
+    learned = bootstrap(settings, [deployment.input], Span.parse(end=canonical(now - HOUR)))
+    assert sum(part.records for part in learned) == 2000
+    deployment.work(1000)
     assert len(deployment.answers()) == 1000
     events = read_topic(broker, settings.topic("cluster_events"))
     folded = ClusterTable()

@@ -11,7 +11,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.tasks import make_task
 
 from tests.brokers import produce, read_topic
-from tests.integration.workers import Deployment, WorkerProcess, records, wait_until
+from tests.integration.workers import Deployment, records, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -54,9 +54,6 @@ class ToyTask:
     def catch_up(self, records):
         self.process(records)
 
-    def emit_from_setting(self, offset):
-        pass
-
     def _learn(self, record):
         stream = self._stream(record)
         model = self.models.setdefault(stream, {"next": 0, "crc": 0, "count": 0, "version": 1})

@@ -34,7 +34,7 @@ class OpenAlert:
     """Time of the record with which it opened."""
     evidence: dict[str, float]
     owed: bool = False
-    """Whether it opened while outputs were suppressed: it is emitted with the first record that is."""
+    """Whether it opened in a bootstrap: it is emitted with the first record behind that."""
     ended: bool = False
     """Whether what it was about ended, a version or a rule: it clears with the partition's next record."""
 

@@ -73,25 +73,18 @@ class PartitionAlerts:
         if self._silent is not None:
             streams.loaded.append(self._loaded)
         self._found: list[_Found] = []
-        # Streams, and the partition under None, with alerts that opened while outputs were suppressed, or have ended;
-        # and whether that was found at this start: no output of an earlier run has emitted it.
+        # Streams, and the partition under None, with alerts that opened in a bootstrap, or have ended; and whether that
+        # was found at this start: no output of an earlier run has emitted it.
         self._owing: dict[str | None, bool] = {}
 
     # A batch
 
-    def begin(
-        self,
-        records: RecordColumns,
-        batch: RecordBatch | None,
-        outputs: Outputs | None,
-        *,
-        suppressed: bool,
-    ) -> None:
-        """Emit, with the first of some records, what is owed: alerts that opened in silence or have ended.
+    def begin(self, records: RecordColumns, batch: RecordBatch | None, outputs: Outputs | None) -> None:
+        """Emit, with the first of some records, what is owed: alerts that opened in a bootstrap or have ended.
 
         `batch` has the usable ones, None where no record is decoded.
         """
-        if suppressed or not self._owing:
+        if not self._owing:
             return
         # Any record will do, so that no state is written behind one while something is owed.
         is_usable = batch is not None and len(batch) and batch.index[0] == 0
@@ -105,7 +98,7 @@ class PartitionAlerts:
             owed = [] if alerts is None else alerts.owed
             for alert in owed:
                 if alert.ended:
-                    self._apply(model, _ended(alert), cause, outputs, suppressed=False)
+                    self._apply(model, _ended(alert), cause, outputs)
                 else:
                     alert.owed = False
                     self._emit(model, alert, True, alert.evidence, cause, outputs)
@@ -117,14 +110,12 @@ class PartitionAlerts:
         if self._silent is not None and model.alerts is not None:
             self._silent.begin(key, model.name, model.alerts)
 
-    def stream_ended(
-        self, key: bytes | None, model: "StreamModel", cause: EventCause, outputs: Outputs | None, *, suppressed: bool
-    ) -> None:
+    def stream_ended(self, key: bytes | None, model: "StreamModel", cause: EventCause, outputs: Outputs | None) -> None:
         """Clear the alerts of a stream that has ended, and follow its records no more."""
         if model.alerts is None:
             return
         for alert in sorted(model.alerts.open.values(), key=lambda alert: alert.number):
-            self._apply(model, _ended(alert), cause, outputs, suppressed=suppressed)
+            self._apply(model, _ended(alert), cause, outputs)
         self._owing.pop(model.name, None)
         if self._silent is not None:
             self._silent.end(key)
@@ -158,8 +149,6 @@ class PartitionAlerts:
         records: RecordColumns,
         batch: RecordBatch,
         outputs: Outputs | None,
-        *,
-        suppressed: bool,
         no_ones: Collection[int] = (),
     ) -> None:
         """Open and clear what the rules have found in a batch, in the order of its records.
@@ -179,19 +168,17 @@ class PartitionAlerts:
             cause = EventCause(batch, position)
             # Which alerts the end of a drift clears depends on what the changes before it have opened.
             for one in [change] if isinstance(change, Transition) else self._of_drift(model, change, texts):
-                self._apply(model, one, cause, outputs, suppressed=suppressed)
-        self.count(records, [fault for fault in batch.faults if fault.record is None], outputs, suppressed=suppressed)
+                self._apply(model, one, cause, outputs)
+        self.count(records, [fault for fault in batch.faults if fault.record is None], outputs)
 
-    def count(
-        self, records: RecordColumns, faults: Iterable[Fault], outputs: Outputs | None, *, suppressed: bool
-    ) -> None:
+    def count(self, records: RecordColumns, faults: Iterable[Fault], outputs: Outputs | None) -> None:
         """Apply the rule on dead letters to records of the partition; `faults` are those of these records."""
         if self._dead_letters is None:
             return
         for position, opened, count in self._dead_letters.take(records.offsets, [fault.index for fault in faults]):
             evidence = {"dead_letters": float(count), "records": float(thresholds.DEAD_LETTERS_WINDOW)}
             cause = _bare_cause(records[position])
-            self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs, suppressed=suppressed)
+            self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs)
 
     def _apply(
         self,
@@ -199,10 +186,8 @@ class PartitionAlerts:
         transition: Transition,
         cause: EventCause,
         outputs: Outputs | None,
-        *,
-        suppressed: bool,
     ) -> None:
-        """Open or clear an alert, of a stream or of the partition, and emit it unless output is suppressed."""
+        """Open or clear an alert, of a stream or of the partition, and emit it."""
         alerts: OpenAlerts | None = self._own if model is None else model.alerts
         if alerts is None:
             return
@@ -216,14 +201,11 @@ class PartitionAlerts:
         if key in alerts.open:
             return
         version = self._streams.first_version if model is None else model.version
-        alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence, owed=suppressed)
+        alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence)
         alerts.open[key] = alert
         alerts.number += 1
         self._health.alert(key[0], 1)
-        if suppressed:
-            self._owing[None if model is None else model.name] = False
-        else:
-            self._emit(model, alert, True, alert.evidence, cause, outputs)
+        self._emit(model, alert, True, alert.evidence, cause, outputs)
 
     def _emit(
         self,
@@ -308,6 +290,13 @@ class PartitionAlerts:
         now = alerts.end(ended)
         if alerts.owed:
             self._owing[name] = now
+
+    def announce(self, model: "StreamModel | None" = None) -> None:
+        """Let the first record behind a bootstrap emit the open alerts of a stream, or of the partition."""
+        alerts: OpenAlerts | None = self._own if model is None else model.alerts
+        for alert in () if alerts is None else alerts.open.values():
+            alert.owed = True
+            self._owing[None if model is None else model.name] = False
 
     def go_on_at(self, offset: int) -> None:
         """Continue at an offset, whatever the offsets of the records so far were."""

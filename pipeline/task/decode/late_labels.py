@@ -1,6 +1,5 @@
 """Decodes records and messages of the topic of labels together in one batch."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -60,11 +59,3 @@ class LabelDecoding:
     def _row_labels(self, record: RoutedRecord) -> RowLabels:
         message = self._messages.read(record)
         return RowLabels(message.id, message.labels, record)
-
-
-def own_times(batch: RecordBatch) -> tuple[Sequence[int], Sequence[str]]:
-    """Return the offsets and own times of a batch's records, without messages of labels."""
-    if not batch.labels:
-        return batch.offsets, batch.times
-    kept = [place for place, own in enumerate(batch.labels) if own.late is None]
-    return [batch.offsets[place] for place in kept], [batch.times[place] for place in kept]

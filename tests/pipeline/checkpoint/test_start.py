@@ -95,8 +95,6 @@ def test_a_place_that_depends_on_the_moment_is_committed_at_once():
 def test_a_time_can_be_written_in_several_ways(given, text):
     settings = Settings.of({"input.topics": ["in"], "start": given})
     assert (settings.start, DeploymentContext.of(settings, {}, Deployment(1, {"in": "id-1"})).start) == (text, text)
-    if text not in ("latest", "earliest"):
-        assert Settings.of({"input.topics": ["in"], "emit_from": given}).emit_from == text
     assert Settings.of(settings.model_dump()).start == text
 
 
@@ -104,9 +102,3 @@ def test_a_time_can_be_written_in_several_ways(given, text):
 def test_what_is_no_time_is_refused(given):
     with pytest.raises(ConfigurationError, match=r"^start = .*must be earliest, latest or a time"):
         Settings.of({"input.topics": ["in"], "start": given})
-    with pytest.raises(ConfigurationError, match=r"^emit_from = "):
-        Settings.of({"input.topics": ["in"], "emit_from": given})
-
-
-def test_none_means_that_everything_is_emitted():
-    assert Settings.of({"input.topics": ["in"], "emit_from": "none"}).emit_from is None

@@ -29,7 +29,7 @@ from tests.pipeline.labels.feedback import (
     rows,
 )
 from tests.pipeline.repartition.two_hops import ROUTES
-from tests.pipeline.streams import STAMP, TOPIC, errors, payloads, run, task
+from tests.pipeline.streams import TOPIC, errors, payloads, run, task
 
 BUFFER, WAIT = 40, 12
 
@@ -231,19 +231,6 @@ def test_a_label_that_came_later_is_missing_in_the_answers_before():
     found = payloads(run(task(labelled(input__label_path="labels", prepare__scale="none")), log).assignments)
     assert "labels" not in found[0]
     assert (list(found[1]["labels"]), list(found[26]["labels"])) == (["b"], ["b", "a"])
-
-
-def test_labels_begin_to_be_emitted_where_the_records_do():
-    moment = STAMP + 1_000 * 25
-    log = [feature(i, row) for i, row in enumerate(rows(20))]
-    silent = [label(0, "r1", ["a"]), feature(20, [0.3, 0.1]), label(1, "lost", ["a"])]
-    loud = [feature(i, row) for i, row in enumerate(rows(30), 25)][:1]
-    outputs = learned(late(emit_from=moment, labels__wait_records=0), [*log, *silent, *loud, label(2, "r2", ["b"])])
-    assert [answer["id"] for answer in payloads(outputs.assignments)] == ["r25"]
-    assert not outputs.dead_letters
-    kinds = [(event["kind"], event["cause"]["id"]) for event in payloads(outputs.cluster_events)]
-    assert kinds[0] == ("version_started", "r25")
-    assert kinds[1:] in ([("emerged", "r2")], [])
 
 
 def test_answers_with_labels_are_those_of_the_schema():

@@ -9,7 +9,7 @@ from resonance.pipeline.evaluate.source import open_topic
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.ranges import Span
 from resonance.pipeline.repartition.router import RouterTask
-from resonance.pipeline.replay import bootstrapping, replaying, two_stage_file
+from resonance.pipeline.replay import replaying, two_stage_file
 from resonance.pipeline.verify import verify as verifying
 
 from tests.pipeline.memory_deployment import MemoryDeployment, rekeyed
@@ -148,8 +148,3 @@ def test_an_evaluation_needs_no_routes_and_says_in_which_order_it_is(unrouted, t
 def test_an_input_of_routes_is_replayed_with_them(deployment, command, capsys):
     assert command("replay", TOPIC, "--processes", "1", "--json") == 0
     assert orjson.loads(capsys.readouterr().out)["assignments"] == 900
-
-
-def test_a_bootstrap_says_what_to_do_instead(deployment):
-    with pytest.raises(ConfigurationError, match="emit_from = the time from which on to emit"):
-        bootstrapping.bootstrap(deployment.given, [TOPIC], Span())

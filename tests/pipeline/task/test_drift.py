@@ -113,7 +113,8 @@ def test_records_that_are_learned_silently_are_watched_and_not_told():
     log = log_of(7_000)
     expected = drifts(given(), log)
     silent = task(given())
-    silent.learn_silently(log[:4_400])
+    silent.catch_up(log[:4_400])
+    silent.announce()
     later = payloads(run(silent, log[4_400:], 500).drift_events)
     assert [event["kind"] for event in later] == ["settled"]
     assert later == expected[1:]

@@ -123,7 +123,8 @@ def test_a_partition_goes_on_at_another_offset_with_all_its_streams():
     found = []
     for limit in (0, 1):
         worker = task(given(limit))
-        worker.learn_silently(SILENT[:900])
+        worker.catch_up(SILENT[:900])
+        worker.announce()
         worker.go_on_at(40)
         assert (worker.models.recovery_offset, worker.models.furthest) == (40, 40)
         log = [record._replace(offset=number) for number, record in enumerate(SILENT[900:], start=40)]

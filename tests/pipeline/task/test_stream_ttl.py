@@ -269,8 +269,11 @@ def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again(monkeypatch
 
 def test_before_emission_streams_end_in_silence():
     log = log_of(3)
-    whole, outputs = alike(given(emit_from="2023-11-14T22:13:27Z"), log, stops=(300, 500, 640))
-    latch = whole._emission.emit_from_offset
+    cut = len(log) // 3
+    whole, latch = task(given()), log[cut].offset
+    whole.catch_up(log[:cut])
+    whole.announce()
+    outputs = run(whole, log[cut:], 13)
     table = ClusterTable()
     for event in payloads(outputs.cluster_events):
         assert table.apply(event)
@@ -279,27 +282,6 @@ def test_before_emission_streams_end_in_silence():
     silent = {event["stream"] for event in ends(run(task(given()), log)) if event["cause"]["source"]["offset"] < latch}
     assert silent
     assert ends(outputs)
-
-
-def test_what_was_emitted_before_a_new_version_ends_where_emission_begins():
-    log = log_from(silence(b"a", 0, 150), silence(b"b", 600, 20, 200), silence(b"b", 4000, 300, 300))
-    worker = task(given())
-    first = run(worker, log[:170])
-    known = ClusterTable()
-    for event in payloads(first.cluster_events):
-        known.apply(event)
-    assert known.clusters("p0:a")
-    later = given(emit_from="2023-11-14T22:13:24.5Z", engine__lambda=21)
-    fresh = task(later)
-    fresh.restore_partition(worker.partition_state())
-    for name in worker.models.names:
-        fresh.restore(worker.models.snapshot(name), new_version=True)
-    fresh.emit_from_setting(170)
-    outputs = run(fresh, log[170:], 13)
-    for event in payloads(outputs.cluster_events):
-        known.apply(event)
-    assert {*known.streams} == {"p0:b"}
-    assert {*known.clusters()} == {each["id"] for each in fresh.models.clusters("p0:b")}
 
 
 def test_ended_streams_leave_no_memory():
@@ -335,7 +317,8 @@ def test_what_was_learned_from_a_file_goes_on_at_another_offset(seed):
     for size in (7, 1000):
         worker = task(given())
         for start in range(0, 500, size):
-            worker.learn_silently(log[start : min(start + size, 500)])
+            worker.catch_up(log[start : min(start + size, 500)])
+        worker.announce()
         worker.go_on_at(40)
         later = [record._replace(offset=record.offset - log[500].offset + 40) for record in log[500:]]
         outputs = run(worker, later[:100], size)
