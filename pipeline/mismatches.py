@@ -228,8 +228,8 @@ def damaged(where: str, stream: str, offset: int, problem: str) -> MismatchError
 def set_back(where: str, stream: str, later: int, earlier: int) -> MismatchError:
     """Return the mismatch of a stream whose snapshot was replaced by an earlier one."""
     return _stop(
-        f"{where}: the snapshot of stream {stream} at offset {later} was replaced by one at {earlier}, of a worker that "
-        "had lost the partition: with delivery.mode = at_least_once nothing keeps it from that",
+        f"{where}: the snapshot of stream {stream} at offset {later} was replaced by one at {earlier}, of a worker "
+        "that had lost the partition: with delivery.mode = at_least_once nothing keeps it from that",
         RESET,
         advice="Where there are archives, `resonance reset --to-archive TIME` goes back to one",
     )

@@ -1,16 +1,18 @@
 """Records that enter a partition task, and outputs that leave it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Protocol, Self, overload
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.columns import NO_TEXTS, Texts
 
 TopicPartition = tuple[str, int]
+
+NameT = TypeVar("NameT")
 
 
 class SourceRecord(Protocol):
@@ -268,3 +270,24 @@ class StreamSnapshot:
     header: dict[str, Any]
     """What the state depends on besides the log: engine, parameters, features, revision, version."""
     body: bytes
+
+
+class StoredStreams(Sequence[StreamSnapshot], Generic[NameT]):
+    """Snapshots of streams, each read when it is used: all of them need not fit into memory."""
+
+    def __init__(self, names: Sequence[NameT], read: Callable[[NameT], StreamSnapshot]) -> None:
+        self._names, self._read = names, read
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> StreamSnapshot: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "StoredStreams[NameT]": ...
+
+    def __getitem__(self, index: int | slice) -> "StreamSnapshot | StoredStreams[NameT]":
+        if isinstance(index, slice):
+            return StoredStreams(self._names[index], self._read)
+        return self._read(self._names[index])

@@ -13,8 +13,9 @@ from threading import Event
 
 import orjson
 from resonance.pipeline import logs
-from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry, PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import ArchiveEntry
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, ChangelogWriter
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.codec import encoded
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.records import Message, TopicPartition
@@ -86,9 +87,8 @@ class ArchiveWriter:
         """
         identity, size = self._changelog.identity, 0
         self._written = int(self._now() * 1000)
-        record = PartitionRecord(identity, self._partition, position, position, position, task.partition_state())
-        parts = _cut(encoded([(record, timestamp, task.models.states())]), self._chunk_bytes)
-        for number, part in enumerate(parts):
+        checkpoint = PartitionCheckpoint.of(task, identity, self._partition, position, timestamp)
+        for number, part in enumerate(_cut(encoded([checkpoint]), self._chunk_bytes)):
             yield Message(archive_key(identity.topic, position, self._written, number), part, [])
             size += len(part)
         self._position, self.due_at = position, self._clock() + self._interval

@@ -3,6 +3,9 @@
 import hashlib
 import logging
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import orjson
 from resonance.pipeline import mismatches
@@ -12,13 +15,16 @@ from resonance.pipeline.checkpoint.changelog_records import (
     Identity,
     Manifest,
     PartitionRecord,
+    archives_key,
+    manifest_key,
+    partition_key,
 )
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, NO_ARCHIVES, ChangelogWriter
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.manifests import Manifests, StoredManifest
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.records import StoredStreams, StreamSnapshot
 
 _log = logging.getLogger(__name__)
 
@@ -27,12 +33,13 @@ class ChangelogTable:
     """The live records of one partition of the snapshots topic, gathered by reading it once from its beginning.
 
     The partition has the number of the input partitions whose snapshots it holds. What grows with the number of streams
-    is in temporary files.
+    is in temporary files. Unless `strict` it takes what can be read, and no states: it is for what replaces all of it.
     """
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, *, strict: bool = True) -> None:
         self.topic = topic
         self.partition = partition
+        self._strict = strict
         self._where = f"{topic}[{partition}]"
         self._chunks = DiskMap()
         # By input topic.
@@ -40,7 +47,10 @@ class ChangelogTable:
         self._topic_ids: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._records: dict[str, PartitionRecord] = {}
         self._indexes: dict[str, ArchiveIndex] = {}
+        # By their keys: what is wrong with live records, and lists of archives that cannot be read. The pipelines.
         self._broken: dict[bytes, MismatchError] = {}
+        self._lists: set[bytes] = set()
+        self._owners: dict[str, Any] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp: int = -1) -> None:
         """Apply the next record of the topic; the newest value of a key counts, as in compaction.
@@ -48,20 +58,22 @@ class ChangelogTable:
         `timestamp` is the time of writing, in milliseconds since 1970; -1 where it is not needed.
         """
         try:
-            kind, name, *_ = orjson.loads(key or b"")
+            kind, name, *_ = parsed = orjson.loads(key or b"")
         except UNREADABLE:
             # Another program wrote this key; it does no harm.
             return
-        if key is None or kind not in ("chunk", "manifest", "partition", "archives") or not isinstance(name, str):
+        ours = kind in ("chunk", "manifest", "partition", "archives") and isinstance(name, str)
+        if key is None or not ours or orjson.dumps(parsed) != key:
             return
         self._broken.pop(key, None)
+        self._lists.discard(key)
         try:
             if kind == "chunk":
                 self._apply_chunk(key, value)
             elif kind == "manifest":
                 self._apply_manifest(name, value, timestamp)
             elif kind == "archives":
-                self._apply_index(name, value)
+                self._apply_index(key, name, value)
             else:
                 self._apply_record(name, value)
         except MismatchError as stop:
@@ -100,11 +112,11 @@ class ChangelogTable:
         self._check_origin(f"the snapshot of stream {stream}", manifest, stream, manifest.stream)
         self._of(manifest.topic).put(stream, StoredManifest(manifest, timestamp))
         self._topic_ids[manifest.topic][manifest.topic_id] += 1
-        if before is not None and before.manifest.topic_id == manifest.topic_id:
-            if manifest.next < before.manifest.next:
-                # The record counts on the one before it. Without transactions nothing keeps a worker that has lost its
-                # partitions from writing once more.
-                raise mismatches.set_back(self._where, stream, before.manifest.next, manifest.next)
+        same = before is not None and before.manifest.topic_id == manifest.topic_id
+        if self._strict and before is not None and same and manifest.next < before.manifest.next:
+            # The record counts on the one before it. Without transactions nothing keeps a worker that has lost its
+            # partitions from writing once more.
+            raise mismatches.set_back(self._where, stream, before.manifest.next, manifest.next)
 
     def _of(self, topic: str) -> Manifests:
         """Return the manifests of the streams of an input topic."""
@@ -112,8 +124,11 @@ class ChangelogTable:
 
     def _apply_record(self, topic: str, value: bytes | None) -> None:
         self._records.pop(topic, None)
+        self._owners.pop(topic, None)
         if value is None:
             return
+        with suppress(*UNREADABLE):
+            self._owners[topic] = orjson.loads(value)["pipeline"]
         try:
             record = PartitionRecord.parse(value, self._where)
         except UNREADABLE:
@@ -121,7 +136,7 @@ class ChangelogTable:
         self._check_origin(f"the record of input topic {topic}", record, topic, record.identity.topic)
         self._records[topic] = record
 
-    def _apply_index(self, topic: str, value: bytes | None) -> None:
+    def _apply_index(self, key: bytes, topic: str, value: bytes | None) -> None:
         self._indexes.pop(topic, None)
         if value is None:
             return
@@ -129,6 +144,7 @@ class ChangelogTable:
             index = ArchiveIndex.parse(value, self._where)
         except UNREADABLE:
             # Workers do without it.
+            self._lists.add(key)
             _log.warning("%s: the list of the archives of input topic %s cannot be read", self._where, topic)
             return
         self._check_origin(f"the list of the archives of input topic {topic}", index)
@@ -138,16 +154,39 @@ class ChangelogTable:
         self, what: str, found: Manifest | PartitionRecord | ArchiveIndex, key: str = "", named: str = ""
     ) -> None:
         """Raise MismatchError where a record names another partition than this one, or another thing than its key."""
-        if found.partition != self.partition:
+        if self._strict and found.partition != self.partition:
             raise mismatches.copied(self._where, what, f"partition {found.partition}")
-        if named != key:
+        if self._strict and named != key:
             raise mismatches.copied(self._where, what, named)
 
     def _apply_chunk(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self._chunks.pop(key)
         else:
-            self._chunks.put(key, value)
+            self._chunks.put(key, value if self._strict else b"")
+
+    @property
+    def keys(self) -> set[bytes]:
+        """The keys of all live records."""
+        streams = (manifest_key(stream) for manifests in self._manifests.values() for stream in manifests)
+        others = (*map(partition_key, self._records), *map(archives_key, self._indexes))
+        return {*self._chunks, *streams, *others, *self.unreadable}
+
+    @property
+    def unreadable(self) -> set[bytes]:
+        """Those of them whose records cannot be read, or, where it is strict, cannot be relied on."""
+        return {*self._broken, *self._lists}
+
+    def manifests(self) -> Iterator[Manifest]:
+        """Yield the newest manifest of each stream of all input topics."""
+        for manifests in self._manifests.values():
+            yield from filter(None, map(manifests.get, manifests))
+
+    def check_owner(self, pipeline: str) -> None:
+        """Raise MismatchError where a record names another pipeline, even if it cannot be read beyond that."""
+        for owner in self._owners.values():
+            if owner != pipeline:
+                raise mismatches.other_pipeline(self.topic, owner, pipeline)
 
     def records(self) -> dict[str, PartitionRecord]:
         """Return the partition record of each input topic that has one."""

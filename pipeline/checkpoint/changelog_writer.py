@@ -5,7 +5,7 @@ last. A reader that sees a record therefore sees everything that the record reli
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
@@ -74,6 +74,16 @@ class ChangelogWriter:
         self._manifests = Manifests() if manifests is None else manifests
         self._chunk_bytes = chunk_bytes
 
+    @property
+    def keys(self) -> set[bytes]:
+        """The keys of everything that is stored of the partition, as far as it is known."""
+        topic = self.identity.topic
+        found = {partition_key(topic), archives_key(topic)}
+        for stream in self._manifests:
+            if (manifest := self._manifests.get(stream)) is not None:
+                found.update((manifest_key(stream), *manifest.keys))
+        return found
+
     def snapshot_at(self, stream: str) -> int | None:
         """Return the offset of the newest snapshot of a stream; None where it has none."""
         manifest = self._manifests.get(stream)
@@ -119,17 +129,12 @@ class ChangelogWriter:
         recovery_offset = position if recovery_offset is None else recovery_offset
         yield self._record(position, recovery_offset, committed, task.partition_state())
 
-    def checkpoint_messages(self, checkpoint: PartitionCheckpoint, committed: int) -> Iterator[Message]:
-        """Yield the messages that write a whole checkpoint; `committed` is as in `messages`."""
+    def rewrite(self, checkpoint: PartitionCheckpoint, committed: int) -> Iterator[Message]:
+        """Yield the messages that write a whole checkpoint of a partition of which nothing is stored."""
         for snapshot in checkpoint.streams:
             yield from self._stream(snapshot)
         record = checkpoint.record
         yield self._record(record.position, record.recovery_offset, committed, record.state)
-
-    def ends_of_others(self, streams: Collection[str]) -> Iterator[Message]:
-        """Yield the messages that remove every stream but some: one may have ended behind its newest snapshot."""
-        for stream in [stream for stream in self._manifests if stream not in streams]:
-            yield from self._end(stream)
 
     def archived(self, position: int, written: int) -> Message:
         """Return the message that lists one archive more: it follows the archive, or comes with it."""

@@ -6,34 +6,11 @@ and writes another.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Self
 
-from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.tasks import Task
-
-NameT = TypeVar("NameT")
-
-
-class StoredStreams(Sequence[StreamSnapshot], Generic[NameT]):
-    """Snapshots of streams, each read when it is used: all of them need not fit into memory."""
-
-    def __init__(self, names: Sequence[NameT], read: Callable[[NameT], StreamSnapshot]) -> None:
-        self._names, self._read = names, read
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @overload
-    def __getitem__(self, index: int) -> StreamSnapshot: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "StoredStreams[NameT]": ...
-
-    def __getitem__(self, index: int | slice) -> "StreamSnapshot | StoredStreams[NameT]":
-        if isinstance(index, slice):
-            return StoredStreams(self._names[index], self._read)
-        return self._read(self._names[index])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +23,14 @@ class PartitionCheckpoint:
     """One state for each stream; those of an archive all contain the records below the position, and no other."""
     timestamp: int = -1
     """Kafka timestamp of the newest learned record, in milliseconds; -1 where it is not known."""
+
+    @classmethod
+    def of(
+        cls, task: Task, identity: Identity, partition: int, position: int, timestamp: int = -1, began: int = -1
+    ) -> Self:
+        """Return the checkpoint of a task that has learned every record below `position`; states are read when used."""
+        record = PartitionRecord(identity, partition, position, position, position, task.partition_state(), began)
+        return cls(record, task.models.states(), timestamp)
 
     @property
     def at(self) -> TopicPartition:

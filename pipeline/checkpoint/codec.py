@@ -12,30 +12,31 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord, typed
-from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint, StoredStreams
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import InputFileError, MismatchError
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.records import StoredStreams, StreamSnapshot
 
 KIND: Final = "resonance-snapshots"
 FORMAT: Final = 4
 """Raised with every change of these bytes."""
 
 
-def encoded(partitions: Iterable[tuple[PartitionRecord, int, Iterable[StreamSnapshot]]]) -> Iterator[bytes]:
-    """Yield the bytes of checkpoints: record, timestamp and streams of each; a stream is read when its turn comes."""
+def encoded(checkpoints: Iterable[PartitionCheckpoint]) -> Iterator[bytes]:
+    """Yield the bytes of checkpoints; a stream is read when its turn comes."""
     digest = hashlib.sha256()
-    for piece in _pieces(partitions):
+    for piece in _pieces(checkpoints):
         digest.update(piece)
         yield piece
     yield orjson.dumps({"end": digest.hexdigest()}) + b"\n"
 
 
-def _pieces(partitions: Iterable[tuple[PartitionRecord, int, Iterable[StreamSnapshot]]]) -> Iterator[bytes]:
+def _pieces(checkpoints: Iterable[PartitionCheckpoint]) -> Iterator[bytes]:
     yield orjson.dumps({"kind": KIND, "format": FORMAT}) + b"\n"
-    for record, timestamp, streams in partitions:
-        yield orjson.dumps({"timestamp": timestamp, "record": orjson.Fragment(record.value())}) + b"\n"
-        for one in streams:
+    for checkpoint in checkpoints:
+        record = orjson.Fragment(checkpoint.record.value())
+        yield orjson.dumps({"timestamp": checkpoint.timestamp, "record": record}) + b"\n"
+        for one in checkpoint.streams:
             own = {"stream": one.stream, "next": one.next, "header": one.header, "size": len(one.body)}
             yield orjson.dumps(own) + b"\n"
             yield one.body

@@ -100,14 +100,12 @@ def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, firs
     return ResumePoint(chosen, chosen, NO_OFFSET, None, pinned=False)
 
 
-def check_record(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
-    """Raise MismatchError, as a restore would, where snapshots from elsewhere do not fit a partition."""
+def check_record(source: DeploymentContext, at: TopicPartition, record: PartitionRecord, start: int) -> None:
+    """Raise MismatchError where the snapshots of a partition cannot go on at an offset."""
     check_owner(source, record.identity)
     check_log(source, record.identity)
-    check_settings(source, at, record)
-    check_relearning(
-        source, at, ResumePoint(record.recovery_offset, record.position, NO_OFFSET, record), record.recovery_offset
-    )
+    _check_settings(source, at, record)
+    _check_relearning(source, at, record, start)
 
 
 def check_owner(source: DeploymentContext, found: Identity) -> None:
@@ -132,7 +130,7 @@ def check_log(source: DeploymentContext, found: Identity) -> None:
         raise mismatches.partitions_changed(found.topic, found.partitions, now.partitions)
 
 
-def check_settings(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
+def _check_settings(source: DeploymentContext, at: TopicPartition, record: PartitionRecord) -> None:
     """Raise MismatchError, which lists the settings, where the present ones would have given other models."""
     found, now = record.identity, source.identities[at[0]]
     streams = [str(identity.settings.get("stream")) for identity in (found, now)]
@@ -146,16 +144,16 @@ def check_settings(source: DeploymentContext, at: TopicPartition, record: Partit
         raise mismatches.settings_differ(f"{at[0]}[{at[1]}]", changed)
 
 
-def check_relearning(source: DeploymentContext, at: TopicPartition, place: ResumePoint, recovery_offset: int) -> None:
+def _check_relearning(source: DeploymentContext, at: TopicPartition, record: PartitionRecord, start: int) -> None:
     """Raise MismatchError, which lists the changes, where records to be learned again would now give other models.
 
     What a snapshot contains stays as it was learned. After a clean stop these may therefore change: the release, the
     limits, and where in a record its id, its time and what is copied stand.
     """
-    if place.record is None or recovery_offset >= place.start:
+    if record.recovery_offset >= start:
         return
-    found, now = place.record.identity, source.identities[at[0]]
+    found, now = record.identity, source.identities[at[0]]
     before = {"revision of the engine": found.revision, **found.limits}
     changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
-        raise mismatches.unclean_change(*at, changed, recovery_offset, place.start)
+        raise mismatches.unclean_change(*at, changed, record.recovery_offset, start)

@@ -21,7 +21,7 @@ def write_file(path: Path, partitions: Sequence[PartitionCheckpoint]) -> int:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
     try:
         with file:
-            file.writelines(encoded((one.record, one.timestamp, one.streams) for one in partitions))
+            file.writelines(encoded(partitions))
     except BaseException as error:
         # The next try would refuse to overwrite half a file.
         path.unlink(missing_ok=True)

@@ -68,7 +68,7 @@ def check_newest(source: DeploymentContext, records: dict[TopicPartition, Partit
             check_log(source, record.identity)
     for at, record in records.items():
         with _without_remedy(recovery):
-            check_record(source, at, record)
+            check_record(source, at, record, record.position)
 
 
 @contextmanager

@@ -18,8 +18,8 @@ TEXT = """Learn recorded data silently, and leave models from which workers go o
 
 SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic everything up to
 --to is learned, and workers go on at the record behind it. A file is learned as if its records stood before those of
-the first input topic, which workers then read from its beginning (or where `start` says). The first record
-that is emitted of a stream lists its clusters. Re-keyed streams learn several partitions in the order of their timestamps.
+the first input topic, which workers then read from its beginning (or where `start` says). The first record that is
+emitted of a stream lists its clusters. Re-keyed streams learn several partitions in the order of their timestamps.
 
 The deployment must be new, and no worker may run. Snapshots, archive and offsets are written at once."""
 

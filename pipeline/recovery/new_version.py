@@ -16,7 +16,7 @@ from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
-from resonance.pipeline.recovery.rewrite import new_models
+from resonance.pipeline.recovery.rewrite import rewrite_models
 from resonance.pipeline.tasks import Task
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def begin_versions(
         table = tables[at[1]]
         start = _begin_of(table.records().get(at[0]), committed[at], bounds[at])
         task, count = _new_models(settings, source, at, table, start, make_task)
-        change = new_models(source, at, table.writer(source.identities[at[0]]), task, start, committed[at])
+        change = rewrite_models(source, at, task, start, table.writer(source.identities[at[0]]), committed[at])
         # Those that the task has open clear with its next record.
         kept = task.open_alerts
         cleared = alerts.clear(at, "new_version", lambda found, kept=kept: found.key in kept)  # type: ignore[misc]

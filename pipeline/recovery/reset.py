@@ -8,39 +8,22 @@ there.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
-from typing import Final
 
-import orjson
-from resonance.pipeline import mismatches
-from resonance.pipeline.checkpoint.changelog_records import (
-    UNREADABLE,
-    Manifest,
-    archives_key,
-)
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_records import ArchiveIndex
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import is_reproducible
-from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.rewrite import (
-    Change,
-    Standing,
-    StreamChange,
-    is_stream_of,
-)
-from resonance.pipeline.recovery.versions import highest_version, record_of, used_versions
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, read_stored, standing_of
+from resonance.pipeline.recovery.versions import highest_version, used_versions
 from resonance.pipeline.tasks import MakeTask
-
-_CHUNK: Final = b'["chunk",'
-_OUR_KEYS: Final = tuple(f'["{kind}",'.encode() for kind in ("chunk", "manifest", "partition", "archives"))
 
 _log = logging.getLogger(__name__)
 
@@ -71,49 +54,36 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     inputs = source.logs
     changes = []
     with source.reader() as reader:
-        live = live_records(reader, source)
+        stored = read_stored(reader, source)
         clusters = _live_clusters(reader, source)
         alerts = ForgottenAlerts.read(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
-    for records in live.values():
-        check_pipeline(source, records)
     bounds |= {at: (end, end) for at, (_, end) in bounds.items() if at[0] == source.routes}
-    versions = {at: _next_version(source, at, live[at[1]], bounds[at], committed[at], make_task) for at in inputs}
+    versions = {at: _next_version(source, at, stored[at[1]], bounds[at], committed[at], make_task) for at in inputs}
     if source.routes:
         # A re-keyed stream may have been learned in any partition of the routes, and has the same name in all.
-        beyond = [number for number in live if number >= source.deployment.state_partitions]
-        further = [_next_version(source, (source.routes, n), live.pop(n), (0, 0), NO_OFFSET, make_task) for n in beyond]
+        beyond = [number for number in stored if number >= source.deployment.state_partitions]
+        further = [highest_version((source.routes, n), stored[n], NO_OFFSET, make_task) + 1 for n in beyond]
         highest = max([version for at, version in versions.items() if at[0] == source.routes] + further)
         versions |= {at: highest for at in versions if at[0] == source.routes}
-    used = {at: used_versions(at, live[at[1]], committed[at], make_task) for at in inputs}
-    standing = {partition: standing_streams(records) for partition, records in live.items()}
+    # The first input of a partition removes the records of all its inputs, whatever they hold.
+    keys = {number: table.keys for number, table in stored.items()}
     for at in inputs:
-        topic, partition = at
-        first, _ = bounds[at]
-        writer = ChangelogWriter(source.identities[topic], partition, began=first)
-        task = make_task(topic, partition)
-        task.models.first_version = versions[at]
-        begin = list(writer.messages(task, first, first))
-        if used[at] >= versions[at]:
-            index = replace(writer.archives, used=used[at])
-            begin.append(Message(archives_key(topic), index.value(), []))
-        new = Standing(versions[at], first)
-        known = standing[partition].items()
-        forgotten = [StreamChange(name, before, new) for name, before in known if is_stream_of(source, at, name)]
-        # The first input of a partition removes the records of all its inputs, whatever they hold.
-        old = set(live.pop(partition, ())) - {message.key for message in begin}
-        messages = chain((Message(key, None, []) for key in sorted(old)), begin)
-        removed = [Message(key, None, []) for key in clusters.pop(partition, ())]
+        (topic, partition), (first, _), version = at, bounds[at], versions[at]
+        identity, task = source.identities[topic], make_task(topic, partition)
+        task.models.first_version = version
+        used = used_versions(at, stored[partition], committed[at], make_task)
+        archives = ArchiveIndex(identity.topic_id, partition, used=used if used >= version else 0)
+        checkpoint = PartitionCheckpoint.of(task, identity, partition, first, began=first)
+        change = rewrite.rewrite(source, checkpoint, keys.pop(partition, ()), committed[at], archives)
+        known = standing_of(source, at, stored[partition]).items()
         changes.append(
-            Change(
-                at,
-                messages,
-                first,
-                was=committed[at],
-                streams=forgotten,
-                clusters=removed,
-                reproducible=is_reproducible(first, versions[at]),
+            replace(
+                change,
+                streams=[StreamChange(name, before, Standing(version, first)) for name, before in known],
+                clusters=[Message(key, None, []) for key in clusters.pop(partition, ())],
+                reproducible=is_reproducible(first, version),
                 outputs=alerts.clear(at, "reset"),
             )
         )
@@ -134,61 +104,10 @@ def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, li
     return {partition: list(keys) for partition, keys in live.items()}
 
 
-def live_records(reader: LogReader, source: DeploymentContext) -> dict[int, DiskMap]:
-    """Return the live snapshot records by partition, chunks without their values.
-
-    The keys are checked, the values are not parsed.
-    """
-    wanted = [(source.snapshots, partition) for partition in range(source.deployment.state_partitions)]
-    while source.routes and reader.has((source.snapshots, len(wanted))):
-        # The routes may have had more partitions before.
-        wanted.append((source.snapshots, len(wanted)))
-    live = {partition: DiskMap() for _, partition in wanted}
-    for (_, partition), records in reader.read(reader.settled_bounds(wanted, source.patience)):
-        for record in records:
-            if record.key is None or not _is_ours(record.key):
-                continue
-            if record.value is None:
-                live[partition].pop(record.key)
-            else:
-                live[partition].put(record.key, b"" if record.key.startswith(_CHUNK) else record.value)
-    return live
-
-
-def _is_ours(key: bytes) -> bool:
-    """Whether a restore reads the record of a key; another program's does no harm."""
-    with suppress(*UNREADABLE):
-        return key.startswith(_OUR_KEYS) and isinstance(orjson.loads(key)[1], str)
-    return False
-
-
-def standing_streams(live: Mapping[bytes, bytes], keys: Iterable[bytes] | None = None) -> dict[str, Standing]:
-    """Return where the streams of a partition stand, or those of some keys, as far as their manifests can be read."""
-    found = {}
-    for key in live if keys is None else keys:
-        with suppress(MismatchError, *UNREADABLE):
-            kind, name, *_ = orjson.loads(key)
-            if kind == "manifest":
-                newest = Manifest.parse(live[key], name)
-                found[str(name)] = Standing(int(newest.header["version"]), newest.next)
-    return dict(sorted(found.items()))
-
-
-def check_pipeline(source: DeploymentContext, live: Mapping[bytes, bytes]) -> None:
-    """Refuse the records of another pipeline, as far as they can be read."""
-    pipeline = next(iter(source.identities.values())).pipeline
-    for key, value in live.items():
-        if key.startswith(_CHUNK):
-            continue
-        with suppress(ValueError, TypeError, AttributeError):
-            if (owner := orjson.loads(value).get("pipeline", pipeline)) != pipeline:
-                raise mismatches.other_pipeline(source.snapshots, owner, pipeline)
-
-
 def _next_version(
     source: DeploymentContext,
     at: TopicPartition,
-    live: Mapping[bytes, bytes],
+    stored: ChangelogTable,
     bounds: tuple[int, int],
     committed: int,
     make_task: MakeTask,
@@ -197,11 +116,11 @@ def _next_version(
 
     It is one that the live records do not show as used, or the same one where the log gives every output again.
     """
-    record, (first, end) = record_of(at, live), bounds
+    record, (first, end) = stored.records().get(at[0]), bounds
     same = record is not None and record.identity == source.identities[at[0]] and record.began == first
     if record is not None and same and max(record.position, committed) <= end:
         with suppress(MismatchError):
             task = make_task(*at)
             task.restore_partition(record.state)
             return task.models.first_version
-    return highest_version(at, live, committed, make_task) + 1
+    return highest_version(at, stored, committed, make_task) + 1

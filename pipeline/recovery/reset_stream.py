@@ -8,7 +8,7 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.inspect.listing import check_stream
 from resonance.pipeline.recovery.past_models import tasks_of
-from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, is_stream_of, new_models
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, is_stream_of, rewrite_models
 
 
 def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> Change:
@@ -30,4 +30,4 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     task.models.used = part.writer.archives.used
     task.restore(replace(snapshot, next=start), new_version=True)
     changed = StreamChange(stream, before, Standing(task.models.named(stream).version, start))
-    return new_models(source, at, part.writer, task, start, part.committed, [changed])
+    return replace(rewrite_models(source, at, task, start, part.writer, part.committed), streams=[changed])

@@ -7,7 +7,8 @@ and writes everything in one transaction, so that messages and offsets take effe
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -16,16 +17,20 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.archive_writer import archive_of
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, ArchiveIndex, archives_key
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
+from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, ChangelogWriter
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
 from resonance.pipeline.kafka.group_members import group_state
 from resonance.pipeline.kafka.group_offsets import group_offsets
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, RestoreCancelledError
+from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.tasks import Task
@@ -74,26 +79,52 @@ class Change:
     """For the output topics."""
 
 
-def new_models(
+def rewrite(
     source: DeploymentContext,
-    at: TopicPartition,
-    writer: ChangelogWriter,
-    task: Task,
-    position: int,
-    was: int,
-    streams: Sequence[StreamChange] = (),
+    checkpoint: PartitionCheckpoint,
+    stored: Collection[bytes] = (),
+    was: int = NO_OFFSET,
+    archives: ArchiveIndex = NO_ARCHIVES,
+    task: Task | None = None,
+) -> Change:
+    """Return the change with which a checkpoint takes the place of all that is stored of a partition, in any order.
+
+    Parameters
+    ----------
+    stored : collection of bytes
+        Keys of everything that is stored. What the checkpoint does not have is removed with it.
+    was : int
+        The group's offset before.
+    archives : ArchiveIndex
+        The archives that stay, and the versions that were used.
+    task : Task, optional
+        What the checkpoint is of. It begins a history that no log gives again, so an archive of it is written.
+    """
+    at, record = checkpoint.at, checkpoint.record
+    writer = ChangelogWriter(source.identities[at[0]], at[1], began=record.began, archives=archives)
+    key, archive, listed = archives_key(at[0]), iter(()), iter(())
+    if task is not None:
+        archive, listed = archive_of(source, at, task, writer, record.position)
+    elif archives.entries or archives.used or key in stored:
+        value = writer.archives.value() if archives.entries or archives.used else None
+        listed = iter([Message(key, value, [])])
+    # First of all, because no snapshot may be replaced by an earlier one; the list of the archives is never gone.
+    removed = (Message(each, None, []) for each in sorted(stored) if each != key)
+    # Without transactions the models can be read before the offset is committed. A start in between must not take it
+    # for one that was set back: it goes on with the models, and the same command, run again, completes the change.
+    messages = writer.rewrite(checkpoint, min(was, record.position))
+    return Change(at, chain(removed, messages, listed), record.position, archive, was)
+
+
+def rewrite_models(
+    source: DeploymentContext, at: TopicPartition, task: Task, position: int, stored: ChangelogWriter, was: int
 ) -> Change:
     """Return the change that writes the models of a task, which no log gives again, and an archive of them.
 
-    Streams that the task does not have are removed.
-
     `position` is the offset at which the partition continues, `was` the group's offset before.
     """
-    writer.began = NO_OFFSET
-    archive, listed = archive_of(source, at, task, writer, position)
-    messages = writer.messages(task, position, position, everything=True)
-    ended = writer.ends_of_others({*task.models.names})
-    return Change(at, chain(ended, messages, listed), position, archive, was, streams)
+    checkpoint = PartitionCheckpoint.of(task, source.identities[at[0]], at[1], position)
+    return rewrite(source, checkpoint, stored.keys, was, stored.archives, task)
 
 
 def is_atomic(settings: Settings, source: DeploymentContext) -> bool:
@@ -112,6 +143,25 @@ def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bo
     # With several inputs, the names of streams carry the topic.
     prefix = (f"{at[0]}." if len(source.identities[at[0]].inputs) > 1 else "") + f"p{at[1]}"
     return name == prefix or name.startswith(f"{prefix}:")
+
+
+def read_stored(reader: LogReader, source: DeploymentContext) -> dict[int, ChangelogTable]:
+    """Return what is stored by partition, as far as it can be read: a command replaces it, whatever it holds."""
+    partitions = [*range(source.deployment.state_partitions)]
+    while source.routes and reader.has((source.snapshots, len(partitions))):
+        # The routes may have had more partitions before.
+        partitions.append(len(partitions))
+    return read_tables(reader, source, partitions, source.patience, strict=False)
+
+
+def standing_of(source: DeploymentContext, at: TopicPartition, stored: ChangelogTable) -> dict[str, Standing]:
+    """Return where the streams of a partition stand, as far as that can be read."""
+    found = {}
+    for manifest in stored.manifests():
+        with suppress(*UNREADABLE):
+            if is_stream_of(source, at, manifest.stream):
+                found[manifest.stream] = Standing(int(manifest.header["version"]), manifest.next)
+    return dict(sorted(found.items()))
 
 
 WAITING_SECONDS: Final = 5.0

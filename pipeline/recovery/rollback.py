@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
-from resonance.pipeline.checkpoint.changelog_records import PartitionRecord, archives_key
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
@@ -22,26 +21,28 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
-from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.recovery.past_models import models_then, tasks_of
-from resonance.pipeline.recovery.reset import check_pipeline, live_records, standing_streams
 from resonance.pipeline.recovery.rewrite import (
     Change,
     Standing,
     StreamChange,
     is_stream_of,
+    read_stored,
+    rewrite,
+    standing_of,
 )
 from resonance.pipeline.recovery.succession import succession
-from resonance.pipeline.recovery.versions import index_of, record_of, unreadable, used_versions
+from resonance.pipeline.recovery.versions import used_versions
 from resonance.pipeline.tasks import MakeTask
 
 
 def roll_back(
     source: DeploymentContext,
     checkpoint: PartitionCheckpoint,
-    live: Mapping[bytes, bytes],
+    stored: ChangelogTable,
     committed: int,
     bounds: OffsetRange,
     alerts: ForgottenAlerts,
@@ -49,15 +50,14 @@ def roll_back(
 ) -> Change:
     """Return the change that rolls a partition back to a checkpoint.
 
-    `live` holds the partition's present records of the snapshots topic, `alerts` the open ones. Raises `MismatchError`
-    where the checkpoint belongs to another deployment, log or settings or cannot be loaded, where the log no longer
-    reaches back to it, or where cluster ids would be reused.
+    `stored` is what stands on the snapshots topic, `alerts` are the open ones. Raises `MismatchError` where the
+    checkpoint belongs to another deployment, log or settings or cannot be loaded, where the log no longer reaches back
+    to it, or where cluster ids would be reused.
     """
     at, record, snapshots = checkpoint.at, checkpoint.record, checkpoint.streams
     first, end = bounds
     # Outputs up to the committed offset are emitted again and must be the same, or cluster ids would mean others.
-    furthest = max(record.position, committed)
-    check_record(source, at, replace(record, position=furthest))
+    check_record(source, at, record, max(record.position, committed))
     task = check_models(source, checkpoint, make_task)
     first_version = task.models.first_version
     if record.recovery_offset > record.position:
@@ -66,32 +66,28 @@ def roll_back(
         raise mismatches.truncated(*at, record.recovery_offset, first)
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
         raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
-    mine = [key for key in live if _is_of(source, at, key)]
-    if (key := unreadable(live, mine)) is not None:
+    mine = {key for key in stored.keys if _is_of(source, at, key)}
+    for key in mine & stored.unreadable:
         raise MismatchError(
             f"{at[0]}[{at[1]}]: the record of key {key.decode(errors='replace')} on topic {source.snapshots} cannot be "
             "read, so that the versions in use are unknown, and ids of clusters could be used again; begin anew with "
             "`resonance reset`"
         )
-    standing = standing_streams(live, mine)
+    standing = standing_of(source, at, stored)
     after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
     # A stream without a model in the state starts with the state's first version.
     new = Standing(first_version, record.position)
-    if not _is_of_log(source, at, record, live):
+    if not _is_of_log(source, at, record, stored):
         _check_versions(at, {name: after.get(name, new) for name in standing}, standing)
-    if (begun := _first_version(at, live, make_task)) > first_version:
+    if (begun := _first_version(at, stored, make_task)) > first_version:
         raise _gone_behind(f"{at[0]}[{at[1]}]: every stream", begun, new)
-    check_pipeline(source, live)
     now = source.identities[at[0]]
-    writer = ChangelogWriter(now, at[1], began=record.began if record.identity == now else NO_OFFSET)
+    began = record.began if record.identity == now else NO_OFFSET
     # The archives behind it are of models that are given up.
-    entries = index_of(at, live).until(record.position)
-    used = used_versions(at, {key: live[key] for key in mine}, committed, make_task)
-    index = replace(writer.archives, entries=entries, used=used)
-    listed = Message(archives_key(at[0]), index.value(), [])
-    # No snapshot may be replaced by an earlier one, and the list of the archives is never gone.
-    tombstones = (Message(key, None, []) for key in sorted(mine) if key != listed.key)
-    messages = chain(tombstones, writer.checkpoint_messages(checkpoint, record.position), (listed,))
+    used = used_versions(at, stored, committed, make_task)
+    archives = replace(stored.archives(at[0]), entries=stored.archives(at[0]).until(record.position), used=used)
+    checkpoint = replace(checkpoint, record=replace(record, began=began))
+    change = rewrite(source, checkpoint, mine, committed, archives)
     streams = [
         StreamChange(name, standing.get(name), after.get(name))
         for name in sorted({*standing, *after})
@@ -101,14 +97,12 @@ def roll_back(
     # What opened among the records that are learned again without outputs opens again.
     again = range(record.recovery_offset, record.position)
     cleared = alerts.clear(at, "rollback", lambda found: found.key in kept or found.offset in again)
-    return Change(at, messages, record.position, was=committed, streams=streams, outputs=cleared)
+    return replace(change, streams=streams, outputs=cleared)
 
 
-def _is_of_log(
-    source: DeploymentContext, at: TopicPartition, record: PartitionRecord, live: Mapping[bytes, bytes]
-) -> bool:
+def _is_of_log(source: DeploymentContext, at: TopicPartition, record: PartitionRecord, stored: ChangelogTable) -> bool:
     """Whether the log alone raised the versions of streams since a state: it ended them, and will end them again."""
-    if (now := record_of(at, live)) is not None:
+    if (now := stored.records().get(at[0])) is not None:
         return now.identity == record.identity == source.identities[at[0]] and 0 <= now.began <= record.position
     return False
 
@@ -135,10 +129,10 @@ def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
     )
 
 
-def _first_version(at: TopicPartition, live: Mapping[bytes, bytes], make_task: MakeTask) -> int:
+def _first_version(at: TopicPartition, stored: ChangelogTable, make_task: MakeTask) -> int:
     """Return the version with which new streams of a partition start now; 1 where it cannot be read."""
     with suppress(MismatchError):
-        if (record := record_of(at, live)) is not None:
+        if (record := stored.records().get(at[0])) is not None:
             task = make_task(*at)
             task.restore_partition(record.state)
             return task.models.first_version
@@ -165,7 +159,7 @@ def plan_import(
     """
     changes = []
     with source.reader() as reader:
-        live = live_records(reader, source)
+        stored = read_stored(reader, source)
         alerts = ForgottenAlerts.read(reader, source)
         for partition in partitions:
             at = partition.at
@@ -175,7 +169,7 @@ def plan_import(
             if _is_routed(source, at) and committed != NO_OFFSET:
                 here = replace(partition.record, position=committed, recovery_offset=committed)
                 partition = replace(partition, record=here)  # noqa: PLW2901 - the same partition, further on
-            changes.append(roll_back(source, partition, live[at[1]], committed, bounds, alerts, make_task))
+            changes.append(roll_back(source, partition, stored[at[1]], committed, bounds, alerts, make_task))
     return changes
 
 
@@ -191,7 +185,7 @@ def plan_return(
     changes, unchanged = [], []
     inputs, make_task = source.logs, partial(tasks_of(source), settings)
     with source.reader() as reader:
-        live = live_records(reader, source)
+        stored = read_stored(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
         alerts = ForgottenAlerts.read(reader, source)
@@ -199,21 +193,21 @@ def plan_return(
         behind = {} if place.time is None else offsets_of(Position(time=place.time + 1), bounds, reader.offsets_at)
         for at in inputs:
             wanted = place.offset if place.offset is not None else behind[at]
-            unknown = committed[at] == NO_OFFSET and not any(_is_of(source, at, key) for key in live[at[1]])
+            unknown = committed[at] == NO_OFFSET and not any(_is_of(source, at, key) for key in stored[at[1]].keys)
             if unknown or NO_OFFSET < committed[at] <= wanted or _is_routed(source, at):
                 unchanged.append(at)
                 continue
-            found = Archives(reader, source, at, index_of(at, live[at[1]]).entries).newest(wanted)
+            found = Archives(reader, source, at, stored[at[1]].archives(at[0]).entries).newest(wanted)
             if found is None:
                 raise MismatchError(
                     f"{at[0]}[{at[1]}]: topic {source.archive} has no archive of it at or before offset {wanted}; "
                     "choose a later time, or begin anew with `resonance reset`"
                 )
-            found = _with_beginning(found, live[at[1]])
+            found = _with_beginning(found, stored[at[1]])
             try:
-                changes.append(roll_back(source, found, live[at[1]], committed[at], bounds[at], alerts, make_task))
+                changes.append(roll_back(source, found, stored[at[1]], committed[at], bounds[at], alerts, make_task))
             except _GoneBehindError as error:
-                changes.append(_as_next_version(settings, source, found, live[at[1]], alerts, error))
+                changes.append(_as_next_version(settings, source, found, stored[at[1]], alerts, error))
             except MismatchError as error:
                 raise _not_this(found, error) from None
     return changes, unchanged
@@ -223,7 +217,7 @@ def _as_next_version(
     settings: Settings,
     source: DeploymentContext,
     archived: PartitionCheckpoint,
-    live: Mapping[bytes, bytes],
+    stored: ChangelogTable,
     alerts: ForgottenAlerts,
     error: MismatchError,
 ) -> Change:
@@ -231,7 +225,7 @@ def _as_next_version(
 
     Raises `error` where the present models cannot be restored, whose events the next version goes on with.
     """
-    record = record_of(archived.at, live)
+    record = stored.records().get(archived.at[0])
     if settings.is_routed or record is None:
         raise error
     present = models_then(settings, source, archived.at, record, tasks_of(source))
@@ -254,9 +248,9 @@ def _not_this(archived: PartitionCheckpoint, error: MismatchError) -> MismatchEr
     return MismatchError(f"{error.problem}; {archive_name(archived)} cannot be gone back to: {remedy}")
 
 
-def _with_beginning(archived: PartitionCheckpoint, live: Mapping[bytes, bytes]) -> PartitionCheckpoint:
+def _with_beginning(archived: PartitionCheckpoint, stored: ChangelogTable) -> PartitionCheckpoint:
     """Return an archive with the offset where its models began, if the present record knows it."""
-    record, present = archived.record, record_of(archived.at, live)
+    record, present = archived.record, stored.records().get(archived.at[0])
     if present is not None and present.identity == record.identity and present.began <= record.position:
         return replace(archived, record=replace(record, began=present.began))
     return archived

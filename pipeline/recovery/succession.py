@@ -15,7 +15,7 @@ from resonance.pipeline.checkpoint.restore import RestoredPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, new_models
+from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, rewrite_models
 from resonance.pipeline.task.encode.assignments import emitted, present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -77,10 +77,8 @@ def succession(
         task.restore(replace(before, next=position, header=header), new_version=True)
         change(name, before)
     task.go_on_at(position)
-    old.writer.identity = source.identities[at[0]]
-    made = new_models(source, at, old.writer, task, position, old.committed, changes)
-    kept = task.open_alerts
-    return replace(made, outputs=alerts.clear(at, "new_version", lambda found: found.key in kept))
+    made, kept = rewrite_models(source, at, task, position, old.writer, old.committed), task.open_alerts
+    return replace(made, streams=changes, outputs=alerts.clear(at, "new_version", lambda found: found.key in kept))
 
 
 def _successor(

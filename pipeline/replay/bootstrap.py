@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
-from resonance.pipeline.checkpoint.archive_writer import archive_of
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import Outputs, Record, TopicPartition
+from resonance.pipeline.recovery.rewrite import rewrite
 from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.replay.file_partitions import Routed
 from resonance.pipeline.replay.jobs import Report
@@ -89,12 +87,10 @@ class Learning:
         found.streams = len(task.models)
         found.clusters = sum(len(model.engine.clusters()) for model in task.models)
         found.dead_letters = sum(task.counts.dead_letters.values())
-        # The archive comes first, because writing the snapshots marks the streams clean.
-        writer = ChangelogWriter(self._source.identities[plan.at[0]], plan.at[1], began=NO_OFFSET)
-        archive, listed = archive_of(self._source, plan.at, task, writer, plan.end)
-        found.archived = spool(plan.archive, archive) > 0
-        messages = chain(writer.messages(task, plan.end, NO_OFFSET, everything=True), listed)
-        found.bytes = spool(plan.snapshots, messages)
+        checkpoint = PartitionCheckpoint.of(task, self._source.identities[plan.at[0]], plan.at[1], plan.end)
+        made = rewrite(self._source, checkpoint, task=task)
+        found.archived = spool(plan.archive, made.archive) > 0
+        found.bytes = spool(plan.snapshots, made.messages)
         return found
 
 

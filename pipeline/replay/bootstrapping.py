@@ -64,8 +64,8 @@ def bootstrap(
     settings : Settings
         Missing topics of the deployment are created as a worker creates them.
     source_of : collection of str, or FromFile
-        Input topics, learned from their beginning with the labels; or a file, learned as if its records preceded those of the first
-        input topic.
+        Input topics, learned from their beginning, with the labels; or a file, learned as if its records preceded those
+        of the first input topic.
     span : Span
         Only the end is used: topics are learned up to it, and at most up to the records committed now.
 

@@ -14,7 +14,7 @@ from resonance.pipeline.config.messages import configuration_error, prepared_set
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import ConfigurationError, first_of
-from resonance.pipeline.records import StreamSnapshot
+from resonance.pipeline.records import StoredStreams, StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
@@ -277,9 +277,9 @@ class Streams(ModelStore):
         self._schedule.written(stream, len(snapshot.body))
         return snapshot
 
-    def states(self) -> Iterator[StreamSnapshot]:
-        """Yield the snapshot of every stream without marking any of them clean."""
-        return map(self._snapshot_of, self._began)
+    def states(self) -> Sequence[StreamSnapshot]:
+        """Return the snapshots of all streams, each made when it is used, without marking any of them clean."""
+        return StoredStreams(list(self._began), self._snapshot_of)
 
     def _snapshot_of(self, key: bytes | None) -> StreamSnapshot:
         model = self._in_memory.get(key)

@@ -197,7 +197,7 @@ def seal(path, pieces):
 def test_what_a_file_says_is_not_believed(desk, line, members, value, shown):
     desk.deployment.work(200, everything=True)
     desk.run("export", "file")
-    pieces = list(_pieces((one.record, one.timestamp, one.streams) for one in read_file(Path("file"))))
+    pieces = list(_pieces(read_file(Path("file"))))
     place = changed = orjson.loads(pieces[line])
     for member in members[:-1]:
         place = place[member]

@@ -5,11 +5,11 @@ import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import archives_key, manifest_key, partition_key
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
-from resonance.pipeline.recovery.reset import live_records
+from resonance.pipeline.recovery.rewrite import read_stored
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -194,10 +194,10 @@ def test_a_command_says_what_it_did_and_that_nothing_needed_it(bus, command):
 
 def test_a_reset_reads_no_state_into_memory(bus):
     bus.work(400, everything=True)
-    (live,) = live_records(bus, bus.source).values()
-    assert isinstance(live, DiskMap)
+    (stored,) = read_stored(bus, bus.source).values()
     written = {record.key: record.value for record in snapshots(bus)}
-    assert {*live} == {key for key, value in written.items() if value is not None}
-    assert {key: value for key, value in live.items() if value} == {
-        key: value for key, value in written.items() if value is not None and not key.startswith(b'["chunk"')
-    }
+    assert stored.keys == {key for key, value in written.items() if value is not None}
+    assert stored.streams(TOPIC)
+    for stream in stored.streams(TOPIC):
+        with pytest.raises(MismatchError, match="its checksum is wrong"):
+            stored.newest(stream)

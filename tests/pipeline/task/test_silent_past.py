@@ -1,4 +1,4 @@
-"""What is emitted behind records that were learned without output: the bytes of a run that emitted all, behind a list."""
+"""What is emitted behind records that were learned without output: a list, then the bytes of a run that emitted all."""
 
 import orjson
 import pytest
