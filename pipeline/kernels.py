@@ -10,12 +10,10 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numba
 from resonance import engine as engines
 from resonance.engine import ENGINES, PARTS
 from resonance.engine.drift import DriftWatch
@@ -34,20 +32,8 @@ LOG_SECONDS: Final = 30.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """Compiled kernels: where they are, and for which engines and processor."""
-
-    folder: Path
-    """The numba cache."""
-    engines: tuple[str, ...]
-    """Names of the engines whose kernels are in the folder."""
-    cpu: str
-    """Processor that they were compiled for: ``host`` or a name that LLVM knows."""
-
-
-def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
-    """Compile, on all cores, every kernel that is not cached yet.
+def compile_all(report: Callable[[str], None] = lambda name: None) -> Path:
+    """Compile, on all cores, every kernel that is not cached yet; return where they are kept.
 
     `report` is called with the name of each engine, or part of one, when its kernels are ready. A cache folder that
     cannot be written is a `ConfigurationError`.
@@ -69,7 +55,7 @@ def compile_all(report: Callable[[str], None] = lambda name: None) -> Kernels:
                     report(name)
     if not any(folder.rglob("*.nbi")):
         raise ConfigurationError(f"{folder}: no kernels were kept there; let it be a folder that can be written")
-    return Kernels(folder, (*ENGINES, *PARTS), numba.config.CPU_NAME or "host")
+    return folder
 
 
 def compile_engine(settings: Settings, *, unless_kept: bool = False) -> None:
@@ -97,13 +83,11 @@ def compile_with(engine: Callable[[], None], others: Mapping[str, Callable[[], N
     """Call functions that compile kernels, or load them: that of an engine, and others by a module of their kernels.
 
     Where one of these modules has never been compiled, all others are in a process beside that of the engine. Both save
-    what they compile, and load what the other one has saved. One of several processes has no core to spare, and may
-    start none.
+    what they compile, and load what the other one has saved.
     """
     calls = list(others.values())
     with contextlib.ExitStack() as stack:
-        is_one_of_several = multiprocessing.current_process().daemon
-        if cores() > 1 and not is_one_of_several and not all(map(is_kept, others)):
+        if cores() > 1 and not all(map(is_kept, others)):
             beside = multiprocessing.get_context("spawn").Process(target=_call_quietly, args=(calls,), daemon=True)
             beside.start()
             stack.callback(beside.terminate)

@@ -112,4 +112,4 @@ def _compile() -> None:
 
     if reason := kernel_folder().reason:
         say(f"compiled kernels are not kept in their usual folder ({reason})")
-    print_line(str(kernels.compile_all(report=lambda name: say(f"kernels of {name}")).folder))
+    print_line(str(kernels.compile_all(report=lambda name: say(f"kernels of {name}"))))

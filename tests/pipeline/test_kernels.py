@@ -1,7 +1,6 @@
 """Compiling ahead: where the kernels are, and what is said where they cannot be kept."""
 
 import logging
-import multiprocessing
 import os
 import threading
 from functools import partial
@@ -74,15 +73,6 @@ def test_what_is_not_kept_is_compiled_beside_the_engine(monkeypatch, tmp_path, k
     kernels.compile_with(partial(note, tmp_path / "engine"), {"resonance.engine.x": partial(note, tmp_path / "other")})
     assert set((tmp_path / "engine").read_text().split()) == {str(os.getpid())}
     assert len(set((tmp_path / "other").read_text().split())) == processes
-
-
-def test_one_of_several_processes_compiles_all_by_itself(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernels, "is_kept", lambda module: False)
-    monkeypatch.setattr(kernels, "cores", lambda: 2)
-    # Such a process may start none: multiprocessing would raise.
-    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
-    kernels.compile_with(partial(note, tmp_path / "engine"), {"resonance.engine.x": partial(note, tmp_path / "other")})
-    assert (tmp_path / "other").read_text() == f"{os.getpid()}\n"
 
 
 def test_an_error_is_that_of_this_process(monkeypatch):
