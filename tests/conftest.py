@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager
 
 import pytest
+from resonance.pipeline.task import expiry
 
 from tests import LONG
 from tests.brokers import NoBrokerError, required, running_broker
@@ -12,6 +13,12 @@ from tests.brokers.proxy import proxied_broker
 from tests.brokers.secured import Secured
 from tests.brokers.secured import running as running_secured
 from tests.brokers.sharing import shared
+
+
+@pytest.fixture
+def blocks_of_one(monkeypatch):
+    """Let streams end at any record, and not only where a block of offsets begins."""
+    monkeypatch.setattr(expiry, "BLOCK", 1)
 
 
 @pytest.fixture(scope="session")

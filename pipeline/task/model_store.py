@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.task.alerts.kernels.clock import NEVER
 from resonance.pipeline.task.counts import Totals
 from resonance.pipeline.task.model.stream_model import StreamModel
 
@@ -106,11 +105,6 @@ class ModelStore:
         return self._totals
 
     @property
-    def stored_bytes(self) -> int:
-        """Size of the temporary file."""
-        return self._stored.size
-
-    @property
     def furthest(self) -> int:
         """Offset at or below which every model continues."""
         return max([self._furthest, *(model.next for model in self._in_memory.values())])
@@ -188,11 +182,6 @@ class ModelStore:
         """Return the clock at the last record of a stream, as far as it is known; KeyError where there is no stream."""
         model = self._in_memory.get(key)
         return self._stored_at(key).seen if model is None else model.seen
-
-    def _clock_at(self, offset: int) -> int:
-        """Return the latest clock that a stream has whose model continues at or below an offset."""
-        found = (self._in_memory.get(key) or self._stored_at(key) for key in self._began)
-        return max((each.seen for each in found if each.seen is not None and each.next <= offset), default=NEVER)
 
     def _snapshot_bytes(self, key: bytes | None) -> int:
         model = self._in_memory.get(key)

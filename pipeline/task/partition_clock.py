@@ -5,7 +5,7 @@ offsets. That of the lower one is kept with the streams whose snapshots lack it,
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -81,17 +81,14 @@ def run(times: IntArray, streams: IntArray, state: IntArray, late: int) -> tuple
 
 
 class PartitionClock:
-    """The clock of a partition, where anything depends on it.
+    """The clock of a partition, where anything depends on it."""
 
-    `clock_at` returns the clock before an offset at which the snapshot of a stream stands, as far as it is known.
-    """
-
-    def __init__(self, *, active: bool, clock_at: Callable[[int], int]) -> None:
-        self.active, self._clock_at = active, clock_at
+    def __init__(self, *, active: bool) -> None:
+        self.active = active
         self._state = clock.new_state()
         self._offset = 0
-        # The state for a recovery, and where it begins.
-        self._again: tuple[int, IntArray] | None = None
+        # The state for a recovery.
+        self._again: IntArray | None = None
         self._piece = _Piece(self._state.copy(), _NONE, _NONE, 0)
         self._offsets: Sequence[int] = ()
         if active:
@@ -101,7 +98,9 @@ class PartitionClock:
     def read(self, records: RecordColumns, batch: RecordBatch) -> None:
         """Let the clock pass the records of a batch, and note it beside each of the usable ones, with its own time."""
         if self._again is not None:
-            self._go_on(int(records.offsets[0]), *self._again)
+            again, self._again = self._again, None
+            if int(records.offsets[0]) < self._offset:
+                self._state = again
         times, late = _times(records, batch), clock.LATE_MS if batch.sources is None else UNBOUNDED
         keys: Any = batch.streams
         numbers = {key: crc32(key or b"") for key in set(keys)}
@@ -111,18 +110,6 @@ class PartitionClock:
         clocks, own = run(times, streams, self._state, late)
         batch.clocks, batch.own_times = clocks.tolist(), own.tolist()
         self._offset = int(records.offsets[-1]) + 1
-
-    def _go_on(self, offset: int, again: int, state: IntArray) -> None:
-        """Begin at an offset, which need not be that of the state."""
-        if offset < again:
-            # A snapshot was damaged: the one before it is used, and stands here.
-            behind = int(state[0, clock.BEHIND])
-            known = max(self._clock_at(offset) - behind, clock.NEVER)
-            self._state = clock.new_state(known if known > clock.NEVER else int(state[0, clock.NOW]), clock.RECENT)
-            self._state[0, clock.BEHIND] = behind
-        elif offset < self._offset:
-            self._state = state
-        self._again = None
 
     def before(self, offset: int) -> ClockAt:
         """Return the clock before the record at an offset of the batch, or behind it."""
@@ -141,13 +128,8 @@ class PartitionClock:
     def restore(self, content: Any) -> None:
         """Continue from a `state`; any other content is a `KeyError`, `TypeError` or `ValueError`."""
         self._offset, self._state = _from_numbers(content["now"])
-        self._again = (self._offset, self._state) if content["again"] is None else _from_numbers(content["again"])
+        self._again = None if content["again"] is None else _from_numbers(content["again"])[1]
         self.go_on_at(self._offset)
-
-    def restore_times(self, again: tuple[int, int], now: tuple[int, int]) -> None:
-        """Continue from the offsets and times of a state that an earlier release wrote."""
-        self._offset, self._state = now[0], clock.new_state(now[1], clock.RECENT)
-        self._again = again[0], clock.new_state(again[1], clock.RECENT)
 
 
 def _numbers(state: IntArray) -> list[int]:

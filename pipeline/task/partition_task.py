@@ -75,11 +75,7 @@ class PartitionTask(StreamTask):
 
     def catch_up(self, records: Sequence[SourceRecord]) -> None:
         """Learn records without outputs; each stream skips the records below its own `next`."""
-        # No stream begins below it, so where there is little room, the order in which others begin is that behind it.
-        columns = RecordColumns.of(records)
-        cut = bisect_left(columns.offsets, self.models.expiry.known_from)
-        self._run(columns[:cut], None)
-        self._run(columns[cut:], None)
+        self._run(RecordColumns.of(records), None)
 
     def announce(self) -> None:
         """Let the next record of each stream list the clusters that are there, and the next of all emit open alerts.
@@ -117,24 +113,18 @@ class PartitionTask(StreamTask):
         clock, expiry = self.models.clock, self.models.expiry
         if clock.active and len(batch):
             clock.read(records, batch)
-        if not expiry.active or not len(batch):
-            self._part(records, batch, outputs)
-            return
-        expiry.read(records, batch)
-        done = start = 0
-        no_ones = message_sizes.too_long(batch, keyed=self._by_key)
-        while (end := expiry.next_end(start, no_ones)) is not None:
-            if (cut := batch.index[end]) > done:
+        done = 0
+        for position in expiry.ends(records, batch) if expiry.active and len(batch) else ():
+            if (cut := batch.index[position]) > done:
                 self._part(records[done:cut], batch.between(done, cut), outputs)
                 done = cut
-            self._end_streams(batch, end, outputs)
-            start = end
+            self._end_streams(batch, position, outputs)
         self._part(records[done:], batch.between(done, len(records)) if done else batch, outputs)
 
     def _end_streams(self, batch: RecordBatch, position: int, outputs: Outputs | None) -> None:
         """End the streams that have had no record for long before the one at a position."""
-        cause, models = EventCause(batch, position), self.models
-        for key in sorted(models.expiry.take_ended(position), key=models.name_of):
+        cause, clock, models = EventCause(batch, position), batch.clocks[position], self.models
+        for key in sorted(models.expiry.take_ended(cause.offset, clock), key=models.name_of):
             model = models.get(key)
             if model is None:
                 continue
@@ -155,13 +145,9 @@ class PartitionTask(StreamTask):
             if self._watches_drift
             else None
         )
-        for key, places in self._groups(batch, long):
-            model, group = self.models.get(key), places
+        for key, group in self._groups(batch, long):
+            model = self.models.get(key)
             if model is None:
-                # Records of a stream that has ended since, and whose snapshot is deleted.
-                group = _behind(group, batch.offsets, expiry.known_from)
-                if not group:
-                    continue
                 first = batch.offsets[group[0]]
                 if len(self.models) - expiry.absent(first) >= self._settings.limits.streams:
                     batch.blame(self._dead_letters.no_room(key), group)
@@ -256,13 +242,10 @@ class PartitionTask(StreamTask):
     def _restore_own(self, content: Any) -> None:
         super()._restore_own(content)
         self._features.restore(content)
-        expiry = self.models.expiry
         if (found := content.get("expiry")) is not None:
-            expiry.restore(found)
+            self.models.expiry.restore(found)
         if (found := content.get("clock")) is not None:
             self.models.clock.restore(found)
-        else:
-            self.models.clock.restore_times(*((each.offset, each.clock) for each in expiry.moments))
         self._restore_alerts(content)
 
 

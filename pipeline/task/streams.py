@@ -70,9 +70,9 @@ class Streams(ModelStore):
         # Lives that have ended, by stream, as long as a recovery may read them again.
         self._lives: dict[str, list[Life]] = {}
         needs_clock = settings.limits.stream_ttl > 0 or "silent" in settings.alert_rules
-        self.clock = PartitionClock(active=needs_clock, clock_at=self._clock_at)
+        self.clock = PartitionClock(active=needs_clock)
         """What the records' times say about the time."""
-        self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self._clock_at, self.clock)
+        self.expiry = Expiry(settings.limits.stream_ttl, self._seen_of, self.clock)
         """When streams end that have no records."""
         self._schedule = SnapshotSchedule(settings.snapshots, self.expiry.moment)
         self._headers: dict[int, dict[str, Any]] = {}
@@ -179,7 +179,7 @@ class Streams(ModelStore):
         if not self.clock.active:
             return None
         found = self._recovery
-        return self.clock.state() if found is None else self.clock.state(found.offset, found.before.source)
+        return self.clock.state() if found is None else self.clock.state(found.offset, found.before.clock)
 
     def end(self, key: bytes | None, offset: int) -> None:
         """End a stream before the record at an offset; its model is in memory."""

@@ -14,6 +14,8 @@ from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, payloads
 from tests.pipeline.task.test_stream_ttl import ends, given, log_of
 
+pytestmark = pytest.mark.usefixtures("blocks_of_one")
+
 AT = (TOPIC, 0)
 OWN = {
     "engine__name": "caea",

@@ -242,6 +242,7 @@ def test_ended_streams_are_forgotten_in_the_order_of_their_ends():
     assert [stream for stream in ("p0:a", "p0:b") if stream in table._over] == ["p0:b"]
 
 
+@pytest.mark.usefixtures("blocks_of_one")
 def test_the_compacted_topic_alone_tells_of_the_end_of_a_stream():
     log = [(b"a", 4 * i, i) for i in range(150)] + [(b"b", 600 + 4 * i, 150 + i) for i in range(300)]
     rows = points(1500).tolist()

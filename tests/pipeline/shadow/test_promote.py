@@ -308,6 +308,7 @@ def test_what_cannot_be_promoted_touches_nothing(monkeypatch, promote, capsys):
 
 @pytest.mark.parametrize("way", [("reset", "--to-archive", "310"), ("reset",)], ids=["archive", "beginning"])
 @pytest.mark.parametrize("snapshots", [True, False])
+@pytest.mark.usefixtures("blocks_of_one")
 def test_going_back_before_the_end_of_a_stream_leaves_no_version_to_be_used_twice(monkeypatch, promote, way, snapshots):
     both = Both(monkeypatch, engine__name="caea", records=900, given={"limits__stream_ttl": 40})
     log = both.live.logs[AT]
@@ -355,6 +356,7 @@ def test_a_shadow_too_far_ahead_without_an_archive(monkeypatch, promote, capsys)
     )
 
 
+@pytest.mark.usefixtures("blocks_of_one")
 def test_streams_that_end_end_as_those_of_the_shadow(monkeypatch, promote):
     both = Both(monkeypatch, engine__name="caea", records=900, given={"limits__stream_ttl": 40})
     log = both.live.logs[AT]

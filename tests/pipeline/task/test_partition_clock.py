@@ -7,8 +7,10 @@ import pytest
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
 
-from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, restored, run, settings, states, task, value_of
+from tests.pipeline.streams import STAMP, TOPIC, alike, payloads, run, settings, states, task, value_of
 from tests.pipeline.task.test_stream_ttl import ROWS, Worker, ends
+
+pytestmark = pytest.mark.usefixtures("blocks_of_one")
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 YEARS = 3650 * DAY
@@ -147,18 +149,6 @@ def test_a_crash_changes_nothing(seed):
     assert worker.emitted == expected
     assert states(worker.task) == states(whole)
     assert silences(expected)
-
-
-def test_a_state_of_an_earlier_release_goes_on_with_its_time():
-    log = Log().rounds(0, HOUR).one(b"b", HOUR + YEARS).rounds(HOUR, 2 * HOUR)
-    worker = task(given())
-    run(worker, log[:1080])
-    state = orjson.loads(worker.partition_state())
-    del state["clock"]
-    snapshots = [worker.models.snapshot(name) for name in worker.models.pending(everything=True)]
-    fresh = restored(given(), orjson.dumps(state | {"format": 4}), snapshots)
-    outputs = run(fresh, log[1080:])
-    assert (silences(outputs), ends(outputs)) == ([], [])
 
 
 def test_where_nothing_depends_on_the_time_the_state_has_no_clock():

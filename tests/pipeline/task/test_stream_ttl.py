@@ -26,6 +26,8 @@ from tests.pipeline.streams import (
 )
 from tests.pipeline.task.alerts.test_partition_alerts import CAREFUL, devices
 
+pytestmark = pytest.mark.usefixtures("blocks_of_one")
+
 IDENTITY = Identity("resonance", (TOPIC,), TOPIC, "id-1", 1, "modal", "1")
 _RNG = np.random.default_rng(4)
 ROWS = (_RNG.choice([[0.2, 40.0, 1.0], [0.7, 300.0, 6.0]], 1000) * (1 + 0.03 * _RNG.normal(size=(1000, 3)))).tolist()
@@ -170,6 +172,19 @@ def test_after_a_pause_each_record_ends_a_few_streams(monkeypatch):
     assert whole.models.named("p0:k4").version == 1
 
 
+def test_streams_end_where_a_block_begins_and_one_that_comes_back_before_lives_on(monkeypatch):
+    monkeypatch.setattr(expiry, "BLOCK", 8)
+    log = log_from(
+        [(b"gone", STAMP, ROWS[0]), (b"back", STAMP, ROWS[1])],
+        *(silence(b"there", 2000 * i, 1) for i in range(4)),
+        silence(b"back", 7000, 1),
+        *(silence(b"there", 7010 + i, 1) for i in range(20)),
+    )
+    whole, outputs = alike(given(), log, sizes=(1, 3, 1000), stops=(5, 7, 8, 9))
+    assert [(event["stream"], event["cause"]["source"]["offset"]) for event in ends(outputs)] == [("p0:gone", 8)]
+    assert whole.models.named("p0:back").version == whole.models.named("p0:there").version == 1
+
+
 def test_a_late_record_keeps_its_stream_alive():
     late = [(b"late", STAMP + 500 * i - 90_000, ROWS[i]) for i in range(8)]
     log = [one for i in range(8) for one in (silence(b"there", 500 * i, 1)[0], late[i])]
@@ -190,6 +205,7 @@ def test_a_time_beyond_that_of_kafka_ends_no_stream():
 def test_batches_decide_nothing(monkeypatch, seed):
     log, rng = log_of(seed), random.Random(seed)
     monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
+    monkeypatch.setattr(expiry, "BLOCK", rng.choice((1, 2, 5, 16)))
     engine = rng.choice(("caea", "modal", "hcaea"))
     own = given(engine__name=engine, limits__streams_in_memory=rng.choice((0, 2)), limits__streams=rng.choice((5, 100)))
     whole = task(own)
@@ -209,6 +225,7 @@ def test_batches_decide_nothing(monkeypatch, seed):
 def test_a_crash_decides_nothing(monkeypatch, seed):
     rng = random.Random(seed)
     monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
+    monkeypatch.setattr(expiry, "BLOCK", rng.choice((1, 2, 5, 16)))
     log = log_of(seed + 100)
     own = given(
         limits__streams_in_memory=rng.choice((0, 2)),

@@ -188,10 +188,10 @@ def follow(times, streams, state, late, clocks, own):
         own[i] = max(time, state[0, NOW] - late) + state[0, BEHIND]
 
 
-def new_state(now: int = NEVER, records: int = 0) -> IntArray:
-    """Return the state of a clock after some records, of which nothing but its time is known."""
+def new_state() -> IntArray:
+    """Return the state of a clock before the first record."""
     state: IntArray = np.zeros((1 + STREAMS, COLUMNS), np.int64)
-    state[0, :6] = now, 0, NEVER, NEVER, 0, records
+    state[0, :6] = NEVER, 0, NEVER, NEVER, 0, 0
     return state
 
 
