@@ -1,64 +1,17 @@
 """Choice of the task for a partition: the same for workers, replays, recovery and inspection."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.keyed.operation_writer import OperationWriter
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.repartition.router import RouterTask
-from resonance.pipeline.task.counts import Counts
-from resonance.pipeline.task.decode.json_records import InputMapping
-from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
-from resonance.pipeline.task.streams import Streams
+from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
-
-class Task(Protocol):
-    """Interface of the task of a partition; `PartitionTask` and `StreamTask` document each member."""
-
-    health: ModelHealth
-
-    @property
-    def models(self) -> Streams:
-        """The models that are learned here, and their snapshots."""
-
-    @property
-    def mapping(self) -> InputMapping:
-        """Decodes the records that are learned here, once their features are known."""
-
-    def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Process records in offset order and return their outputs."""
-
-    def catch_up(self, records: Sequence[SourceRecord]) -> None:
-        """Process records without any output."""
-
-    @property
-    def open_alerts(self) -> set[str]:
-        """Keys of the open alerts."""
-
-    @property
-    def counts(self) -> Counts:
-        """Counters so far; other threads may read them."""
-
-    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
-        """Restore a stream from a snapshot, after `restore_partition`."""
-
-    def partition_state(self) -> bytes:
-        """Return the state of the partition beside its streams."""
-
-    def restore_partition(self, state: bytes) -> None:
-        """Restore a `partition_state`."""
-
-    def announce(self) -> None:
-        """Let the next records announce what was learned without output."""
-
-    def go_on_at(self, offset: int) -> None:
-        """Continue at an offset, whatever the offsets of the records so far."""
-
+Task = StreamTask
+"""What works on a partition."""
 
 MakeTask = Callable[[str, int], Task]
 """Makes an empty task for a partition of a topic."""

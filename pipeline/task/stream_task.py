@@ -1,12 +1,14 @@
 """What the tasks of all kinds share: their streams, their dead letters, and their counts."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.dead_letters import DeadLetters
@@ -45,7 +47,7 @@ NO_CONTEXT: Final = TaskContext()
 """For a task whose topics are not known."""
 
 
-class StreamTask:
+class StreamTask(ABC):
     """The streams of a partition and its dead letters; a partition whose records are learned elsewhere has no stream.
 
     Parameters
@@ -96,7 +98,19 @@ class StreamTask:
         dead, models = self._dead_letters, self.models
         return Counts(self._records, self._skipped, dead.by_stage_and_class, dead.examples, models.loads, models.totals)
 
+    @abstractmethod
+    def process(self, records: Sequence[SourceRecord]) -> Outputs:
+        """Process records in offset order and return their outputs."""
+
+    @abstractmethod
+    def catch_up(self, records: Sequence[SourceRecord]) -> None:
+        """Process records without any output."""
+
     # Snapshots
+
+    @abstractmethod
+    def restore(self, snapshot: StreamSnapshot, *, new_version: bool = False) -> None:
+        """Restore a stream from a snapshot, after `restore_partition`."""
 
     def partition_state(self) -> bytes:
         """Return the state of the partition beside its streams, as JSON."""
