@@ -17,7 +17,7 @@ from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
 from resonance.pipeline.kafka.threads import require_threads
-from resonance.pipeline.records import Message, MessageRow, Messages
+from resonance.pipeline.records import Message, Messages
 
 QUEUE_SECONDS = 0.05
 """How long to wait for room in a full producer queue before the next attempt."""
@@ -203,14 +203,14 @@ class Outlet:
         """
         topic, partition, messages = batch
         produce = self.producer.produce
-        rows: Iterable[MessageRow] = messages
+        rest: Iterable[Message] = messages
         if isinstance(messages, Messages):
             library = self._library
             # What it does not take, the calls below take later, or report as refused.
             taken = outtake.send(library, self.producer, topic, partition, messages) if library is not None else 0
-            rows = messages.rows(taken) if taken < len(messages) else ()
-        for row in rows:
-            key, value, headers, own = row
+            rest = messages.behind(taken) if taken < len(messages) else ()
+        for message in rest:
+            key, value, headers, own = message
             to = partition if own is None else own
             try:
                 # By position, and no more than needed: names cost a third of the call, what has a default a sixth.
@@ -220,9 +220,9 @@ class Outlet:
                 else:
                     produce(topic, value, key, to)
             except BufferError:
-                self._produce_later(batch, Message._make(row))
+                self._produce_later(batch, message)
             except KafkaException as error:
-                raise self._refused(batch, Message._make(row), error) from error
+                raise self._refused(batch, message, error) from error
         self.producer.poll(0)
 
     def _produce_later(self, batch: Batch, message: Message) -> None:

@@ -96,13 +96,12 @@ class InputMapping:
         plain = self._plain_json(self.layout)
         if plain is None:
             return self._decoded(records, self.layout).place(records)
-        read = plain.read(records, self._limit)
-        if len(read.unread) == len(records):
+        batch, unread = plain.read(records, self._limit)
+        if len(unread) == len(records):
             return self._decoded(records, self.layout).place(records)
-        batch = RecordBatch(read.rows, read.times, records.sizes.tolist(), ids=read.ids, index=range(len(records)))
-        if read.unread:
-            others = self._decoded(RecordColumns.of([records[at] for at in read.unread]), self.layout)
-            batch = batch.completed(others, read.unread)
+        if unread:
+            others = self._decoded(RecordColumns.of([records[at] for at in unread]), self.layout)
+            batch = batch.completed(others, unread)
         return batch.place(records)
 
     def _decoded(self, records: RecordColumns, layout: AnyLayout) -> RecordBatch:

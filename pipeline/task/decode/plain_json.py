@@ -5,29 +5,20 @@ It knows the frequent layouts, numbers in one array or one object, or each a mem
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import numpy as np
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import IntArray
 from resonance.pipeline.columns import Texts, Times, behind
 from resonance.pipeline.json_paths import Path
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.task.decode.dense import Layout
+from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.text import json_members
 from resonance.pipeline.text.json_members import NOT_READ, Bytes, MemberColumns, Wanted
 from resonance.pipeline.text.paste import read_only
 
 _NULL: Final = np.frombuffer(b"null", np.uint8)
-
-
-class PlainRecords(NamedTuple):
-    """What was read of a batch, with room for what was not."""
-
-    rows: FloatArray
-    times: Times
-    ids: Texts[bytes] | None
-    unread: list[int]
-    """Positions of the records that are left to others."""
 
 
 class PlainJson:
@@ -64,26 +55,32 @@ class PlainJson:
         roles: IntArray = np.array([[role for _, role in members]])
         return cls(Wanted(text, ends[np.newaxis], roles, len(own), nulls=nulls), layout.dimension)
 
-    def read(self, records: RecordColumns, largest: int) -> PlainRecords:
-        """Read records of at most `largest` bytes, whose times are those of Kafka where they have no other."""
+    def read(self, records: RecordColumns, largest: int) -> tuple[RecordBatch, list[int]]:
+        """Read records of at most `largest` bytes, whose times are those of Kafka where they have no other.
+
+        Return the batch, with room for the records that are left to others, and the positions of these.
+        """
         text, found = read_only(records.text), np.empty((3, len(records)), np.int64)
         columns = MemberColumns(np.empty((len(records), self._columns)), found)
         flags = json_members.read_records(text[np.newaxis], records.ends, records.times, self._wanted, columns)
         begins, ends, times = found
-        if (too_large := records.sizes > largest).any():
+        sizes = records.sizes
+        if (too_large := sizes > largest).any():
             begins[too_large] = NOT_READ
             flags |= json_members.UNREAD
         if flags & json_members.BEYOND_ASCII and not _is_utf8(text):
             begins[[not _is_utf8(text[first:last]) for first, last in _spans(records.ends)]] = NOT_READ
             flags |= json_members.UNREAD
         unread = np.flatnonzero(begins == NOT_READ).tolist() if flags & json_members.UNREAD else []
+        batch = RecordBatch(columns.numbers, Times(times), sizes.tolist(), index=range(len(records)))
         if not self._has_ids:
-            return PlainRecords(columns.numbers, Times(times), None, unread)
+            return batch, unread
         if flags & json_members.WITHOUT_ID:
             absent = begins == ends
             begins[absent], ends[absent] = len(text), len(text) + len(_NULL)
             text = np.concatenate((text, _NULL))
-        return PlainRecords(columns.numbers, Times(times), Texts(text, begins, ends), unread)
+        batch.ids = Texts(text, begins, ends)
+        return batch, unread
 
 
 def _is_utf8(text: Bytes) -> bool:
