@@ -3,6 +3,7 @@
 The settings decide the layout; where they leave it open, the first usable record of a partition does.
 """
 
+import struct
 from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -14,7 +15,6 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path, path_name
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.floats import as_floats
 
 UNKNOWN = -1.0
 """Number of a category's value that the settings do not list."""
@@ -268,3 +268,15 @@ def kind_of(value: Any) -> str:
         return "a boolean"
     kinds: dict[type, str] = {str: "text", dict: "an object", list: "an array", int: "an integer"}
     return kinds.get(type(value), "a number")
+
+
+def as_floats(values: list[Any]) -> FloatArray:
+    """Return numbers as an array; TypeError where something is none, such as a boolean or a text."""
+    kinds = list(map(type, values))
+    # Most batches hold nothing but floats, and to count is cheaper than a set.
+    if kinds.count(float) != len(kinds) and not set(kinds) <= {float, int}:
+        raise TypeError("not numbers")
+    packed = bytearray(8 * len(values))
+    # Less than half the time of numpy.
+    struct.pack_into(f"{len(values)}d", packed, 0, *values)
+    return np.frombuffer(packed, np.float64)

@@ -15,9 +15,8 @@ from resonance.engine.base import IntArray
 from resonance.engine.prepare.sparse import SparseRows, starts_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.json_paths import ABSENT, find, parse_path
-from resonance.pipeline.task.decode.dense import Shape, kind_of, number_of
+from resonance.pipeline.task.decode.dense import Shape, as_floats, kind_of, number_of
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.floats import as_floats
 
 INDICES, VALUES = "indices", "values"
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from resonance.engine.base import Cluster, IntArray, Step
+from resonance.engine.base import Cluster, IntArray, LabelAnswers, Step
 from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import (
@@ -27,7 +27,6 @@ from resonance.pipeline.records import (
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.cluster_description import describe_features
-from resonance.pipeline.task.encode.label_probabilities import label_texts
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.text import times
 from resonance.pipeline.text.paste import paste
@@ -161,7 +160,7 @@ class Encoder:
         if any(step.labels is not None for step in steps):
             labels = list(
                 chain.from_iterable(
-                    repeat(b"", len(step.score)) if step.labels is None else label_texts(step.labels) for step in steps
+                    repeat(b"", len(step.score)) if step.labels is None else _label_texts(step.labels) for step in steps
                 )
             )
         if order is not None:
@@ -345,6 +344,17 @@ def _held_back(count: int, depth: int) -> Step:
     """Return what the assignments of records that are held back have in the place of answers."""
     none = np.full((count, depth), -1)
     return Step(none, np.full(count, np.nan), np.zeros(count, np.bool_), none)
+
+
+def _label_texts(answers: LabelAnswers) -> list[bytes]:
+    """Return for each record the JSON member with its probabilities; empty where no label was known."""
+    names = [orjson.dumps(str(label)) + b":" for label in answers.labels]
+    texts = []
+    for row in np.ascontiguousarray(answers.probabilities):
+        numbers = orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+        known = b",".join([name + number for name, number in zip(names, numbers, strict=False) if number != b"null"])
+        texts.append(b'"labels":{%b},' % known if known else b"")
+    return texts
 
 
 def _column(pieces: Iterable[bytes]) -> bytes:
