@@ -1,14 +1,19 @@
 """What the processor works on: the partitions assigned to the worker, and its counters."""
 
+import threading
 import time
-from bisect import bisect_left
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from faust.types import TP
+from prometheus_client import Histogram
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
-from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
+from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoredPartition
+from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.tasks import Task
 
@@ -74,6 +79,39 @@ class AssignedPartition:
         self.waiting = 0
 
 
+def unchanged(
+    source: DeploymentContext,
+    kept: Mapping[TP, AssignedPartition],
+    assigned: Collection[TopicPartition],
+    cancelled: threading.Event,
+) -> dict[TopicPartition, AssignedPartition]:
+    """Return the assigned partitions that go on with the models in memory: in whose place nothing has changed since.
+
+    A rebalance takes all partitions from all workers, and gives most of them back. A model in memory is what a restore
+    would give where no other commit came into its partition meanwhile: each transaction with snapshots commits an
+    offset too, and beside the offset is noted in which membership that was done. The broker answers once the
+    transactions that were open have ended; only the owner begins others.
+    """
+    wanted = {at: part for at in assigned if (part := kept.get(TP(*at))) is not None and _is_proof(part)}
+    if not wanted:
+        return {}
+    with source.reader(cancelled) as reader:
+        committed = reader.committed_with_metadata(list(wanted))
+        # A log that was cut is for the restore to explain.
+        bounds = reader.bounds(list(wanted))
+    return {
+        at: part
+        for at, part in wanted.items()
+        if committed[at] == (part.committed, part.metadata) and bounds[at][0] <= part.position <= bounds[at][1]
+    }
+
+
+def _is_proof(part: AssignedPartition) -> bool:
+    """Whether everything is committed, and no other commit looks the same."""
+    note = OffsetNote.read(CommittedOffset(part.committed, part.metadata))
+    return part.position == part.committed and note is not None and note.membership != ""
+
+
 @dataclass(slots=True)
 class Counters:
     """Totals of the processor since its start; seconds are of its own thread."""
@@ -93,32 +131,11 @@ BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 """Upper bounds of the buckets of both histograms, in seconds."""
 
 
-class Durations:
-    """Seconds that something took, counted in buckets; observed by one thread, read by any."""
+class Histograms:
+    """Durations that the processor observes, as metrics."""
 
     def __init__(self) -> None:
-        # Observations up to each of `BOUNDS` and above the bound before, then those above the last one.
-        self.counts = [0] * (len(BOUNDS) + 1)
-        # Sum of the observations.
-        self.total = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return the cumulative buckets as Prometheus writes them."""
-        result, sum_so_far = [], 0
-        for bound, count in zip([*map(str, BOUNDS), "+Inf"], self.counts.copy(), strict=True):
-            sum_so_far += count
-            result.append((bound, float(sum_so_far)))
-        return result
-
-
-@dataclass(frozen=True, slots=True)
-class Histograms:
-    """Durations of learning a batch, and of a transaction from its first output to the end of its commit."""
-
-    batch: Durations = field(default_factory=Durations)
-    transaction: Durations = field(default_factory=Durations)
+        batch = "Seconds that a batch of records took to be learned."
+        transaction = "Seconds from a first output to its commit's end."
+        self.batch = Histogram("resonance_batch_seconds", batch, buckets=BOUNDS, registry=None)
+        self.transaction = Histogram("resonance_transaction_seconds", transaction, buckets=BOUNDS, registry=None)

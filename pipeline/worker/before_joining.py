@@ -27,7 +27,7 @@ from resonance.pipeline.topics.start_check import check_start
 from resonance.pipeline.topics.topics import read_deployment
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.progress import models_of
-from resonance.pipeline.worker.transport.versions import check_versions
+from resonance.pipeline.worker.transport.app import check_versions
 
 _log = logging.getLogger(__name__)
 

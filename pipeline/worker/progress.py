@@ -18,10 +18,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import first_of, nearest
 from resonance.pipeline.task.counts import Counts, DeadLetterExample
 from resonance.pipeline.task.range_changes import together
+from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.held_back import HeldBack, held_seconds
 from resonance.pipeline.worker.http.status import WorkerStatus
-from resonance.pipeline.worker.lag import Lag
-from resonance.pipeline.worker.transport.log_ends import LogEnd
+from resonance.pipeline.worker.transport.log_ends import Lag, LogEnd
 
 INTERVAL: Final = 10.0
 """Seconds between two lines."""
@@ -168,11 +168,14 @@ class Progress:
         """Warn of features that no range fits, when the models are up to date, and again after more changes."""
         if self._clock() - self._hinted < HINT:
             return
-        partitions = list((self._status.processor.partitions if self._status.processor else {}).values())
-        hint = together(partition.task.health.ranges.found() for partition in partitions).hint
+        hint = together(partition.task.health.ranges.found() for partition in self._partitions).hint
         if hint and hint != self._hint_before:
             _log.warning("%s", hint)
             self._hinted, self._hint_before = self._clock(), hint
+
+    @property
+    def _partitions(self) -> list[AssignedPartition]:
+        return [] if self._status.processor is None else list(self._status.processor.partitions.values())
 
     def _rate(self, new: int) -> float:
         return new / max(self._clock() - self._last, LOOK)
@@ -181,13 +184,12 @@ class Progress:
         """Log one line about the records since the one before; one line when there are none any more."""
         new, new_routes, new_dead = records - self._records, routes - self._routes, dead - self._dead
         if new or new_routes or not self._idle:
-            partitions = list((self._status.processor.partitions if self._status.processor else {}).values())
             listed = ", ".join(f"{count:,} {kind}" for (_, kind), count in new_dead.most_common(3))
             parts = [
                 f"{new:,} records ({self._rate(new):,.0f}/s)"
                 + (f", {new_routes:,} routes" if new_routes > new else ""),
                 f"{new_dead.total():,} dead letters" + (f" ({listed})" if listed else ""),
-                f"{sum(partition.task.health.clusters for partition in partitions):,} clusters",
+                f"{sum(partition.task.health.clusters for partition in self._partitions):,} clusters",
             ]
             if lag is None:
                 parts.append("how many wait is not known")
@@ -218,7 +220,7 @@ class Progress:
     def _dead_letters(self) -> Counter[tuple[str, str]]:
         """Return the dead letters by stage and class, without those of records that a restore learned again."""
         total = Counter[tuple[str, str]]()
-        for partition in list((self._status.processor.partitions if self._status.processor else {}).values()):
+        for partition in self._partitions:
             total += partition.task.counts.since(partition.learned_again or Counts()).dead_letters_by_stage
         return total
 
@@ -241,7 +243,7 @@ class Progress:
         _log.warning("%d of the last %d records are dead letters of class %s%s%s", count, new, kind[1], shown, hint)
 
     def _example(self, kind: tuple[str, str]) -> DeadLetterExample | None:
-        for partition in list((self._status.processor.partitions if self._status.processor else {}).values()):
+        for partition in self._partitions:
             if (example := partition.task.counts.dead_letter_examples.get(kind)) is not None:
                 return example
         return None

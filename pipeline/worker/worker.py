@@ -22,8 +22,9 @@ from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
 from resonance.pipeline.tasks import Task, make_task
-from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
+from resonance.pipeline.worker.assignment import AssignedPartition, Histograms, unchanged
 from resonance.pipeline.worker.before_joining import check_deployment
+from resonance.pipeline.worker.commits import Commits, broker_seconds
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.choice import end_others, make_delivery
 from resonance.pipeline.worker.delivery.delivery import Delivery
@@ -31,8 +32,7 @@ from resonance.pipeline.worker.delivery.gone_workers import END_SECONDS
 from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
 from resonance.pipeline.worker.http.status import WorkerStatus, named
-from resonance.pipeline.worker.kept_models import unchanged
-from resonance.pipeline.worker.processor import Processor, broker_seconds
+from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.progress import report
 from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, explain_end, leave
@@ -96,7 +96,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
-        registry = make_registry(partial(samples, self._status, self._settings.engine.name, self._histograms))
+        registry = make_registry(partial(samples, self._status, self._settings.engine.name), self._histograms)
         worker = self._settings.worker
         check_exposure(worker)
         pages = Pages(ContentOfWorker(self._status, registry, self._resume), worker.web_token)
@@ -174,19 +174,17 @@ class Worker:
         self._watch = TopicWatch.of(lambda: self._source, self._fail)
         self._app = make_app(settings, self, options)
         self._delivery = make_delivery(settings, deployment, self._app.consumer.commit_positions, self._memory)
-        self._processor = Processor(
+        commits = Commits(
             self._delivery,
             {kind: settings.topic(kind) for kind in (*OUTPUT_KINDS, "snapshots")},
-            commit_interval=settings.delivery.commit_interval,
-            done=self._done,
-            failed=self._fail,
-            pauses=pauses,
+            interval=settings.delivery.commit_interval,
             histograms=self._histograms,
             patience=settings.delivery.transaction_timeout,
             check_topics=partial(self._watch.wait, settings.delivery.transaction_timeout),
             ahead_bytes=self._memory.kept,
             commit_bytes=self._memory.kept // 4,
         )
+        self._processor = Processor(commits, done=self._done, failed=self._fail, pauses=pauses)
         self._status.app, self._status.processor = self._app, self._processor
 
     # Called by Faust and by the transport, in the event loop.

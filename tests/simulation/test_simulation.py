@@ -13,8 +13,9 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.producer import Outlet
-from resonance.pipeline.worker import kept_models, worker
+from resonance.pipeline.worker import assignment, worker
 from resonance.pipeline.worker.assignment import AssignedPartition
+from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.delivery.at_least_once import AtLeastOnce
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.processor import Processor
@@ -49,11 +50,11 @@ def test_a_seed_replays_exactly():
 
 
 def test_models_stay_in_memory_where_nobody_else_committed_and_only_there(monkeypatch):
-    found, check, begin = set(), kept_models.unchanged, AssignedPartition.begin
+    found, check, begin = set(), assignment.unchanged, AssignedPartition.begin
 
     def checked(source, kept, assigned, cancelled):
         stay = check(source, kept, assigned, cancelled)
-        if any(kept_models._is_proof(kept[tp]) for tp in map(TP._make, assigned) if tp in kept and tp not in stay):
+        if any(assignment._is_proof(kept[tp]) for tp in map(TP._make, assigned) if tp in kept and tp not in stay):
             found.add("another worker had it, and committed something")
         return stay
 
@@ -135,7 +136,7 @@ def read_uncommitted_offsets_and_snapshots(patch):
 
 def abort_beside_a_commit(patch):
     """Abort in the processor's thread, whatever the committer's does: offsets then count without their outputs."""
-    patch.setattr(Processor, "_abort", lambda self: self._delivery.abort())
+    patch.setattr(Commits, "abort", lambda self: self.delivery.abort())
     # A commit takes some milliseconds: a worker has to end for something else in just these.
     ends = lambda world: [world.sim.at(0.3 * number, world._give_up) for number in range(25)]  # noqa: E731
     patch.setattr(World, "_plan_faults", ends)
@@ -172,7 +173,7 @@ def keep_models_over_a_loss(patch):
 
     patch.setattr(worker.Worker, "_before_revoke", keep)
     # The second guard.
-    patch.setattr(kept_models, "_is_proof", committed_by_a_member)
+    patch.setattr(assignment, "_is_proof", committed_by_a_member)
     lose_often(patch)
 
 

@@ -17,7 +17,7 @@ from resonance.pipeline.errors import BrokerError, DeliveryError, MismatchError,
 from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.memory_budget import LEAST, MemoryBudget
-from resonance.pipeline.worker import command_queue, processor, watchdog, worker
+from resonance.pipeline.worker import command_queue, commits, processor, watchdog, worker
 from resonance.pipeline.worker.delivery import choice, exactly_once, gone_workers, transaction_errors
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 
@@ -95,7 +95,7 @@ class SimulatedWorker(worker.Worker):
 
     async def _close(self, *, everything: bool = False, lost: bool = False) -> None:
         processor, before = self._processor, self._failure
-        rests = processor._activity._step is None and processor._running is None
+        rests = processor._activity._step is None and processor.commits.running is None
         await super()._close(everything=everything, lost=lost)
         if lost and rests and before is None and isinstance(self._failure, DeliveryError):
             self._world.sim.fail(
@@ -319,8 +319,8 @@ class World:
         app = type("App", (member.App,), {"consumer_class": consumer})
         asking = type("AdminClient", (admin.AdminClient,), bound)
         changes: list[tuple[ModuleType, dict[str, Any]]] = [
-            (processor, {"time": own.time, "threading": own.threading, "Watchdog": watched}),
-            (processor, {"ThreadPoolExecutor": own.ThreadPoolExecutor}),
+            (processor, {"time": own.time, "threading": own.threading}),
+            (commits, {"time": own.time, "Watchdog": watched, "ThreadPoolExecutor": own.ThreadPoolExecutor}),
             (command_queue, {"queue": own.queue, "Future": own.Future}),
             (exactly_once, {"time": own.time, "threading": own.threading, "Watchdog": watched, "Future": own.Future}),
             (transaction_errors, {"time": own.time}),

@@ -10,23 +10,28 @@ from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from faust.types import TP
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from resonance.pipeline.task.counts import Counts
-from resonance.pipeline.worker.assignment import Counters, Durations, Histograms
+from resonance.pipeline.worker.assignment import Counters, Histograms
 from resonance.pipeline.worker.http.status import WorkerStatus
-from resonance.pipeline.worker.lag import Lag
 from resonance.pipeline.worker.processor import Processor
+from resonance.pipeline.worker.transport.log_ends import Lag
 
 PARTITION: Final = ("topic", "partition")
 
-Value = float | Durations
-Found = Value | Mapping[Any, float] | None
+Found = float | Mapping[Any, float] | None
 """The value of a metric, or its values by its last label or labels; None where there is none yet."""
 
-Sample = tuple[tuple[str, ...], Value]
+Sample = tuple[tuple[str, ...], float]
 """The values of a metric's labels, and its value."""
 
 Samples = Mapping[str, Sequence[Sample]]
@@ -34,7 +39,7 @@ Samples = Mapping[str, Sequence[Sample]]
 
 
 class Row(NamedTuple):
-    """A metric: its name as queries write it, without the suffixes of a histogram's series, and where it comes from."""
+    """A metric: its name as queries write it, and where it comes from."""
 
     name: str
     help: str
@@ -45,12 +50,8 @@ class Row(NamedTuple):
     @property
     def kind(self) -> str:
         """Type of the metric for Prometheus."""
-        if self.name in HISTOGRAMS:
-            return "histogram"
         return "counter" if self.name.endswith("_total") else "gauge"
 
-
-HISTOGRAMS: Final = ("resonance_batch_seconds", "resonance_transaction_seconds")
 
 OF_WORKER: Final = (
     Row(
@@ -80,12 +81,6 @@ OF_WORKER: Final = (
         "resonance_recovery_records",
         "Records that the last restore learned again.",
         lambda w: w.status.recovery_records,
-    ),
-    Row("resonance_batch_seconds", "Seconds that a batch of records took to be learned.", lambda w: w.histograms.batch),
-    Row(
-        "resonance_transaction_seconds",
-        "Seconds from a first output to its commit's end.",
-        lambda w: w.histograms.transaction,
     ),
     Row("resonance_commits_total", "Commits.", lambda w: w.counters and w.counters.commits),
     Row(
@@ -199,13 +194,15 @@ OF_PARTITION: Final = (
 )
 
 METRICS: Final = (*OF_WORKER, *(row._replace(labels=(*PARTITION, *row.labels)) for row in OF_PARTITION))
-"""Every metric of the worker itself, in the order of the page."""
+"""Every metric of the worker itself but its histograms, in the order of the page."""
+
+# Of a histogram they say when it was made.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class _OfWorker(NamedTuple):
     status: WorkerStatus
     engine: str
-    histograms: Histograms
 
     @property
     def counters(self) -> Counters | None:
@@ -229,10 +226,10 @@ class _OfPartition:
         self.replay_lag = None if replayed is None else self.owned.position - replayed
 
 
-def samples(status: WorkerStatus, engine: str, histograms: Histograms) -> Samples:
+def samples(status: WorkerStatus, engine: str) -> Samples:
     """Return the values of every metric; the worker may be at work in other threads."""
     found: dict[str, list[Sample]] = {}
-    _put(found, OF_WORKER, (), _OfWorker(status, engine, histograms))
+    _put(found, OF_WORKER, (), _OfWorker(status, engine))
     if (processor := status.processor) is not None:
         lags = status.lags()
         for tp in sorted(lags):
@@ -269,22 +266,20 @@ class WorkerCollector(Collector):
         for row in METRICS:
             family = _family(row)
             for labels, value in found.get(row.name, ()):
-                if isinstance(value, Durations):
-                    family.add_metric(labels, value.buckets(), value.total)
-                else:
-                    family.add_metric(labels, value)
+                family.add_metric(labels, value)
             yield family
 
 
 def _family(row: Row) -> Any:
-    kinds = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
-    return kinds[row.kind](row.name, row.help, labels=row.labels)
+    kind = CounterMetricFamily if row.kind == "counter" else GaugeMetricFamily
+    return kind(row.name, row.help, labels=row.labels)
 
 
-def make_registry(read: Callable[[], Samples]) -> CollectorRegistry:
+def make_registry(read: Callable[[], Samples], histograms: Histograms) -> CollectorRegistry:
     """Return a registry of one worker, with the library's own metrics of the process and of Python."""
     registry = CollectorRegistry()
-    registry.register(WorkerCollector(read))
+    for collector in (WorkerCollector(read), histograms.batch, histograms.transaction):
+        registry.register(collector)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
@@ -303,6 +298,5 @@ def exposition(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, st
 
 def series_names() -> set[str]:
     """Return every name that a query can use, those of the process and of Python included."""
-    registry = make_registry(lambda: {name: [((), Durations())] for name in HISTOGRAMS})
-    names = {row.name for row in METRICS if row.name not in HISTOGRAMS}
-    return names | {sample.name for family in registry.collect() for sample in family.samples}
+    registry = make_registry(dict, Histograms())
+    return {row.name for row in METRICS} | {sample.name for family in registry.collect() for sample in family.samples}

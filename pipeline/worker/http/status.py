@@ -8,9 +8,8 @@ from typing import Any, Final, Literal, NamedTuple
 from faust.types import TP
 from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters
-from resonance.pipeline.worker.lag import Lag
 from resonance.pipeline.worker.processor import Processor
-from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS
+from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS, Lag
 
 POLL_SECONDS: Final = 60.0
 """Age of the fetch loop's last round above which a worker is not alive: a round takes a fraction of a second, with and

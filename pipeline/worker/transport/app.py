@@ -2,14 +2,19 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
 import faust
 from faust.tables import TableManager
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.transport import consumer
 from resonance.pipeline.worker.transport.chunk import RawSchema
 from resonance.pipeline.worker.transport.client import TransportOptions
+
+PINNED = {"faust-streaming": "0.15.3", "mode-streaming": "0.7.1"}
+"""Versions whose internals this was written for; pyproject.toml pins the same."""
 
 
 class Lifecycle(Protocol):
@@ -50,6 +55,22 @@ class WorkerApp(faust.App):  # type: ignore[misc] # Faust's modules are untyped 
 
     def _create_directories(self) -> None:
         """Create none: there are no tables, and the working folder is the user's."""
+
+
+def check_versions(installed: Callable[[str], str] = version) -> None:
+    """Raise `ConfigurationError`, with each package that differs, on other versions than the pinned ones."""
+    differing = []
+    for package, wanted in PINNED.items():
+        try:
+            found = installed(package)
+        except PackageNotFoundError:
+            found = "none"
+        if found != wanted:
+            differing.append(f"{package} {wanted} (installed: {found})")
+    if differing:
+        raise ConfigurationError(
+            f"the transport works with exactly {', '.join(differing)}; install the versions of requirements/lock.txt"
+        )
 
 
 def request_seconds(session: float) -> float:

@@ -232,7 +232,7 @@ class ClientThread(threading.Thread):
     def leave(self) -> None:
         """Begin to leave the group; `left` is set when that is done."""
         self.leaving.set()
-        self.wake()
+        self.call(lambda: None)
 
     # This thread.
 

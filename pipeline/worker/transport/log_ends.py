@@ -7,7 +7,7 @@ already, its leader is queried; and the first record of an open transaction is r
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -43,6 +43,35 @@ class LogEnd(NamedTuple):
     """Offset up to which records can be read, the last stable offset: there the first open transaction begins."""
     high: int
     """Offset behind the last record, the high watermark."""
+
+
+class Lag(NamedTuple):
+    """Offsets between the last committed answer and the end of the log; a few of them have no record."""
+
+    readable: int = 0
+    """Up to the last stable offset."""
+    unstable: int = 0
+    """Behind it: an open transaction holds them back."""
+
+    @property
+    def waiting(self) -> int:
+        """All of them."""
+        return self.readable + self.unstable
+
+    @classmethod
+    def of(cls, answered: int, end: LogEnd) -> Self:
+        """Return the lag of a partition whose records are answered up to an offset."""
+        return cls(max(end.stable - answered, 0), max(end.high - max(end.stable, answered), 0))
+
+    @classmethod
+    def total(cls, lags: Iterable["Lag | None"]) -> "Lag | None":
+        """Return the sums; None where one of the lags is unknown."""
+        total = cls()
+        for lag in lags:
+            if lag is None:
+                return None
+            total = cls(total.readable + lag.readable, total.unstable + lag.unstable)
+        return total
 
 
 class OpenTransaction(NamedTuple):

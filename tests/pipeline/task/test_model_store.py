@@ -9,7 +9,8 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.model_store import _numbers
-from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
+from resonance.pipeline.worker.assignment import AssignedPartition
+from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.http.metrics import samples
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
@@ -110,11 +111,11 @@ def test_what_is_read_every_second_walks_over_no_models():
     store._in_memory, store._began = Unwalked(store._in_memory), Unwalked(store._began)
     ranges._looks, ranges._often = Unwalked(ranges._looks), Unwalked(ranges._often)
     partition = AssignedPartition(worker, WRITER, LOG[-1].offset + 1, 0)
-    processor = Processor(None, {"dead_letters": "d"}, commit_interval=1, done=print, failed=print)
-    processor.partitions = {TP(TOPIC, 0): partition}
+    processor = Processor(Commits(None, {"dead_letters": "d"}, interval=1), done=print, failed=print)
+    processor.commits.partitions = {TP(TOPIC, 0): partition}
     status = WorkerStatus("running", processor=processor)
     status.ready()
-    assert samples(status, "modal", Histograms())["resonance_streams_in_memory"] == [((TOPIC, "0"), 12)]
+    assert samples(status, "modal")["resonance_streams_in_memory"] == [((TOPIC, "0"), 12)]
     Progress(status, session_timeout=45.0).look()
     assert ranges.found().hint == ""
 

@@ -5,8 +5,7 @@ import threading
 import pytest
 from faust.types import TP
 from resonance.pipeline.checkpoint.offset_note import OffsetNote
-from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.kept_models import unchanged
+from resonance.pipeline.worker.assignment import AssignedPartition, unchanged
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 

@@ -12,9 +12,10 @@ from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNot
 from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.worker import commit_interval, processor
+from resonance.pipeline.worker import commit_interval, commits
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.commit_interval import CommitSize
+from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
@@ -102,13 +103,10 @@ class Bench:
     def __init__(self, interval=30.0, atomic=True, check_topics=lambda _: None):
         self.diary, self.done, self.failures = Diary(atomic), queue.SimpleQueue(), queue.SimpleQueue()
         self.processor = Processor(
-            self.diary,
-            DESTINATIONS,
-            commit_interval=interval,
+            Commits(self.diary, DESTINATIONS, interval=interval, check_topics=check_topics),
             done=self.done.put,
             failed=self.failures.put,
             pauses=DeadLetterBreaker(DESTINATIONS["dead_letters"], window=10),
-            check_topics=check_topics,
         )
         self.partitions = {tp: AssignedPartition(Echo(), Writer(), 0, 0) for tp in (P0, P1)}
         self.processor.start()
@@ -262,7 +260,7 @@ def test_commits_begin_small_double_while_they_are_quick_and_shrink_to_what_is_s
 
 def test_a_commit_has_no_more_outputs_than_the_broker_stores_soon(bench):
     b = bench()
-    b.processor._size = size = CommitSize(60.0, 10)
+    b.processor.commits.size = size = CommitSize(60.0, 10)
     size._record_bytes = 1.0
     b.processor.submit(chunk(P0, 0, 35, waiting=10**12))
     b.wait(lambda: b.done.qsize() == 1)
@@ -329,7 +327,7 @@ class Chapters:
 
 def test_snapshots_of_a_commit_are_bounded_together_and_come_in_turn(bench):
     b = bench()
-    b.processor._size = CommitSize(60.0, 32)
+    b.processor.commits.size = CommitSize(60.0, 32)
     for partition in b.partitions.values():
         partition.writer = Chapters(6)
     for offset in range(4):
@@ -343,7 +341,7 @@ def test_snapshots_of_a_commit_are_bounded_together_and_come_in_turn(bench):
 
 def test_a_clean_stop_writes_all_snapshots_in_as_many_commits_as_they_need(bench):
     b = bench()
-    b.processor._size = CommitSize(60.0, 16)
+    b.processor.commits.size = CommitSize(60.0, 16)
     b.partitions[P0].writer, b.partitions[P1].writer = Chapters(5), Chapters(2)
     b.close(everything=True)
     assert len(b.lines("snapshots")) == 7
@@ -353,7 +351,7 @@ def test_a_clean_stop_writes_all_snapshots_in_as_many_commits_as_they_need(bench
 def test_a_close_gives_an_archive_up_that_takes_several_commits(bench):
     b = bench(opened=False)
     b.open()
-    b.processor._size = CommitSize(60.0, 8)
+    b.processor.commits.size = CommitSize(60.0, 8)
     shelf = b.partitions[P0].archive = Shelf()
 
     def endless(*_):
@@ -373,7 +371,7 @@ def test_a_large_archive_takes_several_commits_and_counts_with_the_last(bench):
     shelf = b.partitions[P0].archive = Shelf()
     shelf.messages = lambda *_: (shelf.positions.append(2), *(Message(b"k", b"12345678", []) for _ in range(3)))[1:]
     b.open()
-    b.processor._size = CommitSize(60.0, 16)
+    b.processor.commits.size = CommitSize(60.0, 16)
     b.processor.submit(chunk(P0, 0, 2))
     b.wait(lambda: len(b.lines("commit")) == 2)
     part, done = ("archive", 0, [b"12345678"]), ("commit", {0: 2})
@@ -453,7 +451,7 @@ def test_learning_goes_on_for_a_while_while_a_commit_runs(bench, monkeypatch):
     task = b.partitions[P0].task
     b.processor.submit(chunk(P0, 2, 3, waiting=1))
     b.wait(lambda: task.learned == [0, 1, 2, 3, 4])
-    monkeypatch.setattr(processor, "AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr(commits, "AHEAD_SECONDS", 0.0)
     b.processor.submit(chunk(P0, 5, 1, waiting=1))
     b.processor.submit(chunk(P0, 6, 1))
     b.wait(lambda: task.learned == [0, 1, 2, 3, 4, 5])
@@ -559,7 +557,7 @@ def test_a_clean_stop_snapshots_everything(bench):
 
 
 def test_a_clean_stop_writes_snapshots_for_a_limited_time(bench, monkeypatch):
-    monkeypatch.setattr(processor, "CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr(commits, "CLOSE_SECONDS", 0.0)
     b = bench()
     b.processor.submit(chunk(P0, 0, 1))
     b.wait(lambda: b.lines("commit"))
@@ -705,9 +703,11 @@ def test_what_was_done_is_measured(bench):
     time.sleep(0.02)
     task.gate.set()
     b.wait(lambda: b.processor.counters.commits)
-    batch, transaction = b.processor.histograms.batch, b.processor.histograms.transaction
-    assert (sum(batch.counts), sum(transaction.counts)) == (1, 1)
-    assert batch.total >= 0.02
+    batch, transaction = b.processor.commits.histograms.batch, b.processor.commits.histograms.transaction
+    (batch,), (transaction,) = batch.collect(), transaction.collect()
+    found = [{each.name: each.value for each in one.samples} for one in (batch, transaction)]
+    assert [one[f"{name}_count"] for one, name in zip(found, (batch.name, transaction.name), strict=True)] == [1, 1]
+    assert found[0]["resonance_batch_seconds_sum"] >= 0.02
 
 
 @pytest.fixture
@@ -715,7 +715,7 @@ def clock(monkeypatch):
     """Return the seconds that the watch over the processor's threads reads; a test moves them."""
     now = [1000.0]
     watch = functools.partial(Watchdog, lambda: now[0])
-    monkeypatch.setattr("resonance.pipeline.worker.processor.Watchdog", watch)
+    monkeypatch.setattr("resonance.pipeline.worker.commits.Watchdog", watch)
     return now
 
 

@@ -14,6 +14,7 @@ from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Histograms
+from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.http import signature
 from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.page_client import resume
@@ -28,7 +29,7 @@ P0 = TP("in", 0)
 
 
 def processor():
-    return Processor(None, {"dead_letters": "dead"}, commit_interval=1, done=print, failed=print)
+    return Processor(Commits(None, {"dead_letters": "dead"}, interval=1), done=print, failed=print)
 
 
 def running(**app):
@@ -44,7 +45,7 @@ def visit(status, what, token=""):
         async def let_go(partition):
             return [name for name in ("in[0]", "in[1]") if partition in (None, name)]
 
-        registry = make_registry(lambda: samples(status, "caea", Histograms()))
+        registry = make_registry(lambda: samples(status, "caea"), Histograms())
         pages = Pages(ContentOfWorker(status, registry, let_go), SecretStr(token) if token else None)
         port = free_port()
         await pages.start("127.0.0.1", port)

@@ -7,7 +7,8 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.records import Outputs
-from resonance.pipeline.worker.assignment import AssignedPartition, Histograms
+from resonance.pipeline.worker.assignment import AssignedPartition
+from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.http.metrics import METRICS, OF_WORKER, samples
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
@@ -25,14 +26,14 @@ def owned(worker, position):
 
 def values(partition, ends=None):
     """Value of each metric of a partition, its other labels behind the name."""
-    processor = Processor(None, {"dead_letters": "d"}, commit_interval=1, done=print, failed=print)
-    processor.partitions = {AT: partition}
+    processor = Processor(Commits(None, {"dead_letters": "d"}, interval=1), done=print, failed=print)
+    processor.commits.partitions = {AT: partition}
     status = WorkerStatus("running", assigned=(AT,), processor=processor)
     consumer = SimpleNamespace(
         polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends or {}, silent=list
     )
     status.app = SimpleNamespace(rebalancing=False, unassigned=False, _consumer=consumer)
-    found = samples(status, "caea", Histograms())
+    found = samples(status, "caea")
     assert set(found) <= {row.name for row in METRICS}
     labels = {row.name: len(row.labels) for row in METRICS}
     assert all(len(given) == labels[name] for name, several in found.items() for given, _ in several)
@@ -115,6 +116,6 @@ def test_before_anything_came_there_are_no_figures():
 
 
 def test_a_worker_that_starts_has_little_to_say():
-    found = samples(WorkerStatus(), "caea", Histograms())
+    found = samples(WorkerStatus(), "caea")
     assert found["resonance_ready"] == [((), False)]
     assert "resonance_poll_age_seconds" not in found

@@ -8,6 +8,7 @@ from faust.types import TP
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.worker.assignment import AssignedPartition
+from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, described
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.log_ends import LogEnd
@@ -56,9 +57,9 @@ def test_it_can_be_asked_for_while_the_task_learns():
 
 def running(ends, silent=()):
     """Status of a worker that has answered the first ten records of two partitions."""
-    processor = Processor(None, {"dead_letters": "d"}, commit_interval=1, done=print, failed=print)
+    processor = Processor(Commits(None, {"dead_letters": "d"}, interval=1), done=print, failed=print)
     at = [TP("in", 0), TP("in", 1)]
-    processor.partitions = {tp: AssignedPartition(task(), WRITER, 10, 10) for tp in at}
+    processor.commits.partitions = {tp: AssignedPartition(task(), WRITER, 10, 10) for tp in at}
     status = WorkerStatus("running", assigned=at, processor=processor)
     consumer = SimpleNamespace(
         polled=None, flow_active=False, has_coordinator=True, ends=lambda: ends, silent=lambda: list(silent)

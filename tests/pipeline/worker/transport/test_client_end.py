@@ -112,7 +112,7 @@ def test_a_member_leaves_before_its_queue_and_then_its_consumer_are_closed():
     thread, calls = closing(consumer_group_metadata=lambda: members.pop(0))
     thread.leave()
     thread.run()
-    assert names(calls) == ["unsubscribe", "poll", "poll", "close", "close"]
+    assert names(calls) == ["wake", "unsubscribe", "poll", "poll", "close", "close"]
     assert thread.left.is_set()
     assert not thread.owner.errors
 

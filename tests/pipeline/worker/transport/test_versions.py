@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.worker.transport.versions import PINNED, check_versions
+from resonance.pipeline.worker.transport.app import PINNED, check_versions
 
 
 def test_only_the_pinned_versions_are_used():
