@@ -1,6 +1,7 @@
 """Gives rows to their stream's model and writes the messages about its clusters and its drift."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from resonance.engine.prepare.rescaling import RangeChange
 from resonance.pipeline.config.settings import Settings
@@ -16,6 +17,20 @@ from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
 from resonance.pipeline.task.streams import Streams
 from resonance.schemas import ClusterSnapshot
+
+
+class StreamRows(NamedTuple):
+    """Records of a stream, and where the messages about its clusters go."""
+
+    batch: RecordBatch
+    places: Sequence[int]
+    """Where they stand in the batch."""
+    outputs: Outputs | None
+    """None: only the state is updated."""
+
+    def cause(self, row: int) -> EventCause:
+        """Return one of them as the cause of an event."""
+        return EventCause(self.batch, self.places[row], self.outputs)
 
 
 class Learner:
@@ -76,27 +91,19 @@ class Learner:
             if self.further_check is not None:
                 self.further_check(model)
 
-    def learn(
-        self,
-        model: StreamModel,
-        batch: RecordBatch,
-        places: Sequence[int],
-        marks: Marks | None,
-        outputs: Outputs | None,
-    ) -> LearnResult:
-        """Give the records at some places of a batch to their stream's model and return what became of them.
+    def learn(self, model: StreamModel, rows: StreamRows, marks: Marks | None = None) -> LearnResult:
+        """Give records to their stream's model and return what became of them.
 
         `marks` has their places and times where changes are watched.
-        `outputs` takes the messages about the model's clusters; without it only the state is updated.
         """
         if model.ended is not None or model.listing is not None:
-            self._open(model, EventCause(batch, places[0]), outputs)
-        result = model.process(*batch.given(places), marks)
-        self._health.learned(model, result, emitted=outputs is not None)
+            self._open(model, rows.cause(0))
+        result = model.process(*rows.batch.given(rows.places), marks)
+        self._health.learned(model, result, emitted=rows.outputs is not None)
         looked = 0
         for at, event in result.events:
-            cause = EventCause(batch, places[at])
-            self._look(model, result, batch, places, looked, at + 1, outputs)
+            cause = rows.cause(at)
+            self._look(model, result, rows, looked, at + 1)
             looked = at + 1
             texts = self.texts_of(model)
             name = texts.cluster_id(event.path, event.cluster)
@@ -107,75 +114,59 @@ class Learner:
                 ended = event.other if event.kind == "split" else event.cluster
                 if ended is not None and event.kind != "emerged":
                     model.examples.drop(ended)
-            if outputs is not None:
-                self.encoder.event(outputs, model, texts, event, cause)
+            self.encoder.event(model, texts, event, cause)
             if not began:
-                self._end(model, [name], cause, outputs)
+                self._end(model, [name], cause)
             model.seq += 1
-        self._look(model, result, batch, places, looked, len(places), outputs)
+        self._look(model, result, rows, looked, len(rows.places))
         for at, change in result.drift:
-            self._drift(model, change, EventCause(batch, places[at]), outputs)
-        self._streams.learned(model, batch, places)
+            self._drift(model, change, rows.cause(at))
+        self._streams.learned(model, rows.batch, rows.places)
         return result
 
-    def _look(
-        self,
-        model: StreamModel,
-        result: LearnResult,
-        batch: RecordBatch,
-        places: Sequence[int],
-        start: int,
-        stop: int,
-        outputs: Outputs | None,
-    ) -> None:
+    def _look(self, model: StreamModel, result: LearnResult, rows: StreamRows, start: int, stop: int) -> None:
         """Take what was answered from one row to another as examples, and write the tombstones that are due there."""
+        batch, places, outputs = rows
         if model.examples is not None and result.step is not None:
             model.examples.take(result.step, result.learned, batch, places, start, stop)
         if model.lifetimes:
             before = batch.offsets[places[start - 1]] if start else model.next - 1
             for at, cluster in model.lifetimes.due(batch.times, batch.offsets, places[start:stop], before):
-                if outputs is not None:
-                    self.encoder.tombstone(outputs, cluster, EventCause(batch, at))
+                self.encoder.tombstone(cluster, EventCause(batch, at, outputs))
 
-    def _drift(
-        self,
-        model: StreamModel,
-        change: Change,
-        cause: EventCause,
-        outputs: Outputs | None,
-    ) -> None:
+    def _drift(self, model: StreamModel, change: Change, cause: EventCause) -> None:
         """Give a drift event its number, and write it where it is emitted."""
         links = None
         if isinstance(change, RangeChange):
             self._health.ranges.changed(model.name, change.feature, cause.time)
         if isinstance(change, WatchedChange) and model.drift is not None:
             links = model.drift.number(change, model.drifts)
-        if outputs is not None:
+        if cause.outputs is not None:
             kind = kind_of(change)
-            self.encoder.drift(outputs, model, kind, describe_drift(model, self.texts_of(model), change, links), cause)
+            self.encoder.drift(model, kind, describe_drift(model, self.texts_of(model), change, links), cause)
             self._health.count_drift(kind)
         model.drifts += 1
 
-    def _open(self, model: StreamModel, cause: EventCause, outputs: Outputs | None) -> None:
+    def _open(self, model: StreamModel, cause: EventCause) -> None:
         """Emit the lists of clusters that are still owed from before, with the first of some records."""
         if model.ended is not None:
             ended, model.ended = model.ended, None
-            self._start(model, model.seq, ended, [], cause, outputs)
+            self._start(model, model.seq, ended, [], cause)
             model.seq += 1
         elif model.listing is not None:
             ended, model.listing = model.listing, None
-            self._start(model, model.seq - 1, ended, present(model), cause, outputs)
+            self._start(model, model.seq - 1, ended, present(model), cause)
 
-    def end(self, key: bytes | None, model: StreamModel, cause: EventCause, outputs: Outputs | None) -> None:
+    def end(self, key: bytes | None, model: StreamModel, cause: EventCause) -> None:
         """Write that a stream has ended, and the tombstones of its clusters: no later record will bring them."""
         self._health.ended(model)
-        if outputs is None:
+        if cause.outputs is None:
             return
         clusters = emitted(model)
-        self.encoder.stream_ended(outputs, model, key, clusters, cause)
+        self.encoder.stream_ended(model, key, clusters, cause)
         self._health.count("stream_ended")
         for cluster in (*model.lifetimes.all_ended(), *(cluster["id"] for cluster in clusters)):
-            self.encoder.tombstone(outputs, cluster, cause)
+            self.encoder.tombstone(cluster, cause)
 
     def _start(
         self,
@@ -184,20 +175,18 @@ class Learner:
         ended: Sequence[ClusterSnapshot],
         begun: Sequence[ClusterSnapshot],
         cause: EventCause,
-        outputs: Outputs | None,
     ) -> None:
-        if outputs is not None:
-            self.encoder.version_started(outputs, model, seq, ended, begun, cause)
+        self.encoder.version_started(model, seq, ended, begun, cause)
+        if cause.outputs is not None:
             self._health.count("version_started")
-        self._end(model, [cluster["id"] for cluster in ended], cause, outputs)
+        self._end(model, [cluster["id"] for cluster in ended], cause)
 
-    def _end(self, model: StreamModel, clusters: Sequence[str], cause: EventCause, outputs: Outputs | None) -> None:
+    def _end(self, model: StreamModel, clusters: Sequence[str], cause: EventCause) -> None:
         """Note that clusters ended; if too many wait for their tombstones, the oldest get theirs now."""
         for cluster in clusters:
             model.lifetimes.end(cluster, cause.time, self._grace)
         for cluster in model.lifetimes.overdue():
-            if outputs is not None:
-                self.encoder.tombstone(outputs, cluster, cause)
+            self.encoder.tombstone(cluster, cause)
 
     def texts_of(self, model: StreamModel) -> StreamTexts:
         """Return the message texts of a stream's present version."""

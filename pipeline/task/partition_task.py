@@ -20,7 +20,7 @@ from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
-from resonance.pipeline.task.learning import Learner
+from resonance.pipeline.task.learning import Learner, StreamRows
 from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
@@ -123,14 +123,14 @@ class PartitionTask(StreamTask):
 
     def _end_streams(self, batch: RecordBatch, position: int, outputs: Outputs | None) -> None:
         """End the streams that have had no record for long before the one at a position."""
-        cause, clock, models = EventCause(batch, position), batch.clocks[position], self.models
-        for key in sorted(models.expiry.take_ended(cause.offset, clock), key=models.name_of):
+        cause, models = EventCause(batch, position, outputs), self.models
+        for key in sorted(models.expiry.take_ended(cause.offset, batch.clocks[position]), key=models.name_of):
             model = models.get(key)
             if model is None:
                 continue
             if self._alerts is not None:
-                self._alerts.stream_ended(key, model, cause, outputs)
-            self._learner.end(key, model, cause, outputs)
+                self._alerts.stream_ended(key, model, cause)
+            self._learner.end(key, model, cause)
             models.end(key, cause.offset)
             models.evict()
 
@@ -165,7 +165,7 @@ class PartitionTask(StreamTask):
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
                 where = None if marks is None else marks.take(slice_of(positions))
-                result = self._learner.learn(model, batch, positions, where, outputs)
+                result = self._learner.learn(model, StreamRows(batch, positions, outputs), where)
                 for at, error in result.faults:
                     batch.blame(error, [positions[at]])
                 for at, error, record in result.dead_letters:

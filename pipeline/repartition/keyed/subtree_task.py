@@ -17,8 +17,7 @@ from resonance.pipeline.repartition.keyed.subtree_model import SubtreeModel, Sub
 from resonance.pipeline.repartition.keyed.subtrees import Subtrees
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.encode.assignments import StreamTexts
-from resonance.pipeline.task.encode.cluster_events import EventCause
-from resonance.pipeline.task.learning import Learner
+from resonance.pipeline.task.learning import Learner, StreamRows
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.model_health import ModelHealth
@@ -146,15 +145,15 @@ class SubtreeTask(StreamTask):
             self._leave_aside(len(places) - len(fitting))
             if not fitting:
                 continue
-            result = self._learner.learn(model, batch.records, fitting, None, outputs)
+            rows = StreamRows(batch.records, fitting, outputs)
+            result = self._learner.learn(model, rows)
             if isinstance(result, SubtreeResult):
                 batch.fill(fitting, result)
                 self.repeats += result.dropped
             if model.subtree.ended:
                 # The tombstones are emitted now, because no later message brings a time at which they could be due.
                 for name in model.lifetimes.all_ended():
-                    if outputs is not None:
-                        self._learner.encoder.tombstone(outputs, name, EventCause(batch.records, fitting[-1]))
+                    self._learner.encoder.tombstone(name, rows.cause(-1))
                 self.models.remove(model)
 
     def _model_of(self, batch: OperationBatch, rows: Sequence[int]) -> tuple[SubtreeModel | None, Sequence[int]]:

@@ -88,7 +88,7 @@ class PartitionAlerts:
             return
         # Any record will do, so that no state is written behind one while something is owed.
         is_usable = batch is not None and len(batch) and batch.index[0] == 0
-        cause = EventCause(batch, 0) if batch is not None and is_usable else _bare_cause(records[0])
+        cause = EventCause(batch, 0, outputs) if batch is not None and is_usable else _bare_cause(records[0], outputs)
         for name in sorted(self._owing, key=lambda name: name or ""):
             if outputs is None and self._owing[name]:
                 continue
@@ -98,10 +98,10 @@ class PartitionAlerts:
             owed = [] if alerts is None else alerts.owed
             for alert in owed:
                 if alert.ended:
-                    self._apply(model, _ended(alert), cause, outputs)
+                    self._apply(model, _ended(alert), cause)
                 else:
                     alert.owed = False
-                    self._emit(model, alert, True, alert.evidence, cause, outputs)
+                    self._emit(model, alert, True, alert.evidence, cause)
             if owed and model is not None:
                 self._streams.touched(model, cause.offset)
 
@@ -110,12 +110,12 @@ class PartitionAlerts:
         if self._silent is not None and model.alerts is not None:
             self._silent.begin(key, model.name, model.alerts)
 
-    def stream_ended(self, key: bytes | None, model: "StreamModel", cause: EventCause, outputs: Outputs | None) -> None:
+    def stream_ended(self, key: bytes | None, model: "StreamModel", cause: EventCause) -> None:
         """Clear the alerts of a stream that has ended, and follow its records no more."""
         if model.alerts is None:
             return
         for alert in sorted(model.alerts.open.values(), key=lambda alert: alert.number):
-            self._apply(model, _ended(alert), cause, outputs)
+            self._apply(model, _ended(alert), cause)
         self._owing.pop(model.name, None)
         if self._silent is not None:
             self._silent.end(key)
@@ -165,10 +165,10 @@ class PartitionAlerts:
                 self._streams.touched(model, batch.offsets[each.position])
         # Messages and alerts of a stream are numbered: a stream that is silent may also be unlike in the same batch.
         for position, model, change, texts in sorted(found, key=itemgetter(0)):
-            cause = EventCause(batch, position)
+            cause = EventCause(batch, position, outputs)
             # Which alerts the end of a drift clears depends on what the changes before it have opened.
             for one in [change] if isinstance(change, Transition) else self._of_drift(model, change, texts):
-                self._apply(model, one, cause, outputs)
+                self._apply(model, one, cause)
         self.count(records, [fault for fault in batch.faults if fault.record is None], outputs)
 
     def count(self, records: RecordColumns, faults: Iterable[Fault], outputs: Outputs | None) -> None:
@@ -177,16 +177,10 @@ class PartitionAlerts:
             return
         for position, opened, count in self._dead_letters.take(records.offsets, [fault.index for fault in faults]):
             evidence = {"dead_letters": float(count), "records": float(thresholds.DEAD_LETTERS_WINDOW)}
-            cause = _bare_cause(records[position])
-            self._apply(None, Transition("dead_letters", opened, evidence), cause, outputs)
+            cause = _bare_cause(records[position], outputs)
+            self._apply(None, Transition("dead_letters", opened, evidence), cause)
 
-    def _apply(
-        self,
-        model: "StreamModel | None",
-        transition: Transition,
-        cause: EventCause,
-        outputs: Outputs | None,
-    ) -> None:
+    def _apply(self, model: "StreamModel | None", transition: Transition, cause: EventCause) -> None:
         """Open or clear an alert, of a stream or of the partition, and emit it."""
         alerts: OpenAlerts | None = self._own if model is None else model.alerts
         if alerts is None:
@@ -196,7 +190,7 @@ class PartitionAlerts:
             if (closed := alerts.open.pop(key, None)) is not None:
                 self._health.alert(key[0], -1)
                 if not closed.owed:
-                    self._emit(model, closed, False, transition.evidence, cause, outputs)
+                    self._emit(model, closed, False, transition.evidence, cause)
             return
         if key in alerts.open:
             return
@@ -205,7 +199,7 @@ class PartitionAlerts:
         alerts.open[key] = alert
         alerts.number += 1
         self._health.alert(key[0], 1)
-        self._emit(model, alert, True, alert.evidence, cause, outputs)
+        self._emit(model, alert, True, alert.evidence, cause)
 
     def _emit(
         self,
@@ -214,12 +208,11 @@ class PartitionAlerts:
         opened: bool,
         evidence: dict[str, float],
         cause: EventCause,
-        outputs: Outputs | None,
     ) -> None:
         alerts: Any = self._own if model is None else model.alerts
         seq = alerts.seq
         alerts.seq += 1
-        if outputs is None or not self._raises:
+        if cause.outputs is None or not self._raises:
             return
         if opened:
             self._health.count_alert(alert.rule)
@@ -241,7 +234,7 @@ class PartitionAlerts:
         if setting is not None:
             payload["setting"] = setting
         payload["since"] = alert.since
-        self._encoder.alert(outputs, payload, cause)
+        self._encoder.alert(payload, cause)
 
     def _key(self, model: "StreamModel | None", alert: OpenAlert) -> str:
         """Return what names an alert in both its messages."""
@@ -322,10 +315,10 @@ def _ended(alert: OpenAlert) -> Transition:
     return Transition(alert.rule, False, {"ended": 1.0}, alert.cluster)
 
 
-def _bare_cause(record: SourceRecord) -> EventCause:
+def _bare_cause(record: SourceRecord, outputs: Outputs | None) -> EventCause:
     """Return a record of which nothing but its place and Kafka's timestamp is known, as the cause of an alert."""
     try:
         time = canonical(record.timestamp)
     except ValueError:
         time = canonical(0)
-    return EventCause(RecordBatch(None, [time], [0], index=[0]).place(RecordColumns.of([record])), 0)
+    return EventCause(RecordBatch(None, [time], [0], index=[0]).place(RecordColumns.of([record])), 0, outputs)

@@ -35,10 +35,12 @@ _MAX_PARTS: Final = 10**9
 
 @dataclass(slots=True, eq=False)
 class EventCause:
-    """The record of a batch that caused an event."""
+    """The record of a batch that caused an event, and where the messages about that go."""
 
     batch: RecordBatch
     position: int
+    outputs: Outputs | None
+    """None: they were written before."""
 
     def source(self, own: TopicPartition) -> Source:
         """Return the position of the record; `own` is the task's partition, for records that were not routed."""
@@ -53,6 +55,16 @@ class EventCause:
         name: Any = None if ids is None else orjson.Fragment(ids[self.position])
         return {"id": name, "source": self.source(own)}
 
+    def put(self, kind: str, messages: Sequence[Message]) -> None:
+        """Write messages to the topics of a kind."""
+        if self.outputs is not None:
+            self.outputs.put(kind, [self.offset] * len(messages), messages)
+
+    @property
+    def key(self) -> bytes | None:
+        """The record's key."""
+        return self.batch.keys[self.position]
+
     @property
     def offset(self) -> int:
         """The record's offset in the log that is learned."""
@@ -65,7 +77,7 @@ class EventCause:
 
 
 class EventEncoder:
-    """Writes the messages about events and clusters of one input partition into outputs."""
+    """Writes the messages about events and clusters of one input partition, each where its cause wants it."""
 
     def __init__(self, settings: Settings, topic: str, partition: int, *, to_source: bool = False) -> None:
         self._to_source = to_source
@@ -74,8 +86,10 @@ class EventEncoder:
         self._place = (topic, partition)
         self._envelopes: dict[tuple[SchemaName, str, int], CloudEvents] = {}
 
-    def event(self, outputs: Outputs, model: StreamModel, texts: StreamTexts, event: Event, cause: EventCause) -> None:
+    def event(self, model: StreamModel, texts: StreamTexts, event: Event, cause: EventCause) -> None:
         """Write the messages of an event, whose number is `model.seq`."""
+        if cause.outputs is None:
+            return
         payload: ClusterEvent = {
             "kind": event.kind,
             "stream": model.stream,
@@ -97,17 +111,11 @@ class EventEncoder:
                 payload["reason"]["further"] = dict(reason.further)
         path = ".".join(map(str, event.path)) or "root"
         name = f"{path}/{event.number}"
-        outputs.put(
-            "cluster_events",
-            (cause.offset,),
-            (self._event_message(payload, cause, name, cause.batch.keys[cause.position]),),
-        )
-        ended = [cluster for cluster in payload["before"] if cluster["id"] == payload["cluster"]]
-        self._clusters(outputs, model, payload, payload["after"], ended, cause, name)
+        cause.put("cluster_events", [self._event_message(payload, cause, name, cause.key)])
+        self._clusters(model, payload, cause, name)
 
     def version_started(
         self,
-        outputs: Outputs,
         model: StreamModel,
         seq: int,
         before: Sequence[ClusterSnapshot],
@@ -115,65 +123,41 @@ class EventEncoder:
         cause: EventCause,
     ) -> None:
         """Write that from this record on a stream has the clusters `after` instead of `before`; `seq` numbers it."""
-        key = cause.batch.keys[cause.position]
-        self._whole(outputs, model, "version_started", seq, before, after, cause, key, f"version/{model.version}")
+        payload = _of_all(model, "version_started", seq, before, after)
+        self._whole(model, payload, cause, cause.key, f"version/{model.version}")
 
     def stream_ended(
-        self,
-        outputs: Outputs,
-        model: StreamModel,
-        key: bytes | None,
-        before: Sequence[ClusterSnapshot],
-        cause: EventCause,
+        self, model: StreamModel, key: bytes | None, before: Sequence[ClusterSnapshot], cause: EventCause
     ) -> None:
         """Write that a stream has ended with its clusters `before`; `key` is that of its records, not of the cause."""
-        name = f"ended/{model.stream}/{model.version}"
-        self._whole(outputs, model, "stream_ended", model.seq, before, (), cause, key, name)
+        payload = _of_all(model, "stream_ended", model.seq, before, ())
+        self._whole(model, payload, cause, key, f"ended/{model.stream}/{model.version}")
 
     def _whole(
-        self,
-        outputs: Outputs,
-        model: StreamModel,
-        kind: ClusterEventKind,
-        seq: int,
-        before: Sequence[ClusterSnapshot],
-        after: Sequence[ClusterSnapshot],
-        cause: EventCause,
-        key: bytes | None,
-        name: str,
+        self, model: StreamModel, payload: ClusterEvent, cause: EventCause, key: bytes | None, name: str
     ) -> None:
         """Write the event about all clusters of a stream, in parts where one message does not hold them."""
-        payload: ClusterEvent = {
-            "kind": kind,
-            "stream": model.name,
-            "version": model.version,
-            "level": 1,
-            "seq": seq,
-            "cluster": None,
-            "before": list(before),
-            "after": list(after),
-        }  # type: ignore[typeddict-item]
+        if cause.outputs is None:
+            return
         messages = [self._event_message(payload, cause, name, key)]
         most = message_sizes.event_bytes_of(model)
         if len(messages[0].value or b"") > most:
             # The topic is known to take ordinary events, which are bounded; a list of all clusters is not.
-            brief: ClusterEvent = {**payload, "before": _brief(before), "after": _brief(after)}
+            brief: ClusterEvent = {**payload, "before": _brief(payload["before"]), "after": _brief(payload["after"])}
             frame: ClusterEvent = {**payload, "before": [], "after": [], "part": _MAX_PARTS, "parts": _MAX_PARTS}
             room = most - len(self._event_message(frame, cause, name, key).value or b"")
             messages = [
                 self._event_message(part, cause, name if number == 1 else f"{name}/{number}", key)
                 for number, part in enumerate(_parts(brief, room), start=1)
             ]
-        outputs.put("cluster_events", [cause.offset] * len(messages), messages)
-        self._clusters(outputs, model, payload, after, before, cause, name)
+        cause.put("cluster_events", messages)
+        self._clusters(model, payload, cause, name)
 
-    def tombstone(self, outputs: Outputs, cluster: str, cause: EventCause) -> None:
+    def tombstone(self, cluster: str, cause: EventCause) -> None:
         """Write the message that removes an ended cluster from the compacted topic."""
-        outputs.put("clusters", (cause.offset,), (self._cluster_message(cluster, None, cause, "removed"),))
+        cause.put("clusters", [self._cluster_message(cluster, None, cause, "removed")])
 
-    def drift(
-        self, outputs: Outputs, model: StreamModel, kind: str, members: dict[str, Any], cause: EventCause
-    ) -> None:
+    def drift(self, model: StreamModel, kind: str, members: dict[str, Any], cause: EventCause) -> None:
         """Write a drift event, whose number is `model.drifts`; `members` are those that follow from its kind."""
         payload = {
             "kind": kind,
@@ -185,45 +169,37 @@ class EventEncoder:
             "time": cause.time,
         }
         headers = self._headers("drift_event", cause, f"drift/{model.drifts}")
-        message = self._message(cause, cause.batch.keys[cause.position], orjson.dumps(payload), headers)
-        outputs.put("drift_events", (cause.offset,), (message,))
+        cause.put("drift_events", [self._message(cause, cause.key, orjson.dumps(payload), headers)])
 
-    def alert(self, outputs: Outputs, payload: Alert, cause: EventCause) -> None:
+    def alert(self, payload: Alert, cause: EventCause) -> None:
         """Write the message that an alert opened or cleared; its key names the alert."""
         payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
         headers = self._headers("alert", cause, f"alert/{payload['key']}/{payload['kind']}")
-        message = self._message(cause, payload["key"].encode(), orjson.dumps(payload), headers)
-        outputs.put("alerts", (cause.offset,), (message,))
+        cause.put("alerts", [self._message(cause, payload["key"].encode(), orjson.dumps(payload), headers)])
 
     def _event_message(self, payload: ClusterEvent, cause: EventCause, name: str, key: bytes | None) -> Message:
         payload["cause"] = cause.named(self._place)
         payload["time"] = cause.time
         return self._message(cause, key, orjson.dumps(payload), self._headers("cluster_event", cause, name))
 
-    def _clusters(
-        self,
-        outputs: Outputs,
-        model: StreamModel,
-        payload: ClusterEvent,
-        present: Sequence[ClusterSnapshot],
-        ended: Sequence[ClusterSnapshot],
-        cause: EventCause,
-        name: str,
-    ) -> None:
+    def _clusters(self, model: StreamModel, payload: ClusterEvent, cause: EventCause, name: str) -> None:
         """Write the messages about the clusters of an event: first those that ended, then the present ones."""
-        since = model.lifetimes.since
-        kept = {cluster["id"] for cluster in present}
+        since, about = model.lifetimes.since, payload["cluster"]
+        kept = {cluster["id"] for cluster in payload["after"]}
         values = [
-            describe_end(cluster, payload, since.get(cluster["id"])) for cluster in ended if cluster["id"] not in kept
+            describe_end(cluster, payload, since.get(cluster["id"]))
+            for cluster in payload["before"]
+            if cluster["id"] not in kept and about in (None, cluster["id"])
         ]
-        for cluster in present:
+        for cluster in payload["after"]:
             value = describe_cluster(cluster, payload, since.get(cluster["id"]))
             if found := examples_of(model, cluster["id"], self._place):
                 value["examples"] = found
             values.append(value)
-        messages = [self._cluster_message(value["id"], exact_json.dumps(value), cause, name) for value in values]
-        outputs.put("clusters", [cause.offset] * len(messages), messages)
+        cause.put(
+            "clusters", [self._cluster_message(value["id"], exact_json.dumps(value), cause, name) for value in values]
+        )
 
     def _cluster_message(self, cluster: str, value: bytes | None, cause: EventCause, name: str) -> Message:
         return self._message(cause, cluster.encode(), value, self._headers("cluster", cause, f"{name}/{cluster}"))
@@ -253,6 +229,26 @@ def examples_of(model: StreamModel, cluster: str, own: TopicPartition) -> list[C
     """Return the examples of a cluster by its id; none below the first level."""
     number = cluster.rpartition("/")[2]
     return [] if model.examples is None or "." in number else model.examples.of(int(number), own)
+
+
+def _of_all(
+    model: StreamModel,
+    kind: ClusterEventKind,
+    seq: int,
+    before: Sequence[ClusterSnapshot],
+    after: Sequence[ClusterSnapshot],
+) -> ClusterEvent:
+    """Return an event about all clusters of a stream."""
+    return {
+        "kind": kind,
+        "stream": model.name,
+        "version": model.version,
+        "level": 1,
+        "seq": seq,
+        "cluster": None,
+        "before": list(before),
+        "after": list(after),
+    }  # type: ignore[typeddict-item]
 
 
 def _brief(clusters: Sequence[ClusterSnapshot]) -> list[ClusterSnapshot]:

@@ -26,10 +26,10 @@ def many(version, count):
 @pytest.mark.parametrize(("count", "parts"), [(3, 1), (900, 1), (5_000, 3)])
 def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count, parts):
     model = StreamModel(settings(), "p0", ["cpu"], version=2)
-    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0)
-    before, after = many(1, count // 2), many(2, count)
     outputs = Outputs()
-    EventEncoder(settings(), "in", 0).version_started(outputs, model, 6, before, after, cause)
+    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0, outputs)
+    before, after = many(1, count // 2), many(2, count)
+    EventEncoder(settings(), "in", 0).version_started(model, 6, before, after, cause)
     outputs.sort()
     most = event_bytes(model.preparation.columns)
     assert max(len(message.value or b"") for message in outputs.cluster_events) <= most
@@ -49,12 +49,12 @@ def test_every_part_of_a_list_fits_and_none_of_its_clusters_is_lost(count, parts
 
 def test_a_list_without_centres_counts_what_it_leaves_out():
     model = StreamModel(settings(), "p0", ["cpu"], version=2)
-    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0)
+    outputs = Outputs()
+    cause = EventCause(RecordBatch(None, [TIME], [2], [17], [b"k"]), 0, outputs)
     clusters = many(2, 5_000)
     clusters[1]["omitted"] = 4
     clusters[2].update(centre={}, spread={})
-    outputs = Outputs()
-    EventEncoder(settings(), "in", 0).version_started(outputs, model, 6, [], clusters, cause)
+    EventEncoder(settings(), "in", 0).version_started(model, 6, [], clusters, cause)
     outputs.sort()
     first = orjson.loads(outputs.cluster_events[0].value or b"")
     assert [cluster.get("omitted") for cluster in first["after"][:4]] == [1, 5, None, 1]
