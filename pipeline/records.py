@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from operator import itemgetter
-from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,52 +15,21 @@ TopicPartition = tuple[str, int]
 NameT = TypeVar("NameT")
 
 
-class SourceRecord(Protocol):
-    """A record of an input topic."""
-
-    @property
-    def topic(self) -> str:
-        """Topic that it was read from."""
-
-    @property
-    def partition(self) -> int:
-        """Partition that it was read from."""
-
-    @property
-    def offset(self) -> int:
-        """Offset in its partition."""
-
-    @property
-    def timestamp(self) -> int:
-        """Kafka timestamp in milliseconds since the epoch."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Key as Kafka stores it."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Value as Kafka stores it."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """Headers as Kafka stores them."""
-
-
 class Record(NamedTuple):
-    """A plain `SourceRecord`, for replays, benchmarks and tests."""
+    """A record as Kafka stores it."""
 
     topic: str
     partition: int
     offset: int
     timestamp: int
+    """Kafka's, in milliseconds since the epoch."""
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class RoutedRecord(NamedTuple):
-    """A feature record that came over the routes: a `SourceRecord` whose offset is that of its route.
+    """A feature record that came over the routes, with the offset of its route.
 
     All other fields, topic and partition included, are the feature record's own.
     """
@@ -77,6 +46,10 @@ class RoutedRecord(NamedTuple):
     """Key of the stream."""
     source_offset: int
     """Offset of the feature record in its own partition."""
+
+
+SourceRecord = Record | RoutedRecord
+"""What a partition task takes."""
 
 
 def routes_offset_header(name: str, offset: int) -> tuple[str, bytes | None]:
