@@ -46,38 +46,31 @@ class DeadLetterBreaker:
         # Both for the messages: the topic of the dead letters, and where the worker's pages are.
         self._dead_letters = dead_letters
         self._address = address
-        self._seen: dict[TP, deque[tuple[int, int]]] = {}
-        self._sums: dict[TP, tuple[int, int]] = {}
+        # Of partitions with dead letters in the window: records so far, and how many each of them came behind, about.
+        self._dead: dict[TP, tuple[int, deque[int]]] = {}
         self._held: dict[TP, list[Held]] = {}
 
     def most(self, tp: TP, records: int) -> int:
         """Return how many records may come at once: no more than the window has while dead letters are in it."""
-        return min(records, self._window) if tp in self._seen else records
+        return min(records, self._window) if tp in self._dead else records
 
     def note(self, tp: TP, records: int, dead: int, position: int) -> bool:
         """Count processed records, `dead` of them dead letters; return whether the partition pauses now."""
-        if self._max_share >= 1 or not records:
-            return False
-        seen = self._seen.setdefault(tp, deque())
-        total, bad = self._sums.get(tp, (0, 0))
-        if not dead and not bad:
+        if self._max_share >= 1 or not (dead or tp in self._dead):
             # The usual case: a window of good records needs no history.
             return False
-        seen.append((records, dead))
-        total, bad = total + records, bad + dead
-        while total - seen[0][0] >= self._window:
-            old_records, old_dead = seen.popleft()
-            total, bad = total - old_records, bad - old_dead
-        if not bad:
-            self._forget(tp)
+        (counted, recent), last = self._dead.pop(tp, (0, deque())), max(records, self._window)
+        recent.extend([counted] * dead)
+        counted += records
+        while recent and recent[0] < counted - last:
+            recent.popleft()
+        if len(recent) <= self._max_share * last:
+            if recent:
+                self._dead[tp] = counted, recent
             return False
-        self._sums[tp] = total, bad
-        if bad <= self._max_share * max(total, self._window):
-            return False
-        self._forget(tp)
         self.paused[tp] = (
-            f"{tp.topic}[{tp.partition}] is paused before offset {position}: {bad:,} dead letters among its last "
-            f"{max(total, self._window):,} records are more than dlq.max_share = {self._max_share:g} allows; nothing "
+            f"{tp.topic}[{tp.partition}] is paused before offset {position}: {len(recent):,} dead letters among its "
+            f"last {last:,} records are more than dlq.max_share = {self._max_share:g} allows; nothing "
             f"is lost. Look at topic {self._dead_letters}, whose headers say what is wrong; correct the settings and "
             "restart, or correct the producer and go on: "
             f"resonance dlq resume --worker {self._address} --partition '{tp.topic}[{tp.partition}]'"
@@ -98,16 +91,10 @@ class DeadLetterBreaker:
             if self.paused.pop(tp, None) is not None:
                 _log.info("%s[%d] goes on", *tp, extra=at(*tp))
                 waiting += self._held.pop(tp, [])
-                self._forget(tp)
         return waiting
 
     def clear(self) -> None:
         """Forget everything: the partitions are revoked, and their next owner begins with a fresh window."""
         self.paused.clear()
-        self._seen.clear()
-        self._sums.clear()
+        self._dead.clear()
         self._held.clear()
-
-    def _forget(self, tp: TP) -> None:
-        self._seen.pop(tp, None)
-        self._sums.pop(tp, None)
