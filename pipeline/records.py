@@ -188,7 +188,7 @@ class Outputs:
     """Changes of the data themselves."""
     alerts: list[Message] = field(default_factory=list)
     """Alerts that opened or cleared."""
-    _parts: list[tuple[str, _Part]] = field(default_factory=list, repr=False, compare=False)
+    _parts: dict[str, list[_Part]] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, kind: str) -> list[Message] | Messages:
         """Return the messages for a kind of topic."""
@@ -198,14 +198,11 @@ class Outputs:
     def put(self, kind: str, offsets: Sequence[int], messages: Sequence[Message]) -> None:
         """Add messages, each with the offset of the record that caused it; the offsets ascend."""
         if messages:
-            self._parts.append((kind, (offsets, messages)))
+            self._parts.setdefault(kind, []).append((offsets, messages))
 
     def sort(self) -> Self:
         """Bring what was put into the order of the records; messages of one record keep theirs."""
-        parts: dict[str, list[_Part]] = {}
-        for kind, part in self._parts:
-            parts.setdefault(kind, []).append(part)
-        self._parts = []
+        parts, self._parts = self._parts, {}
         for kind, own in parts.items():
             if all(before[-1] <= after[0] for (before, _), (after, _) in pairwise(own)):
                 self._extend(kind, [messages for _, messages in own])

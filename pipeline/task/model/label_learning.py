@@ -5,7 +5,7 @@ assignment: every record has exactly one, made when the record came.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from resonance.engine.base import FloatArray, LabelAnswers, Step
@@ -18,50 +18,29 @@ from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 
 
-def process(
-    engine: LabelEngine,
-    preparation: Preparation,
-    memory: LabelMemory,
-    drift: StreamDrift | None,
-    rows: FloatArray,
-    row_labels: Sequence[RowLabels],
-    result: LearnResult,
-) -> None:
-    """Hold back or learn the rows of a stream, in order, and add what becomes of them to `result`.
+@dataclass(slots=True)
+class LabelledRows:
+    """The rows of one call of a stream's model, whose engine learns labels; `result` gets what becomes of them."""
 
-    `rows` are as `Layout.rows` returns them; the row of a message of labels has no meaning.
-    """
-    work = _Work(engine, preparation, memory, drift, row_labels, result)
-    position = 0
-    while position < len(rows) and not preparation.ready:
-        work.hold(position, rows[position : position + 1])
-        position += 1
-    if position < len(rows):
-        work.learn(position, rows)
+    _engine: LabelEngine
+    _preparation: Preparation
+    _memory: LabelMemory
+    _drift: StreamDrift | None
+    _row_labels: Sequence[RowLabels]
+    _result: LearnResult
+    _warming: list[int] = field(default_factory=list)
 
+    def process(self, rows: FloatArray) -> None:
+        """Hold back or learn rows as `Layout.rows` returns them; that of a message of labels has no meaning."""
+        self._result.warming = self._warming
+        position = 0
+        while position < len(rows) and not self._preparation.ready:
+            self._hold(position, rows[position : position + 1])
+            position += 1
+        if position < len(rows):
+            self._learn(position, rows)
 
-class _Work:
-    """The rows of one call of `process`."""
-
-    def __init__(
-        self,
-        engine: LabelEngine,
-        preparation: Preparation,
-        memory: LabelMemory,
-        drift: StreamDrift | None,
-        row_labels: Sequence[RowLabels],
-        result: LearnResult,
-    ) -> None:
-        self._engine = engine
-        self._preparation = preparation
-        self._memory = memory
-        self._drift = drift
-        self._row_labels = row_labels
-        self._result = result
-        self._warming: list[int] = []
-        result.warming = self._warming
-
-    def hold(self, position: int, row: FloatArray) -> None:
+    def _hold(self, position: int, row: FloatArray) -> None:
         """Hold a row back; the last row that the warm-up needs ends it."""
         own, _, late = self._row_labels[position]
         if late is not None:
@@ -99,7 +78,7 @@ class _Work:
             self._memory.keep(own, features if labels is None else None)
             self._memory.learned += labels is not None
 
-    def learn(self, start: int, rows: FloatArray) -> None:
+    def _learn(self, start: int, rows: FloatArray) -> None:
         """Learn the rows from `start` on."""
         memory, result, stop = self._memory, self._result, len(rows)
         own_rows = [position for position in range(start, stop) if self._row_labels[position].late is None]

@@ -170,7 +170,7 @@ class StreamModel:
             result.marks = Marks.numbered(len(rows)) if marks is None else marks
         engine, preparation = self.engine, self.preparation
         if self.labels is not None and isinstance(engine, LabelEngine) and isinstance(preparation, Preparation):
-            label_learning.process(engine, preparation, self.labels, self.drift, rows, row_labels, result)
+            label_learning.LabelledRows(engine, preparation, self.labels, self.drift, row_labels, result).process(rows)
             return result
         self._process(rows, result)
         if self.labels is not None:
