@@ -17,7 +17,7 @@ from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.two_stage_file import Routes, routes_of
-from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.encode.cluster_description import present
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 NO_CLUSTER: Final = -1

@@ -14,7 +14,8 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.decode.stream_names import StreamNames
-from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.assignments import StreamTexts
+from resonance.pipeline.task.encode.cluster_description import describe
 from resonance.pipeline.task.encode.cluster_events import examples_of
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task

@@ -16,7 +16,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, rewrite_models
-from resonance.pipeline.task.encode.assignments import emitted, present
+from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.streams import engine_of

@@ -10,7 +10,7 @@ import orjson
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Outputs
-from resonance.pipeline.task.encode.assignments import present
+from resonance.pipeline.task.encode.cluster_description import present
 from resonance.pipeline.task.model.stream_model import StreamModel
 
 KINDS: Final[tuple[str, ...]] = ("assignments", "cluster_events", "dead_letters", "drift_events", "alerts")

@@ -20,7 +20,7 @@ from resonance.pipeline.replay.initial_models import find_start
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.shadow.comparison import agreeing, pairs_of, read
 from resonance.pipeline.shadow.deployments import FoundDeployment
-from resonance.pipeline.task.encode.assignments import emitted, present
+from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
 

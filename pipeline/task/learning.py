@@ -8,7 +8,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts, emitted, present
+from resonance.pipeline.task.encode.assignments import LatestTexts, StreamTexts
+from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
 from resonance.pipeline.task.encode.drift_events import Change, describe_drift, kind_of
 from resonance.pipeline.task.model.learn_result import LearnResult

@@ -18,7 +18,7 @@ from resonance.pipeline.records import StoredStreams, StreamSnapshot
 from resonance.pipeline.task.decode.dense import shape_as_json, shape_from
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.decode.stream_names import StreamNames
-from resonance.pipeline.task.encode.assignments import emitted, present
+from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.expiry import Expiry, Life
 from resonance.pipeline.task.feature_discovery import FeatureDiscovery
 from resonance.pipeline.task.model.stream_model import StreamModel

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from resonance.engine.base import Cluster, IntArray, LabelAnswers, Step
+from resonance.engine.base import IntArray, LabelAnswers, Step
 from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import (
@@ -26,13 +26,10 @@ from resonance.pipeline.records import (
 )
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.encode.cluster_description import describe_features
-from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.text import times
 from resonance.pipeline.text.paste import paste
 from resonance.schemas import (
     CloudEvents,
-    ClusterSnapshot,
     DeadLetter,
     Header,
     dead_letter_headers,
@@ -303,41 +300,6 @@ class Encoder:
         if isinstance(record, RoutedRecord):
             return record.topic, record.partition, record.source_offset
         return (*self._place, record.offset)
-
-
-def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
-    """Return a cluster as messages describe it, in the units of the input."""
-    found = describe_features(model.preparation, cluster)
-    emitted: ClusterSnapshot = {
-        "id": texts.cluster_id(cluster.path, cluster.id),
-        "size": cluster.size,
-        "centre": found.centre,
-        "spread": found.spread,
-        "nodes": cluster.nodes,
-    }
-    if found.omitted:
-        emitted["omitted"] = found.omitted
-    if found.salient:
-        emitted["salient"] = found.salient
-    return emitted
-
-
-def present(model: StreamModel) -> list[ClusterSnapshot]:
-    """Return the clusters that a model has now as messages describe them."""
-    texts = StreamTexts(model.stream, model.version, model.engine.depth)
-    return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
-
-
-def emitted(model: StreamModel) -> list[ClusterSnapshot]:
-    """Return the clusters of a stream that consumers know: those of a model that learned silently are not among them.
-
-    A version whose start was never emitted still owes the end of the clusters before it.
-    """
-    known = [*(model.ended or ()), *(present(model) if model.listing is None else model.listing)]
-    for cluster in known:
-        # It was never emitted either.
-        cluster.pop("successor", None)
-    return known
 
 
 def _held_back(count: int, depth: int) -> Step:

@@ -1,13 +1,15 @@
 """A cluster's features as messages have them: by name, in the units of the input, and no more than a message holds."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import orjson
 from resonance.engine.base import Cluster, FloatArray
 from resonance.engine.prepare import AnyPreparation
-from resonance.schemas import SalientFeature
+from resonance.pipeline.task.encode.assignments import StreamTexts
+from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.schemas import ClusterSnapshot, SalientFeature
 
 CENTRE_BYTES: Final = 200_000
 """Most bytes of centre and spread of a cluster of sparse records; `_fitting` leaves out the features beyond it."""
@@ -19,31 +21,42 @@ NUMBER_BYTES: Final = 24
 """Most bytes of a number in JSON."""
 
 
-class Described(NamedTuple):
-    """The features of a cluster."""
-
-    centre: dict[str, float]
-    """Mean by feature, in the units of the input."""
-    spread: dict[str, float]
-    """Standard deviation by feature, in the units of the input."""
-    omitted: int
-    """Features of the cluster that centre and spread leave out."""
-    salient: list[SalientFeature]
-    """The features that distinguish the cluster, the most salient first."""
-
-
-def describe_features(preparation: AnyPreparation, cluster: Cluster) -> Described:
-    """Return the features of a cluster, which the engine has in prepared units, in the units of the input."""
-    names, *values = preparation.describe(cluster)
+def describe(model: StreamModel, texts: StreamTexts, cluster: Cluster) -> ClusterSnapshot:
+    """Return a cluster, which the engine has in prepared units, as messages describe it: in the units of the input."""
+    names, *values = model.preparation.describe(cluster)
     centre, spread = (value.tolist() for value in values)
     # The features that every record has fit into a message, or the stream had not begun.
     kept = range(len(names)) if cluster.features is None else _fitting(names, cluster.centre)
-    return Described(
-        {names[place]: centre[place] for place in kept},
-        {names[place]: spread[place] for place in kept},
-        len(names) - len(kept),
-        _salient(preparation, cluster),
-    )
+    described: ClusterSnapshot = {
+        "id": texts.cluster_id(cluster.path, cluster.id),
+        "size": cluster.size,
+        "centre": {names[place]: centre[place] for place in kept},
+        "spread": {names[place]: spread[place] for place in kept},
+        "nodes": cluster.nodes,
+    }
+    if len(kept) < len(names):
+        described["omitted"] = len(names) - len(kept)
+    if salient := _salient(model.preparation, cluster):
+        described["salient"] = salient
+    return described
+
+
+def present(model: StreamModel) -> list[ClusterSnapshot]:
+    """Return the clusters that a model has now as messages describe them."""
+    texts = StreamTexts(model.stream, model.version, model.engine.depth)
+    return [describe(model, texts, cluster) for cluster in model.engine.clusters()]
+
+
+def emitted(model: StreamModel) -> list[ClusterSnapshot]:
+    """Return the clusters of a stream that consumers know: those of a model that learned silently are not among them.
+
+    A version whose start was never emitted still owes the end of the clusters before it.
+    """
+    known = [*(model.ended or ()), *(present(model) if model.listing is None else model.listing)]
+    for cluster in known:
+        # It was never emitted either.
+        cluster.pop("successor", None)
+    return known
 
 
 def _salient(preparation: AnyPreparation, cluster: Cluster) -> list[SalientFeature]:

@@ -11,7 +11,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
-from resonance.pipeline.task.encode.assignments import StreamTexts, describe
+from resonance.pipeline.task.encode.assignments import StreamTexts
+from resonance.pipeline.task.encode.cluster_description import describe
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.schemas import (
     Alert,
