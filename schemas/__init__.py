@@ -9,6 +9,7 @@ from resonance.schemas.automatic_names import AutomaticNames
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri, without_envelope
 from resonance.schemas.cluster import Cluster, ClusterEnd, ClusterExample, describe_cluster, describe_end
 from resonance.schemas.cluster_event import ClusterEvent, ClusterEventKind, ClusterSnapshot, EventReason, SalientFeature
+from resonance.schemas.cluster_life import ClusterLife
 from resonance.schemas.cluster_name import ClusterName
 from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
@@ -25,7 +26,6 @@ from resonance.schemas.drift_event import (
     UnitChange,
 )
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
-from resonance.schemas.lineage import ClusterLife, Lineage
 
 if TYPE_CHECKING:
     from resonance.schemas.subscriber import Output, OutputKind, Subscriber
@@ -66,7 +66,6 @@ __all__ = [
     "EventGapError",
     "EventReason",
     "Header",
-    "Lineage",
     "Output",
     "OutputKind",
     "PresentName",

@@ -1,10 +1,10 @@
 """Names of clusters by what sets each apart from the others: ``latency_ms high, cache_hit low``."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot
-from resonance.schemas.cluster_table import ClusterTable, EventGapError
+from resonance.schemas.cluster_table import ClusterTable
 from resonance.schemas.sets_apart import NAMING, covering, distances, of_its_level
 
 STILL_APART: Final = 1.0
@@ -49,23 +49,23 @@ class AutomaticNames:
     A feature is ``high`` where its mean is above those of all other clusters, ``low`` where it is below them, and else
     has the value that it is near. A name is found anew only when it has become false, or no longer sets its cluster
     apart: two readers who saw other histories may so have different names that are both true.
+
+    Parameters
+    ----------
+    table : ClusterTable, optional
+        The table that takes the events in; without one, one of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: ClusterTable | None = None) -> None:
         self._kept: dict[str, _FoundName] = {}
-        self._table = ClusterTable.from_clusters([])
+        self._table = ClusterTable(strict=False) if table is None else table
 
     def apply(self, event: ClusterEvent | Mapping[str, Any]) -> None:
         """Take an event in: the clusters that it changed keep their names, or get others."""
-        parsed = cast(ClusterEvent, event)
-        try:
-            new = self._table.apply(parsed)
-        except (EventGapError, KeyError, TypeError):
-            return
         # A list of all clusters is no change of each.
-        if new and parsed["cluster"] is not None:
-            peers = self._table.clusters(parsed["stream"]).values()
-            for cluster in parsed["after"]:
+        if self._table.apply(event) and event["cluster"] is not None:
+            peers = self._table.present(event["stream"])
+            for cluster in event["after"]:
                 self.name(cluster, peers)
 
     def name(self, cluster: ClusterSnapshot, peers: Iterable[ClusterSnapshot]) -> str:

@@ -1,10 +1,10 @@
 """The present names of clusters: as people gave them, over what became of the clusters since."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from resonance.schemas.cluster_name import parse_name
-from resonance.schemas.lineage import Lineage
+from resonance.schemas.cluster_table import ClusterTable
 
 
 class PresentName(NamedTuple):
@@ -23,14 +23,14 @@ class PresentName(NamedTuple):
 
 
 class ClusterNames:
-    """Names of clusters, folded from the topic ``<name>.names`` and a `Lineage`.
+    """Names of clusters, folded from the topic ``<name>.names`` over the lives of a `ClusterTable`.
 
     A cluster that survives keeps its name, and what split from it is called after it until it has a name of its own.
 
     Parameters
     ----------
-    lineage : Lineage, optional
-        What became of the clusters; without one each name is only that of the cluster that got it.
+    table : ClusterTable, optional
+        What became of the clusters; while it is empty each name is only that of the cluster that got it.
 
     Examples
     --------
@@ -41,8 +41,8 @@ class ClusterNames:
     'night batch'
     """
 
-    def __init__(self, lineage: Lineage | None = None) -> None:
-        self.lineage = Lineage() if lineage is None else lineage
+    def __init__(self, table: ClusterTable | None = None) -> None:
+        self.table = ClusterTable(strict=False) if table is None else table
         self.given: dict[str, str] = {}
         """The names that people gave, by id of the cluster."""
 
@@ -65,17 +65,22 @@ class ClusterNames:
     def of(self, cluster: str) -> PresentName:
         """Return what a cluster is called; an empty `PresentName` where neither it nor what it came from has a name."""
         name = self._own(cluster)
-        life = self.lineage.lives.get(cluster)
+        life = self.table.lives.get(cluster)
         origin = None
         seen = {cluster}
         while name is None and origin is None and life is not None and life.origin and life.origin not in seen:
             seen.add(life.origin)
             origin = self._own(life.origin)
-            life = self.lineage.lives.get(life.origin)
+            life = self.table.lives.get(life.origin)
         return PresentName(name, origin)
 
     def _own(self, cluster: str) -> str | None:
-        if cluster in self.given:
-            return self.given[cluster]
-        before = self.lineage.predecessors(cluster)
-        return next((self.given[name] for name in before if name in self.given), None)
+        return next((self.given[name] for name in self._versions(cluster) if name in self.given), None)
+
+    def _versions(self, cluster: str) -> Iterator[str]:
+        """Yield a cluster, and those of earlier versions that it goes on from, the newest first."""
+        yield cluster
+        life = self.table.lives.get(cluster)
+        while life is not None and life.beginning == "version_started" and life.origin is not None:
+            yield life.origin
+            life = self.table.lives.get(life.origin)

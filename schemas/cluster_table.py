@@ -1,4 +1,4 @@
-"""The present clusters, and what became of the others: the table of a downstream consumer.
+"""The present clusters, what they came from, and what became of the others: the table of a downstream consumer.
 
 It needs nothing of the pipeline: feed it the values of a ``<name>.cluster-events`` topic, or the keys and values of a
 ``<name>.clusters`` topic, or the latter first and then the former.
@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, cast
 
-from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, ended_by
+from resonance.schemas.cluster import ClusterEnd
+from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, begun_by, ended_by
+from resonance.schemas.cluster_life import ClusterBeginning, ClusterLife
 
 REMEMBERED: Final = 1_000_000
-"""Ended clusters that a table can resolve, by default; about 200 bytes each."""
+"""Ended clusters that a table can resolve, by default; about 400 bytes each."""
 
 
 class EventGapError(ValueError):
@@ -63,6 +65,16 @@ class ClusterTable:
     remember : int
         Ended clusters that `resolve` knows, and ended streams whose repeats are recognised; beyond it those that ended
         first are forgotten.
+    strict : bool
+        Whether missing events, and what is no event, raise an error. Otherwise a table may begin anywhere: it goes on
+        with the next event, knows each cluster from the first one that describes it, and leaves out what no worker of
+        this release wrote.
+
+    Attributes
+    ----------
+    lives : dict of str to ClusterLife
+        The present clusters and those that ended, by id, in the order in which they became known. Repeats add what
+        they have of it, so the events from before those of the compacted topic can be read behind it.
 
     Examples
     --------
@@ -70,7 +82,7 @@ class ClusterTable:
     >>> def event(seq, kind, cluster, after=(), **more):
     ...     snapshots = [{"id": id, "size": 30, "centre": {}, "spread": {}, "nodes": 2} for id in after]
     ...     return {"stream": "p0", "version": 1, "seq": seq, "kind": kind, "cluster": cluster, "before": [],
-    ...             "after": snapshots, **more}
+    ...             "after": snapshots, "time": f"2026-01-05T08:00:0{seq}.000Z", **more}
     >>> table = ClusterTable()
     >>> table.apply(event(0, "emerged", "p0/1/0", ["p0/1/0"]))
     True
@@ -84,10 +96,14 @@ class ClusterTable:
     ['p0/1/0']
     >>> table.resolve("p0/1/1")
     'p0/1/0'
+    >>> table.lives["p0/1/1"].ended
+    '2026-01-05T08:00:02.000Z'
     """
 
-    def __init__(self, remember: int = REMEMBERED) -> None:
+    def __init__(self, remember: int = REMEMBERED, *, strict: bool = True) -> None:
         self._remember = remember
+        self._strict = strict
+        self.lives: dict[str, ClusterLife] = {}
         self._streams: dict[str, _Stream] = {}
         # Those that have ended, in the order of their ends: their events may come again.
         self._over: dict[str, _Stream] = {}
@@ -95,8 +111,8 @@ class ClusterTable:
         self._subtrees: dict[str, dict[int, _Stream]] = {}
         # The compacted topic was read: of a stream that it does not know no cluster is there.
         self._compacted = False
-        # What each ended cluster became, in the order of the ends; one absorbed ended before what it ended in.
-        self._ended: dict[str, str | None] = {}
+        # Ended clusters in the order of their ends; one absorbed ended before what it ended in.
+        self._ended: dict[str, None] = {}
 
     @classmethod
     def from_clusters(cls, messages: Iterable[tuple[bytes | str, Any]], remember: int = REMEMBERED) -> Self:
@@ -139,6 +155,10 @@ class ClusterTable:
         for below in self._subtrees.get(stream, {}).values():
             found |= below.present
         return found
+
+    def present(self, stream: str) -> list[ClusterSnapshot]:
+        """Return the present clusters of a stream as the last event described them; none where nothing is known."""
+        return list(self.clusters(stream).values()) if stream in self._streams else []
 
     def version(self, stream: str) -> int:
         """Return the version of a stream's model; raises as `clusters` does."""
@@ -188,7 +208,7 @@ class ClusterTable:
                     f"cluster {cluster!r} is unknown: no event that was applied speaks of it, or it ended more than "
                     f"{self._remember:,} ends ago"
                 )
-            heir = self._ended[found]
+            heir = self.lives[found].heir
             if heir is None:
                 return None
             found = heir
@@ -224,39 +244,61 @@ class ClusterTable:
         Raises
         ------
         EventGapError
-            Events of its stream are missing; nothing was changed.
+            Events of its stream are missing, and the table is strict; nothing was changed.
         """
-        parsed = cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
-        stream, seq, version = parsed["stream"], parsed["seq"], parsed["version"]
-        subtree, part = parsed.get("subtree"), parsed.get("part", 1)
-        # Read first: an event that is none changes nothing.
-        present = {cluster["id"]: cluster for cluster in parsed["after"]}
-        ended = ended_by(parsed)
-        known = self._find(stream, subtree)
-        if known is not None and _is_repeat(known, version, seq, part):
+        try:
+            return self._apply(
+                cast(ClusterEvent, json.loads(event) if isinstance(event, bytes | bytearray | str) else event)
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            if self._strict:
+                raise
             return False
-        if parsed["kind"] in ("version_started", "stream_ended"):
-            if part == 1:
+
+    def _apply(self, event: ClusterEvent) -> bool:
+        stream, seq, version, subtree = event["stream"], event["seq"], event["version"], event.get("subtree")
+        kind, part, time = event["kind"], event.get("part", 1), event["time"]
+        # Read first: an event that is none changes nothing.
+        sizes = {cluster["id"]: cluster["size"] for cluster in (*event["before"], *event["after"])}
+        begun, ended = begun_by(event), ended_by(event)
+        known = self._find(stream, subtree)
+        is_new = known is None or not _is_repeat(known, version, seq, part)
+        if is_new:
+            if kind in ("version_started", "stream_ended") and part == 1:
                 # It says everything, whatever came before.
-                self._begin(stream, version, subtree)
-            elif known is None or (known.version, known.seq, known.part) != (version, seq, part - 1):
-                raise EventGapError(stream, seq if known is None or known.seq < seq else known.seq, seq)
-        elif not (self._compacted if known is None else known.compacted):
-            # A list of which parts are missing is to come first.
-            expected = 0 if known is None else known.seq + (known.part == known.parts)
-            if seq != expected or (known is not None and version > known.version):
+                self._begin(stream, version, subtree, cast(ClusterEnd, kind), time)
+            elif self._strict and (expected := self._expected(known, event)) is not None:
                 raise EventGapError(stream, expected, seq)
-        elif known is not None and version > known.version:
-            self._begin(stream, version, subtree)
-        known = self._found(stream, subtree, _Stream(version, seq))
-        known.seq, known.compacted, known.part, known.parts = seq, False, part, parsed.get("parts", 1)
+            elif known is not None and version > known.version:
+                self._begin(stream, version, subtree, "version_started", time)
+            known = self._found(stream, subtree, _Stream(version, seq))
+            known.seq, known.compacted, known.part, known.parts = seq, False, part, event.get("parts", 1)
+            for name, _ in ended:
+                known.present.pop(name, None)
+            known.present |= {cluster["id"]: cluster for cluster in event["after"]}
+            if kind == "stream_ended" and known.part == known.parts:
+                self._retire(stream, known)
+        for name, size in sizes.items():
+            if is_new or known is None or name not in known.present:
+                self._life(name).size = size
+        for name, origin in begun:
+            self._start(name, origin, cast(ClusterBeginning, kind), time)
         for name, heir in ended:
-            known.present.pop(name, None)
-            self._end(name, heir)
-        known.present |= present
-        if parsed["kind"] == "stream_ended" and known.part == known.parts:
-            self._retire(stream, known)
-        return True
+            self._end(name, heir, cast(ClusterEnd, kind), time)
+        return is_new
+
+    def _expected(self, known: _Stream | None, event: ClusterEvent) -> int | None:
+        """Return the number of the event that should have come instead of one; None where none is missing."""
+        version, seq, part = event["version"], event["seq"], event.get("part", 1)
+        if event["kind"] in ("version_started", "stream_ended"):
+            if known is not None and (known.version, known.seq, known.part) == (version, seq, part - 1):
+                return None
+            return seq if known is None or known.seq < seq else known.seq
+        if self._compacted if known is None else known.compacted:
+            return None
+        # A list of which parts are missing is to come first.
+        expected = 0 if known is None else known.seq + (known.part == known.parts)
+        return expected if seq != expected or (known is not None and version > known.version) else None
 
     def _find(self, stream: str, subtree: int | None) -> _Stream | None:
         if subtree is None:
@@ -271,7 +313,7 @@ class ClusterTable:
         self._streams.setdefault(stream, _Stream(new.version, -1, compacted=self._compacted))
         return self._subtrees.setdefault(stream, {}).setdefault(subtree, new)
 
-    def _begin(self, stream: str, version: int, subtree: int | None) -> None:
+    def _begin(self, stream: str, version: int, subtree: int | None, kind: ClusterEnd, time: str | None) -> None:
         """Let every cluster of a stream end, or of a subtree."""
         known, below = self._find(stream, subtree), self._subtrees.get(stream, {})
         ended = [] if known is None else [known]
@@ -280,7 +322,7 @@ class ClusterTable:
             ended += [below.pop(node) for node in [node for node, old in below.items() if old.version < version]]
         for old in ended:
             for cluster in old.present:
-                self._end(cluster, None)
+                self._end(cluster, None, kind, time)
         if subtree is None:
             self._over.pop(stream, None)
             self._streams[stream] = _Stream(version, -1)
@@ -295,12 +337,37 @@ class ClusterTable:
         while len(self._over) > self._remember:
             del self._over[next(iter(self._over))]
 
-    def _end(self, cluster: str, heir: str | None) -> None:
+    def _life(self, cluster: str) -> ClusterLife:
+        life = self.lives.get(cluster)
+        if life is None:
+            life = self.lives[cluster] = ClusterLife(cluster)
+        return life
+
+    def _start(self, cluster: str, origin: str | None, kind: ClusterBeginning, time: str) -> None:
+        life = self._life(cluster)
+        if life.beginning is None:
+            life.beginning, life.began = kind, life.began or time
+            if origin is not None and kind == "split":
+                self._life(origin).splits += (cluster,)
+        life.origin = origin or life.origin
+
+    def _end(self, cluster: str, heir: str | None, kind: ClusterEnd | None, time: str | None) -> None:
+        life = self._life(cluster)
+        if life.end is None:
+            life.ended, life.end = time, kind
+            if heir is not None and kind == "absorbed":
+                self._life(heir).absorbed += (cluster,)
+        if heir is not None:
+            life.heir = heir
+            if kind != "absorbed":
+                # Another part of the list may have it.
+                self._life(heir).origin = cluster
         # Again at the end of the order: a repeat by the other topic must not be forgotten first.
         self._ended.pop(cluster, None)
-        self._ended[cluster] = heir
+        self._ended[cluster] = None
         while len(self._ended) > self._remember:
-            del self._ended[next(iter(self._ended))]
+            oldest = next(iter(self._ended))
+            del self._ended[oldest], self.lives[oldest]
 
     # The compacted topic
 
@@ -323,26 +390,36 @@ class ClusterTable:
             Whether something was new.
         """
         self._compacted = True
-        name = key.decode() if isinstance(key, bytes | bytearray) else key
-        if value is None:
-            # `resolve` answers for it a while longer.
-            gone = [known.present.pop(name) for known in self._holders(name) if name in known.present]
-            if gone:
-                self._end(name, None)
-            return bool(gone)
-        parsed = json.loads(value) if isinstance(value, bytes | bytearray | str) else value
+        try:
+            name = key.decode() if isinstance(key, bytes | bytearray) else key
+            if value is None:
+                return self._forget(name)
+            return self._describe(name, json.loads(value) if isinstance(value, bytes | bytearray | str) else value)
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            if self._strict:
+                raise
+            return False
+
+    def _forget(self, name: str) -> bool:
+        # `resolve` answers for it a while longer.
+        gone = [known.present.pop(name) for known in self._holders(name) if name in known.present]
+        if gone:
+            self._end(name, None, None, None)
+        return bool(gone)
+
+    def _describe(self, name: str, parsed: Mapping[str, Any]) -> bool:
         stream, version, seq = parsed["stream"], parsed["version"], parsed["seq"]
-        subtree = parsed.get("subtree")
+        subtree, time = parsed.get("subtree"), parsed.get("time")
         known = self._find(stream, subtree)
         if known is not None and version > known.version:
-            self._begin(stream, version, subtree)
+            self._begin(stream, version, subtree, "version_started", time)
         known = self._found(stream, subtree, _Stream(version, seq, compacted=True))
         if "ended" in parsed:
             new = name in known.present or name not in self._ended
             known.present.pop(name, None)
             if new:
                 heirs = parsed["successors"]
-                self._end(name, heirs[0] if heirs else None)
+                self._end(name, heirs[0] if heirs else None, parsed["ended"], time)
             # An end with which a version began belongs to the version before.
             is_newest = version == known.version
         elif version < known.version or (seq <= known.seq and not known.compacted):
@@ -351,6 +428,8 @@ class ClusterTable:
             new, is_newest = True, True
             parts = ("id", "size", "centre", "spread", "nodes", "omitted", "salient")
             known.present[name] = cast(ClusterSnapshot, {part: parsed[part] for part in parts if part in parsed})
+        life = self._life(name)
+        life.size, life.began = parsed.get("size", life.size), life.began or parsed.get("since")
         if is_newest and seq > known.seq:
             known.seq, known.compacted = seq, True
         if is_newest and parsed.get("ended") == "stream_ended":

@@ -19,7 +19,6 @@ from resonance.schemas.cluster_names import ClusterNames, PresentName
 from resonance.schemas.cluster_table import ClusterTable, EventGapError
 from resonance.schemas.files import SchemaName, has_shape
 from resonance.schemas.interrupts import interruptible
-from resonance.schemas.lineage import take_event
 from resonance.schemas.repeats import Repeats
 
 OutputKind = Literal["assignments", "cluster-events", "drift-events", "alerts", "dead-letters"]
@@ -176,7 +175,7 @@ class Subscriber:
 
     @property
     def names(self) -> ClusterNames:
-        """What people call the clusters, and their `Lineage`.
+        """What people call the clusters, over a table of their lives.
 
         The topics of the names and of the events are read whole at the first use, and followed from then on.
         """
@@ -184,7 +183,7 @@ class Subscriber:
             names = ClusterNames()
             takes: dict[str, Callable[[bytes, bytes | None], object]] = {
                 "names": names.apply,
-                "cluster-events": lambda _, event: take_event(names.lineage, event),
+                "cluster-events": lambda _, event: names.table.apply(event or b""),
             }
             self._of_names = [_WholeTopic(self._settings, self._topics[kind], take) for kind, take in takes.items()]
             for topic in self._of_names:

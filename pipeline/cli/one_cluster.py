@@ -4,7 +4,7 @@ from resonance.pipeline.cli.options import load, load_outputs
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.errors import ConfigurationError
-from resonance.schemas import AutomaticNames
+from resonance.schemas import AutomaticNames, ClusterTable
 
 
 def show_lineage(cluster: str, *, as_json: bool) -> None:
@@ -17,14 +17,17 @@ def show_lineage(cluster: str, *, as_json: bool) -> None:
     client = clients.librdkafka(settings)
     cluster_admin = admin.ClusterAdmin(client, settings.broker.answer_timeout)
     partitions = positions.partitions_of(cluster_admin, settings.topic("cluster_events"), settings.name)
-    automatic = AutomaticNames()
+    table = ClusterTable(strict=False)
+    automatic = AutomaticNames(table)
     with log_reader.LogReader(client, f"{settings.name}-watch", naming.SECONDS) as reader:
-        lives = named.lives_of(reader, partitions, [cluster.rsplit("/", 2)[0]], automatic.apply)
-        if cluster not in lives.lives:
-            known = lives.lives or named.lives_of(reader, partitions).lives
-            raise ConfigurationError(naming.unknown_cluster(cluster, known))
+        for event in named.stored_events(reader, partitions, [cluster.rsplit("/", 2)[0]]):
+            automatic.apply(event)
+        if cluster not in table.lives:
+            for event in () if table.lives else named.stored_events(reader, partitions):
+                table.apply(event)
+            raise ConfigurationError(naming.unknown_cluster(cluster, table.lives))
         names = named.read_names(reader, settings)
-    tree = trees.tree_of(cluster, lives, names, automatic)
+    tree = trees.tree_of(cluster, table, names, automatic)
     if as_json:
         print_json(tree.as_json())
         return
@@ -84,7 +87,7 @@ def list_names(*, as_json: bool) -> None:
     settings = load_outputs()
     with log_reader.LogReader(clients.librdkafka(settings), f"{settings.name}-watch", naming.SECONDS) as reader:
         names = named.read_names(reader, settings)
-    lives = names.lineage.lives
+    lives = names.table.lives
     rows = []
     for cluster, given in sorted(names.given.items()):
         life = lives.get(cluster)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.demo.story import Story, fold
+from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
 from resonance.pipeline.errors import missing_extra
 from resonance.pipeline.records import Message, Outputs, Record
@@ -15,7 +15,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import StreamLife, stream_lives
 from resonance.pipeline.watch.sentences import sentence
-from resonance.schemas import ClusterEvent, ClusterSnapshot, DriftEvent
+from resonance.schemas import ClusterEvent, ClusterTable, DriftEvent
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -127,7 +127,7 @@ def quality(story: Story) -> list[RegionQuality]:
         rows.append(
             RegionQuality(
                 region,
-                len(story.clusters[partition]),
+                len(story.present(partition)),
                 len(set(truth[-max(len(truth) // _LAST, 1) :].tolist())),
                 float(adjusted_rand_score(truth, answers)),
                 float(adjusted_rand_score(truth[half:], answers[half:])),
@@ -151,11 +151,7 @@ def lives_of(story: Story, assignments: Sequence[Sequence[Message]], killed_at: 
         (orjson.loads(message.value or b"") for part in assignments for message in part),
         (event for part in story.events for event in part),
         (event for part in story.drifts for event in part),
-        (
-            {**cluster, "stream": f"p{number}"}
-            for number, part in enumerate(story.clusters)
-            for cluster in part.values()
-        ),
+        ({**each, "stream": f"p{number}"} for number in range(len(REGIONS)) for each in story.present(number)),
     )
     lives.sort(key=lambda life: life.stream)
     for number, life in enumerate(lives):
@@ -190,10 +186,10 @@ def _between(events: Sequence[Event], start: int, stop: int) -> list[Event]:
 
 
 def _present(story: Story, partition: int, offset: int) -> int:
-    present: dict[str, ClusterSnapshot] = {}
+    table = ClusterTable(strict=False)
     for event in _between(story.events[partition], 0, offset):
-        fold(present, event)
-    return len(present)
+        table.apply(event)
+    return len(table.clusters())
 
 
 def verdict(

@@ -8,8 +8,7 @@ import orjson
 from resonance.pipeline.demo.telemetry import REGIONS, Incident, Telemetry
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
-from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, DriftEvent
-from resonance.schemas.cluster_event import ended_by
+from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, ClusterTable, DriftEvent
 
 RATE_SECONDS = 1.0
 """Time between two points of the rate."""
@@ -36,8 +35,7 @@ class Story:
         count = len(REGIONS)
         # By partition: records sent, records answered, and those of the latter that were new to the model.
         self.delivered, self.answered, self.novel = [0] * count, [0] * count, [0] * count
-        # Present clusters by partition, folded from the events.
-        self.clusters: list[dict[str, ClusterSnapshot]] = [{} for _ in range(count)]
+        self._table = ClusterTable(strict=False)
         self.events: list[list[ClusterEvent]] = [[] for _ in range(count)]
         self.drifts: list[list[DriftEvent]] = [[] for _ in range(count)]
         # Cluster of each record by partition; None where it has none, or no answer yet.
@@ -67,6 +65,10 @@ class Story:
         """Answers per second at the latest point of the rate."""
         return self.rates[-1] if self.rates else 0.0
 
+    def present(self, partition: int) -> list[ClusterSnapshot]:
+        """Return the clusters that a region has."""
+        return self._table.present(f"p{partition}")
+
     def say(self, kind: str, text: str) -> None:
         """Append a line to the log."""
         self.log.append(StoryLine(self.seconds, kind, text))
@@ -88,10 +90,9 @@ class Story:
     def event(self, partition: int, value: bytes) -> None:
         """Log a cluster event, and apply it to the present clusters."""
         event: ClusterEvent = orjson.loads(value)
-        present = self.clusters[partition]
-        self.say(event["kind"], sentence(event, list(present.values())))
+        self.say(event["kind"], sentence(event, self.present(partition)))
         self.events[partition].append(event)
-        fold(present, event)
+        self._table.apply(event)
 
     def drift(self, partition: int, value: bytes) -> None:
         """Log a drift event."""
@@ -106,10 +107,3 @@ class Story:
             answers = sum(self.answered)
             self.rates.append((answers - self._ticked_answers) / passed)
             self._ticked, self._ticked_answers = self._clock(), answers
-
-
-def fold(present: dict[str, ClusterSnapshot], event: ClusterEvent) -> None:
-    """Apply an event to the present clusters of its stream."""
-    for name, _ in ended_by(event):
-        present.pop(name, None)
-    present.update({cluster["id"]: cluster for cluster in event["after"]})

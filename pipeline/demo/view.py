@@ -98,7 +98,7 @@ class PlainView(View):
         self._shown = len(story.log)
         if story.seconds - self._progress >= PROGRESS_SECONDS:
             self._progress = story.seconds
-            answered, clusters = sum(story.answered), sum(map(len, story.clusters))
+            answered, clusters = sum(story.answered), sum(len(story.present(number)) for number in range(len(REGIONS)))
             stands = answered, story.waiting, clusters, story.worker
             if stands != self._reported:
                 self._reported = stands
@@ -126,7 +126,7 @@ def panel(story: Story) -> RenderableType:
     table.add_column("")
     for partition, region in enumerate(REGIONS):
         delivered, answered = story.delivered[partition], story.answered[partition]
-        found = len(story.clusters[partition])
+        found = len(story.present(partition))
         table.add_row(
             region,
             Text(f"p{partition}", "dim"),

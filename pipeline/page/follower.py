@@ -21,7 +21,7 @@ from resonance.pipeline.page.past import MOST_PAST, StreamPast
 from resonance.pipeline.page.timeline import TimelineEntry, as_json
 from resonance.pipeline.page.view import DeploymentView
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.watch.named import lives_of
+from resonance.pipeline.watch.named import stored_events
 from resonance.pipeline.watch.output_reader import OutputReader
 
 FOLLOWED: Final[Mapping[str, str]] = {
@@ -267,9 +267,9 @@ class Follower:
         if streams:
             events = [at for at, kind in partitions.items() if kind == "cluster_events"]
             with LogReader(self._client, self._group, PATIENCE) as reader:
-                lives = lives_of(reader, events, streams).lives
-            with view.lock:
-                view.names.lineage.lives |= lives
+                for event in stored_events(reader, events, streams):
+                    with view.lock:
+                        view.names.table.apply(event)
 
     def _go_on(
         self,

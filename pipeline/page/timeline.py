@@ -136,7 +136,7 @@ class _Names(ClusterNames):
     """Names during one search: each is looked up once."""
 
     def __init__(self, names: ClusterNames) -> None:
-        super().__init__(names.lineage)
+        super().__init__(names.table)
         self.given = names.given
         self._found: dict[str, PresentName] = {}
 

@@ -21,8 +21,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.pipeline.timestamps import canonical, epoch_ms, is_canonical
 from resonance.pipeline.watch.watch import WatchedOutput
-from resonance.schemas import ClusterNames
-from resonance.schemas.lineage import take_event
+from resonance.schemas import ClusterNames, ClusterTable
 
 MOST_STREAMS: Final = 50_000
 """Streams that are shown; of further ones only the number is known."""
@@ -34,7 +33,7 @@ MOST_ENDED: Final = 40
 """Ended clusters of a stream that its life-lines show, and changes of its data."""
 
 MOST_LIVES: Final = 200_000
-"""Clusters of which it is followed what they become; only those of streams with names."""
+"""Ended clusters of which it is known what they became; only those of streams with names."""
 
 PEERS: Final = 20
 """Clusters beside which a new one is described."""
@@ -121,7 +120,7 @@ class DeploymentView:
         self.left_out: set[str] = set()
         """Some streams beyond the most that are kept."""
         self.timeline = Timeline()
-        self.names = ClusterNames()
+        self.names = ClusterNames(ClusterTable(MOST_LIVES, strict=False))
         self.named_streams: set[str] = set()
         """Streams that have a cluster with a name."""
         self.alerts = OpenAlertTable()
@@ -198,8 +197,8 @@ class DeploymentView:
             self.alerts.cleared.clear()
         elif stream is None:
             return None
-        elif kind == "events" and stream in self.named_streams and len(self.names.lineage.lives) < MOST_LIVES:
-            take_event(self.names.lineage, payload)
+        elif kind == "events" and stream in self.named_streams:
+            self.names.table.apply(payload)
         near = self.details(stream or "", PEERS) if peers and payload["kind"] == "emerged" else []
         return entry_of(WatchedOutput(kind, record, payload, near))  # type: ignore[arg-type]
 

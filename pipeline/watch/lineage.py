@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from resonance.pipeline.watch.sentences import counted
-from resonance.schemas import AutomaticNames, ClusterLife, ClusterNames, Lineage
+from resonance.schemas import AutomaticNames, ClusterLife, ClusterNames, ClusterTable
 
 Tie = Literal["split from", "goes on from", "absorbed", "split", "absorbed by", "goes on as"]
 """How a cluster of the tree belongs to the one above it, which is the subject: ``A absorbed B``."""
@@ -43,12 +43,12 @@ class Relative:
         return {**tie, "id": life.pop("id"), **own, **life, **below}
 
 
-def tree_of(cluster: str, lineage: Lineage, names: ClusterNames, automatic: AutomaticNames) -> Relative:
-    """Return the tree of a cluster that the lineage knows; each cluster is in it once, where it is found first."""
+def tree_of(cluster: str, table: ClusterTable, names: ClusterNames, automatic: AutomaticNames) -> Relative:
+    """Return the tree of a cluster that the table knows; each cluster is in it once, where it is found first."""
     seen = {cluster}
 
     def relative(name: str, tie: Tie | None) -> Relative:
-        life = lineage.lives.get(name) or ClusterLife(name)
+        life = table.lives.get(name) or ClusterLife(name)
         return Relative(life, str(names.of(name)), automatic.last(name), tie)
 
     def grow(root: Relative, ties: Callable[[ClusterLife], list[tuple[str, Tie]]], side: str) -> None:

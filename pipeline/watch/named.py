@@ -1,7 +1,7 @@
 """Clusters under the names that people gave them, as `watch`, `inspect` and others show them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, takewhile
 from typing import Any, Final
@@ -11,8 +11,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.inspect.stream_outputs import stream_marker
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import TopicPartition
-from resonance.schemas import ClusterNames, Lineage
-from resonance.schemas.lineage import take_event
+from resonance.schemas import ClusterNames
 
 _MEMBERS: Final = ("cluster", "other", "clusters", "successors", "units", "id")
 """Members of outputs that are ids of clusters, or have some."""
@@ -27,27 +26,17 @@ def partitions_there(reader: LogReader, topic: str) -> list[TopicPartition]:
     return list(takewhile(reader.has, ((topic, partition) for partition in count())))
 
 
-def lives_of(
-    reader: LogReader,
-    partitions: Sequence[TopicPartition],
-    streams: Iterable[str] = (),
-    read: Callable[[Any], None] = lambda _: None,
-) -> Lineage:
-    """Return what became of the clusters of some streams, or of all, from the partitions of the stored events.
-
-    `read` is called with each event. What no worker of this release wrote is left out.
-    """
-    lineage = Lineage()
+def stored_events(
+    reader: LogReader, partitions: Sequence[TopicPartition], streams: Iterable[str] = ()
+) -> Iterator[Any]:
+    """Yield the stored events of some streams, or of all, as they are parsed: they need not be of a worker."""
     markers = [stream_marker(stream) for stream in streams]
     for _, records in reader.read(reader.bounds(partitions)):
         for record in records:
             value = record.value
             if value is not None and (not markers or any(marker in value for marker in markers)):
                 with suppress(orjson.JSONDecodeError):
-                    event = orjson.loads(value)
-                    if take_event(lineage, event):
-                        read(event)
-    return lineage
+                    yield orjson.loads(value)
 
 
 def read_names(reader: LogReader, settings: Settings) -> ClusterNames:
@@ -61,7 +50,8 @@ def read_names(reader: LogReader, settings: Settings) -> ClusterNames:
             names.apply(record.key, record.value)
     if names.given:
         events = partitions_there(reader, settings.topic("cluster_events"))
-        names.lineage = lives_of(reader, events, {cluster.rsplit("/", 2)[0] for cluster in names.given})
+        for event in stored_events(reader, events, {cluster.rsplit("/", 2)[0] for cluster in names.given}):
+            names.table.apply(event)
     return names
 
 

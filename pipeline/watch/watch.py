@@ -16,8 +16,7 @@ from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.output_reader import OutputReader
 from resonance.pipeline.watch.sentences import number, portrait, sentence
-from resonance.schemas import ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, EventGapError
-from resonance.schemas.lineage import take_event
+from resonance.schemas import ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable
 
 OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
@@ -99,7 +98,7 @@ class Filter:
 
 def present_clusters(reader: LogReader, partitions: Sequence[TopicPartition]) -> ClusterTable:
     """Return the clusters that partitions of the clusters topic hold: new ones are described beside them."""
-    table = ClusterTable.from_clusters([])
+    table = ClusterTable(strict=False)
     for _, records in reader.read(reader.bounds(partitions)):
         for record in records:
             if record.key is not None:
@@ -109,21 +108,12 @@ def present_clusters(reader: LogReader, partitions: Sequence[TopicPartition]) ->
 
 def clusters_before(reader: LogReader, starts: Mapping[TopicPartition, int]) -> ClusterTable:
     """Return the clusters that there were before some offsets of the events, as far as events are stored."""
-    table = ClusterTable.from_clusters([])
+    table = ClusterTable(strict=False)
     bounds = reader.bounds(list(starts))
     for _, records in reader.read({at: (bounds[at][0], start) for at, start in starts.items()}):
         for record in records:
-            _applied(table, record.value)
+            table.apply(record.value or b"")
     return table
-
-
-def _applied(table: ClusterTable, event: Any) -> bool:
-    """Apply an event; return False for deleted events before it, and members of a later release."""
-    try:
-        table.apply(event)
-    except (EventGapError, KeyError, TypeError, ValueError):
-        return False
-    return True
 
 
 def stream_of(output: WatchedOutput) -> str | None:
@@ -158,7 +148,7 @@ class Watch:
         names: ClusterNames | None = None,
     ) -> None:
         self._names = ClusterNames() if names is None else names
-        self._table = ClusterTable.from_clusters([]) if table is None else table
+        self._table = ClusterTable(strict=False) if table is None else table
         self._reader = reader
         self._name = name
         self._topics = topics
@@ -229,11 +219,11 @@ class Watch:
 
     def _peers(self, event: Any) -> Sequence[ClusterSnapshot]:
         """Return the clusters that a stream had before an event, and apply the event."""
-        take_event(self._names.lineage, event)
+        self._names.table.apply(event)
         stream = event.get("stream")
-        peers = list(self._table.clusters(stream).values()) if stream in self._table.streams else []
-        # Otherwise it is described by itself.
-        return peers if _applied(self._table, event) else ()
+        peers = self._table.present(stream) if isinstance(stream, str) else ()
+        self._table.apply(event)
+        return peers
 
     def _idle(self) -> None:
         if self._reader.trouble:

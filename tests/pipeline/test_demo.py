@@ -27,8 +27,8 @@ def cluster(name, **centre):
 def event(kind, name, offset, other=None):
     """An event of partition 0 as it stands on the bus."""
     after = [] if kind in ("absorbed", "vanished") else [cluster(name, latency_ms=100.0)]
-    value = {"kind": kind, "stream": "p0", "version": 1, "level": 1, "seq": 0, "cluster": name, "before": []}
-    value |= {"after": after, "cause": {"id": None, "source": {"topic": "t", "partition": 0, "offset": offset}}}
+    value = {"kind": kind, "stream": "p0", "version": 1, "level": 1, "seq": offset, "cluster": name, "before": []}
+    value |= {"after": after, "time": "2026-01-05T08:00:00.000Z", "cause": {"id": None, "source": {"topic": "t", "partition": 0, "offset": offset}}}
     return value | ({"other": other} if other else {})
 
 
@@ -131,7 +131,7 @@ def test_a_story_folds_events_and_tells_them():
     story.event(0, orjson.dumps(event("emerged", "p0/1/0", 10)))
     story.event(0, orjson.dumps(event("split", "p0/1/1", 20, "p0/1/0")))
     story.event(0, orjson.dumps(event("absorbed", "p0/1/1", 30, "p0/1/0")))
-    assert set(story.clusters[0]) == {"p0/1/0"}
+    assert [each["id"] for each in story.present(0)] == ["p0/1/0"]
     answer = {"cluster": "p0/1/0", "novel": True, "source": {"topic": "t", "partition": 0, "offset": 7}}
     story.sent(0)
     assert story.waiting == 1

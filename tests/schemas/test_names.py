@@ -1,7 +1,7 @@
 """Names of clusters: those that people gave, over what became of the clusters, and those that their features give."""
 
 import pytest
-from resonance.schemas import AutomaticNames, ClusterNames, Lineage
+from resonance.schemas import AutomaticNames, ClusterNames, ClusterTable
 
 TIME = "2026-01-05T08:00:{:02d}.000Z"
 
@@ -12,18 +12,19 @@ def cluster(name, size=30, **centre):
 
 def event(seq, kind, name, other=None, before=(), after=(), version=1, **more):
     own = {"stream": "p0", "version": version, "seq": seq, "kind": kind, "cluster": name, "time": TIME.format(seq)}
+    own["level"] = 1
     return own | {"before": list(before), "after": list(after)} | ({"other": other} if other else {}) | more
 
 
 def lives(*events):
-    lineage = Lineage()
+    table = ClusterTable(strict=False)
     for each in events:
-        lineage.apply(each)
-    return lineage
+        table.apply(each)
+    return table
 
 
-def named(lineage, **given):
-    names = ClusterNames(lineage)
+def named(table, **given):
+    names = ClusterNames(table)
     for number, text in given.items():
         key = f"p0/1/{number.removeprefix('c')}"
         assert names.apply(key, {"cluster": key, "name": text, "time": TIME.format(0)})
@@ -71,7 +72,7 @@ def test_two_clusters_that_came_from_each_other_end_the_search():
 
 
 def test_a_name_is_removed_by_a_tombstone_and_foreign_messages_are_left_out():
-    names = named(Lineage(), c0="checkout")
+    names = named(lives(), c0="checkout")
     long = {"cluster": A, "name": "x" * 81}
     for key, value in ((None, "{}"), (A, "no JSON"), (A, {"cluster": B, "name": "x"}), (b"\xff", "{}"), (A, long)):
         assert not names.apply(key, value)
@@ -82,12 +83,16 @@ def test_a_name_is_removed_by_a_tombstone_and_foreign_messages_are_left_out():
 
 
 def test_the_lives_have_sizes_times_and_ties_and_repeats_change_nothing():
-    lineage = lives(*HISTORY, *HISTORY[-1:], HISTORY[2])
-    life = lineage.lives[B]
+    known = lives(*HISTORY, *HISTORY[-1:], HISTORY[2]).lives
+    life = known[B]
     assert (life.size, life.began, life.beginning) == (40, TIME.format(1), "emerged")
     assert (life.ended, life.end, life.heir) == (TIME.format(4), "absorbed", A)
-    assert (lineage.came_from(A), lineage.became(A)) == ([B], [C])
-    assert (lineage.came_from(D), lineage.became(B), lineage.became("p9/1/0")) == ([C], [A], [])
+    assert (known[A].absorbed, known[A].splits) == ((B,), (C,))
+    assert (known[D].origin, known[C].origin, known[A].origin) == (C, A, None)
+    late = ClusterTable(strict=False)
+    assert [late.apply(each) for each in (HISTORY[4], *HISTORY)] == [True] + [False] * 5
+    # The events from before are read behind it.
+    assert late.lives == known == lives(*HISTORY).lives
 
 
 def test_a_stream_that_ends_or_begins_anew_ends_its_clusters():

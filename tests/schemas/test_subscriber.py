@@ -280,7 +280,7 @@ def test_a_cluster_has_its_present_name_and_lineage(monkeypatch):
             # What absorbed it is what it is now.
             assert (reader.resolve("p0/1/2"), str(reader.name("p0/1/2"))) == ("p0/1/0", "night batch")
             assert not reader.name("p9/1/0")
-            assert reader.names.lineage.lives["p0/1/0"].splits == ["p0/1/1"]
+            assert reader.names.table.lives["p0/1/0"].splits == ("p0/1/1",)
             name(broker, "p0/1/1", "probes")
             end = time.monotonic() + 30
             while str(reader.name("p0/1/1")) != "probes":
