@@ -28,7 +28,8 @@ from resonance.schemas.drift_event import (
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
 
 if TYPE_CHECKING:
-    from resonance.schemas.subscriber import Output, OutputKind, Subscriber
+    from resonance.schemas.output_reader import Output, OutputKind, OutputReader
+    from resonance.schemas.subscriber import Subscriber
 
 __all__ = [
     "SCHEMA_NAMES",
@@ -68,6 +69,7 @@ __all__ = [
     "Header",
     "Output",
     "OutputKind",
+    "OutputReader",
     "PresentName",
     "SalientFeature",
     "SchemaName",
@@ -85,7 +87,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the subscriber when it is needed: it alone needs a Kafka client."""
-    if name not in ("Output", "OutputKind", "Subscriber"):
+    """Import what reads when it is needed: it alone needs a Kafka client."""
+    if name not in ("Output", "OutputKind", "OutputReader", "Subscriber"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.subscriber"), name)

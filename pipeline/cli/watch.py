@@ -79,7 +79,7 @@ def watch(
 ) -> None:
     """Follow the outputs."""
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
-    from resonance.pipeline.watch import named, output_reader
+    from resonance.pipeline.watch import named, outputs
     from resonance.pipeline.watch import watch as watched
 
     settings = load_outputs()
@@ -93,9 +93,7 @@ def watch(
     # Where none exists, the error names the first one.
     topics = topics or dict(list(kind_of.items())[:1])
     partitions = [at for topic in topics for at in positions.partitions_of(cluster, topic, settings.name)]
-    client = clients.librdkafka(settings)
-    group = f"{settings.name}-watch"
-    with log_reader.LogReader(client, group, PATIENCE) as reader:
+    with log_reader.LogReader(clients.librdkafka(settings), f"{settings.name}-watch", PATIENCE) as reader:
         ranges = positions.ranges_from(reader, partitions, begin)
         starts = {at: first for at, (first, _) in ranges.items()}
         of_events = {at: first for at, first in starts.items() if topics[at[0]] == "events"}
@@ -110,14 +108,13 @@ def watch(
     ends = {at: end for at, (_, end) in ranges.items()}
     shown = 0
     topics |= {topic: "names" for topic, _ in behind}
-    compacted = [topic for topic, kind in topics.items() if kind in ("clusters", "names")]
-    with output_reader.OutputReader(client, followed_starts, group=group, compacted=compacted) as followed:
+    with outputs.DeploymentOutputs(settings, followed_starts) as followed:
         hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
         following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table, names)
         for batch in following.batches(ends, follow=not until_end):
-            outputs = batch if limit is None else batch[: limit - shown]
-            _print(outputs, names, each=each, as_json=as_json)
-            shown += len(outputs)
+            here = batch if limit is None else batch[: limit - shown]
+            _print(here, names, each=each, as_json=as_json)
+            shown += len(here)
             if shown == limit:
                 return
     if until_end and not shown:

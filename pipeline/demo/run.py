@@ -19,7 +19,7 @@ from resonance.pipeline.demo.view import LiveView, PlainView, View
 from resonance.pipeline.errors import BrokerError, missing_extra
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
-from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.pipeline.watch.outputs import DeploymentOutputs
 from resonance.pipeline.watch.picture import draw
 from resonance.schemas.interrupts import interruptible
 from rich.console import Console
@@ -119,7 +119,7 @@ class _Demo:
             settings = _settings(broker.bootstrap)
             config = folder / "resonance.toml"
             config.write_text(as_toml(_values(broker.bootstrap)))
-            follower = stack.enter_context(follow(broker, outputs))
+            follower = stack.enter_context(follow(settings, outputs))
             address = f"http://127.0.0.1:{(port := free_port())}"
             page = WorkerProcess(config, folder / "page.log", ("page", "--port", str(port)))
             stack.callback(page.stop)
@@ -145,7 +145,7 @@ class _Demo:
     # The play
 
     def _play(
-        self, broker: EmbeddedBroker, follower: OutputReader, worker: WorkerProcess, outputs: Sequence[str]
+        self, broker: EmbeddedBroker, follower: DeploymentOutputs, worker: WorkerProcess, outputs: Sequence[str]
     ) -> None:
         """Send, follow, kill and restart, until every record is answered."""
         story, options = self._story, self._options
@@ -195,7 +195,7 @@ class _Demo:
         if count > 0:
             broker.flush()
 
-    def _receive(self, follower: OutputReader, outputs: Sequence[str], wait: float = 0.03) -> None:
+    def _receive(self, follower: DeploymentOutputs, outputs: Sequence[str], wait: float = 0.03) -> None:
         """Take over what has arrived; `outputs` are the topics of assignments, cluster events and drift events."""
         story = self._story
         taken = (
@@ -204,10 +204,10 @@ class _Demo:
             (self._drifts, story.drift),
         )
         by_topic = dict(zip(outputs, taken, strict=True))
-        for topic, partition, _, _, key, content, headers in follower.poll(wait):
-            messages, note = by_topic[topic]
-            messages[partition].append(Message(key, content, list(headers)))
-            note(partition, content or b"")
+        for output in follower.poll(wait):
+            messages, note = by_topic[output.topic]
+            messages[output.partition].append(Message(output.key, output.value, list(output.headers)))
+            note(output.partition, output.value or b"")
         check_complete(follower, sum(map(len, self._assignments + self._events + self._drifts)))
 
     def _start(self, worker: WorkerProcess, how: str) -> None:
@@ -226,7 +226,7 @@ class _Demo:
             self._seconds = min(self._seconds, max(MIN_SECONDS, SENT_SECONDS - story.seconds))
             story.say("note", f"worker {worker.pid} answers; sending {self._rate():,.0f} records a second")
 
-    def _kill(self, worker: WorkerProcess, follower: OutputReader, outputs: Sequence[str]) -> None:
+    def _kill(self, worker: WorkerProcess, follower: DeploymentOutputs, outputs: Sequence[str]) -> None:
         """Kill the worker between the first answers to a burst and the commit that would close it."""
         story = self._story
         known, until = sum(story.answered), time.monotonic() + 1
@@ -253,7 +253,7 @@ class _Demo:
 
     # The verdict
 
-    def _judge(self, settings: Settings, follower: OutputReader) -> int:
+    def _judge(self, settings: Settings, follower: DeploymentOutputs) -> int:
         options, story, console = self._options, self._story, self._console
         expected = report.replay(settings, self._telemetry)
         assignments = report.compare([part.assignments for part in expected], self._assignments)
@@ -280,13 +280,13 @@ class _Demo:
         return 0 if all(each.exact for each in compared.values()) else DIFFERENT
 
 
-def follow(broker: EmbeddedBroker, topics: Sequence[str]) -> OutputReader:
+def follow(settings: Settings, topics: Sequence[str]) -> DeploymentOutputs:
     """Return a reader of all partitions of output topics, from their beginning."""
     starts = dict.fromkeys(product(topics, range(PARTITIONS)), 0)
-    return OutputReader(broker.client_settings() | {"fetch.wait.max.ms": 50}, starts)
+    return DeploymentOutputs(settings, starts, {"fetch.wait.max.ms": 50}, loads=None)
 
 
-def check_complete(follower: OutputReader, received: int) -> None:
+def check_complete(follower: DeploymentOutputs, received: int) -> None:
     """Raise `BrokerError` where outputs were dropped before they were read: its offsets have no gaps."""
     missing = sum(follower.positions.values()) - follower.repeats - received
     if missing > 0:

@@ -22,7 +22,7 @@ from resonance.pipeline.page.timeline import TimelineEntry, as_json
 from resonance.pipeline.page.view import DeploymentView
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.watch.named import stored_events
-from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.pipeline.watch.outputs import DeploymentOutputs, record_of
 
 FOLLOWED: Final[Mapping[str, str]] = {
     "clusters": "clusters",
@@ -217,9 +217,8 @@ class Follower:
             for at, (first, end) in bounds.items()
         }
         ends = {at: end for at, (_, end) in bounds.items()}
-        compacted = [self._settings.topic(kind) for kind in ("clusters", "names")]
-        client = self._client | {"fetch.wait.max.ms": 100}
-        with OutputReader(client, starts, group=self._group, compacted=compacted) as outputs:
+        client = self._client | {"fetch.wait.max.ms": 100, "group.id": self._group}
+        with DeploymentOutputs(self._settings, starts, client, loads=None) as outputs:
             self._load(outputs, view, partitions, starts, ends)
             self._read_lives(view, partitions, view.named_streams)
             with self.view.lock:
@@ -230,7 +229,7 @@ class Follower:
 
     def _load(
         self,
-        reader: OutputReader,
+        reader: DeploymentOutputs,
         view: DeploymentView,
         partitions: Mapping[TopicPartition, str],
         starts: Mapping[TopicPartition, int],
@@ -243,7 +242,7 @@ class Follower:
         while not reader.has_reached(ends):
             if self._stop.is_set():
                 return
-            records = reader.poll(POLL_SECONDS)
+            records = list(map(record_of, reader.poll(POLL_SECONDS)))
             moved = time.monotonic() if records else moved
             if time.monotonic() - moved > PATIENCE and reader.trouble:
                 self.troubles["outputs"] = f"the broker cannot be reached ({reader.trouble}); waiting for it"
@@ -273,14 +272,14 @@ class Follower:
 
     def _go_on(
         self,
-        reader: OutputReader,
+        reader: DeploymentOutputs,
         view: DeploymentView,
         cluster: ClusterAdmin,
         partitions: Mapping[TopicPartition, str],
     ) -> None:
         looked = time.monotonic()
         while not self._stop.is_set():
-            records = reader.poll(POLL_SECONDS)
+            records = list(map(record_of, reader.poll(POLL_SECONDS)))
             entries = []
             named: set[str] = set()
             with view.lock:

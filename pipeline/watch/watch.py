@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, get_args
 
-import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.errors import BrokerError, ConfigurationError, first_of, nearest
@@ -14,9 +13,9 @@ from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.alike_alerts import summary
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.named import mentioned, with_names
-from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.pipeline.watch.outputs import DeploymentOutputs, record_of
 from resonance.pipeline.watch.sentences import number, portrait, sentence
-from resonance.schemas import ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable
+from resonance.schemas import ClusterEvent, ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, Output
 
 OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
@@ -138,7 +137,7 @@ class Watch:
 
     def __init__(
         self,
-        reader: OutputReader,
+        reader: DeploymentOutputs,
         name: str,
         topics: Mapping[str, str],
         wanted: Filter,
@@ -171,57 +170,49 @@ class Watch:
         moved = time.monotonic()
         found: list[WatchedOutput] = []
         while follow or not self._reader.has_reached(ends):
-            records = self._reader.poll(LOOK_SECONDS)
+            outputs = self._reader.poll(LOOK_SECONDS)
             now = time.monotonic()
-            if records:
+            if outputs:
                 moved = now
             elif not follow and now - moved > PATIENCE:
                 reason = self._reader.trouble or "no outputs came"
                 raise BrokerError(f"the broker gave nothing for {PATIENCE:g} s ({reason}); look at it, and start again")
-            for record in records:
-                if not follow and record.offset >= ends[record.topic, record.partition]:
+            for output in outputs:
+                if not follow and output.offset >= ends[output.topic, output.partition]:
                     continue
-                output = self._read(record)
-                if output is not None and self._wanted.wants(output):
-                    found.append(output)
+                watched = self._read(output)
+                if watched is not None and self._wanted.wants(watched):
+                    found.append(watched)
                     self.matched += 1
             if found and (follow or len(found) >= SORTED):
                 yield found if follow else _by_time(found)
                 found = []
-            elif follow and not records:
+            elif follow and not outputs:
                 self._idle()
         if found:
             yield _by_time(found)
         if not self.matched and (missing := self._wanted.streams - self.streams):
             raise ConfigurationError(f"--stream {', '.join(sorted(missing))}: {self._no_such_stream(missing)}")
 
-    def _read(self, record: Record) -> WatchedOutput | None:
-        kind = self._topics[record.topic]
-        if kind == "names":
-            self._names.apply(record.key, record.value)
+    def _read(self, output: Output) -> WatchedOutput | None:
+        if output.kind == "names":
+            self._names.apply(output.key, output.value)
             return None
+        kind, record = self._topics[output.topic], record_of(output)
         if kind == "dead-letters":
             dead_letter = StoredDeadLetter.of(record, self._name)
             return None if dead_letter is None else WatchedOutput(kind, record, dead_letter)
-        try:
-            payload = None if record.value is None else exact_json.loads(record.value)
-        except orjson.JSONDecodeError:
-            payload = ...
-        if not isinstance(payload, dict) and not (payload is None and kind == "clusters"):
-            self._say_once(f"{record.topic}[{record.partition}]@{record.offset} is no output of a worker: left out")
-            return None
-        output = WatchedOutput(kind, record, payload)
+        watched = WatchedOutput(kind, record, output.value)
         if kind == "events":
-            output = output._replace(peers=self._peers(payload))
-        if (stream := stream_of(output)) and len(self.streams) < SEEN_STREAMS:
+            watched = watched._replace(peers=self._peers(output.value))
+        if (stream := stream_of(watched)) and len(self.streams) < SEEN_STREAMS:
             self.streams.add(stream)
-        return output
+        return watched
 
-    def _peers(self, event: Any) -> Sequence[ClusterSnapshot]:
+    def _peers(self, event: ClusterEvent) -> Sequence[ClusterSnapshot]:
         """Return the clusters that a stream had before an event, and apply the event."""
         self._names.table.apply(event)
-        stream = event.get("stream")
-        peers = self._table.present(stream) if isinstance(stream, str) else ()
+        peers = self._table.present(event["stream"])
         self._table.apply(event)
         return peers
 

@@ -10,7 +10,7 @@ import time
 import orjson
 import pytest
 from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, outcome_table, verdict
-from resonance.pipeline.demo.run import Options, check_complete, follow, run
+from resonance.pipeline.demo.run import Options, _settings, check_complete, follow, run
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, panel, spark
@@ -28,7 +28,8 @@ def event(kind, name, offset, other=None):
     """An event of partition 0 as it stands on the bus."""
     after = [] if kind in ("absorbed", "vanished") else [cluster(name, latency_ms=100.0)]
     value = {"kind": kind, "stream": "p0", "version": 1, "level": 1, "seq": offset, "cluster": name, "before": []}
-    value |= {"after": after, "time": "2026-01-05T08:00:00.000Z", "cause": {"id": None, "source": {"topic": "t", "partition": 0, "offset": offset}}}
+    cause = {"id": None, "source": {"topic": "t", "partition": 0, "offset": offset}}
+    value |= {"after": after, "cause": cause, "time": "2026-01-05T08:00:00.000Z"}
     return value | ({"other": other} if other else {})
 
 
@@ -90,16 +91,17 @@ def test_a_worker_that_ends_by_itself_ends_the_demo_with_its_last_line(tmp_path,
 
 
 def test_the_demo_says_when_the_broker_dropped_what_it_had_not_read():
-    with EmbeddedBroker(["out"]) as broker:
+    with EmbeddedBroker(["demo.assignments"]) as broker:
         for _ in range(6):
-            broker.append("out", 0, os.urandom(700_000))
+            broker.append("demo.assignments", 0, os.urandom(700_000))
             broker.flush()
         broker._used.clear()  # what the budget would have refused
         for _ in range(6):
-            broker.append("out", 0, os.urandom(700_000))
+            broker.append("demo.assignments", 0, os.urandom(700_000))
             broker.flush()
         received = 0
-        with follow(broker, ["out"]) as follower, pytest.raises(BrokerError, match="dropped"):
+        following = follow(_settings(broker.bootstrap), ["demo.assignments"])
+        with following as follower, pytest.raises(BrokerError, match="dropped"):
             for _ in range(100):
                 received += len(follower.poll(0.1))
                 check_complete(follower, received)

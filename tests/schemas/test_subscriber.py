@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.schemas import PresentName, Subscriber, subscriber
+from resonance.schemas import OutputReader, PresentName, Subscriber, output_reader, subscriber
 from resonance.schemas.repeats import Repeats
 
 from tests.pipeline.page import outputs
@@ -125,7 +125,7 @@ def test_all_gaps_of_a_batch_are_waited_for_together_and_a_stream_that_goes_on_h
     def come(reader, *events):
         """Let events be one batch, and return the seconds that it takes."""
         outputs_of = (
-            ("cluster-events", value, "shop.cluster-events", 0, at, None, ()) for at, value in enumerate(events)
+            ("cluster-events", value, "shop.cluster-events", 0, at, None, (), 0) for at, value in enumerate(events)
         )
         reader._fetched.extend(map(subscriber.Output._make, outputs_of))
         begin = time.monotonic()
@@ -151,7 +151,7 @@ def test_all_gaps_of_a_batch_are_waited_for_together_and_a_stream_that_goes_on_h
     ],
 )
 def test_the_number_that_a_record_calls_itself_keeps_its_digits(text, expected):
-    assert subscriber._parsed(answer(1, id="ID").replace(b'"ID"', text.encode()))["id"] == expected
+    assert output_reader.parsed(answer(1, id="ID").replace(b'"ID"', text.encode()))["id"] == expected
 
 
 class FakeMessage:
@@ -188,6 +188,33 @@ def test_what_came_before_an_error_is_not_lost(monkeypatch, way):
             except KafkaException:
                 failures += 1
     assert ([each.offset for each in found], failures) == ([0, 1, 3, 4], 1)
+
+
+def test_a_reader_without_a_group_reads_to_the_end_or_what_comes(monkeypatch):
+    monkeypatch.setattr(output_reader, "LOOK_SECONDS", 0.1)
+    with EmbeddedBroker(["shop.assignments", "shop.clusters"]) as broker:
+        for offset in (0, 1, 1, 2):
+            broker.append("shop.assignments", offset % 2, answer(offset), b"k")
+        broker.append("shop.assignments", 0, b"no json")
+        key, value = outputs.cluster("p0/1/0")
+        for each in (value, None, value):
+            broker.append("shop.clusters", 0, each, key)
+        broker.flush()
+        with OutputReader(broker.bootstrap, "shop", ["assignments", "clusters"]) as reader:
+            found = list(reader.to_end())
+            assert sorted(each.value["id"] for each in found if each.kind == "assignments") == ["r0", "r1", "r2"]
+            assert [each.value is None for each in found if each.kind == "clusters"] == [False, True, False]
+            assert (reader.foreign, reader.repeats, list(reader.to_end())) == (1, 1, [])
+        with OutputReader(broker.bootstrap, "shop", ["assignments", "alerts"], "latest") as reader:
+            assert reader.poll(0.2) == []
+            broker.append("shop.assignments", 0, answer(7), b"k")
+            broker.create(["shop.alerts"])
+            broker.append("shop.alerts", 1, json.dumps(outputs.alert("opened", "p0")).encode(), b"a")
+            broker.flush()
+            assert {each.kind for each in take(reader, 2)} == {"assignments", "alerts"}
+        start = {("shop.assignments", 0): 1}
+        with OutputReader(broker.bootstrap, "shop", ["assignments"], start, loads=None) as reader:
+            assert [each.value for each in reader.to_end()] == [answer(2), b"no json", answer(7)]
 
 
 def test_clusters_that_ended_long_ago_are_gone_and_nobody_asks_for_each(monkeypatch):
@@ -236,7 +263,7 @@ class StopsAtNextLine:
 @pytest.mark.parametrize("call", [Subscriber.poll, Subscriber.close, lambda subscriber: next(iter(subscriber))])
 def test_ctrl_c_in_the_middle_of_a_line_of_the_log_is_no_system_error(monkeypatch, call):
     log = StopsAtNextLine()
-    monkeypatch.setattr(subscriber, "_log", log)
+    monkeypatch.setattr(output_reader, "_log", log)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with EmbeddedBroker(["shop.cluster-events", "shop.clusters"]) as broker:
@@ -251,7 +278,7 @@ def test_ctrl_c_in_the_middle_of_a_line_of_the_log_is_no_system_error(monkeypatc
 
 
 def test_a_cluster_has_its_present_name_and_lineage(monkeypatch):
-    monkeypatch.setattr(subscriber, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(output_reader, "LOOK_SECONDS", 0.1)
     topics = [f"shop.{kind}" for kind in ("assignments", "cluster-events", "clusters")]
 
     def name(broker, cluster, text):

@@ -194,14 +194,14 @@ def test_a_topic_that_is_not_there_is_waited_for_and_one_that_goes_is_missed(sho
 
 
 def test_without_the_right_to_a_topic_the_others_are_shown(shop, monkeypatch):
-    poll = follower.OutputReader.poll
+    poll = follower.DeploymentOutputs.poll
 
     def denied(self, timeout):
         if any(topic == TOPICS["alerts"] for topic, _ in self.positions):
             raise DeniedError("no right to Read topic shop.alerts")
         return poll(self, timeout)
 
-    monkeypatch.setattr(follower.OutputReader, "poll", denied)
+    monkeypatch.setattr(follower.DeploymentOutputs, "poll", denied)
     shop.following.start()
     shop.until(lambda: shop.view.headline()["clusters"] == 1)
     assert shop.following.sentences() == ["no right to Read topic shop.alerts"]

@@ -50,6 +50,7 @@ def broker():
             "stream": "p0",
             "version": 1,
         }
+        alert["cause"] = {"id": None, "source": {"topic": "orders", "partition": 0, "offset": 4}}
         alert |= {"seq": 0, "cluster": A, "text": f"the share of {A} in p0 has changed", "evidence": {}}
         running.append("shop.alerts", 0, orjson.dumps(alert | {"since": TIME.format(4), "time": TIME.format(4)}), b"k")
         running.flush()

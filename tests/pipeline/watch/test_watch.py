@@ -6,10 +6,11 @@ import time
 
 import orjson
 import pytest
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.records import Record
-from resonance.pipeline.watch.output_reader import OutputReader
+from resonance.pipeline.watch.outputs import DeploymentOutputs
 from resonance.pipeline.watch.watch import Filter, Watch, WatchedOutput, as_line
 from resonance.schemas import dead_letter_headers
 
@@ -36,7 +37,7 @@ def broker():
         running.append(
             "shop.dead-letters", 0, b"{", headers=dead_letter_headers("shop", text | {"message": "not JSON"})
         )
-        running.append("shop.clusters", 0, orjson.dumps(cluster("p0/1/3") | {"stream": "p0"}), b"p0/1/3")
+        running.append("shop.clusters", 0, orjson.dumps(described("p0", cluster("p0/1/3"))), b"p0/1/3")
         running.append("shop.clusters", 0, None, b"p0/1/7")
         running.flush()
         yield running
@@ -61,6 +62,10 @@ def assignment(offset, *, stream="p0", version=1, **more):
 
 def cluster(name, size=1204, latency=80.0):
     return {"id": name, "size": size, "centre": {"latency_ms": latency}, "spread": {"latency_ms": 5.0}, "nodes": 3}
+
+
+def described(stream, snapshot):
+    return {"stream": stream, "version": 1, "level": 1, "seq": 3, "since": TIME, "time": TIME} | snapshot
 
 
 def absorbed():
@@ -129,7 +134,9 @@ def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, capsys):
     with EmbeddedBroker(["odd.assignments", "odd.clusters", "odd.dead-letters"]) as running:
         answer = assignment(0, stream=hostile) | {"id": hostile}
         running.append("odd.assignments", 0, orjson.dumps(answer), b"k")
-        running.append("odd.assignments", 0, b'{"id": 18446744073709551617, "later": 1}')
+        long = orjson.dumps(assignment(1, later=1)).replace(b'"r1"', b"18446744073709551617")
+        running.append("odd.assignments", 0, long)
+        running.append("odd.assignments", 0, b'{"later": 1}')
         running.append("odd.clusters", 0, None, hostile.encode())
         text = {"topic": hostile, "partition": 0, "offset": 3, "stage": "decode", "class": hostile, "message": hostile}
         running.append("odd.dead-letters", 0, hostile.encode(), headers=dead_letter_headers("odd", text))
@@ -142,7 +149,7 @@ def test_what_senders_write_is_shown_and_not_obeyed(monkeypatch, capsys):
         objects = capsys.readouterr().out
     lines = found.out.splitlines()
     assert len(lines) == 4
-    assert sum('{"id":18446744073709551617,"later":1}' in line for line in lines) == 1
+    assert sum("orders[0]@1 18446744073709551617 is in p0/1/7" in line for line in lines) == 1
     shown = r"\x1b]0;title\x07\x1b]52;c;QQ==\x07\n2026-01-05 08:00:20  alerts  critical forged\u202e[bold]"
     assert sum(shown in line for line in lines) == 3
     assert all(line.isprintable() for line in (*lines, *found.err.splitlines(), *objects.splitlines()))
@@ -209,23 +216,22 @@ def test_a_new_cluster_is_described_by_what_sets_it_apart_from_those_that_are_th
     def wide(name, latency, size):
         return cluster(name) | {"centre": {"a": 1.0, "latency_ms": latency, "b": 2.0, "c": 3.0, "size": size}}
 
-    running = {"stream": "s0", "version": 1, "level": 1, "seq": 3, "since": TIME, "time": TIME, "parent": None}
     events = [
         {**absorbed(), "stream": "s0", "seq": seq, "kind": "emerged", "cluster": name, "before": [], "after": [new]}
         for seq, name, new in ((4, "s0/1/4", wide("s0/1/4", 80.0, 70.0)), (5, "s0/1/5", wide("s0/1/5", 900.0, 70.0)))
     ]
     broker.create(["apart.cluster-events", "apart.clusters"])
-    broker.append("apart.clusters", 0, orjson.dumps(wide("s0/1/3", 80.0, 7.0) | running), b"s0/1/3")
+    broker.append("apart.clusters", 0, orjson.dumps(described("s0", wide("s0/1/3", 80.0, 7.0))), b"s0/1/3")
     broker.append("apart.cluster-events", 0, orjson.dumps(absorbed()))
     broker.flush()
 
-    def appended(*given, original=OutputReader.poll):
+    def appended(*given, original=DeploymentOutputs.poll):
         while events:
             broker.append("apart.cluster-events", 0, orjson.dumps(events.pop(0)))
         broker.flush()
         return original(*given)
 
-    monkeypatch.setattr(OutputReader, "poll", appended)
+    monkeypatch.setattr(DeploymentOutputs, "poll", appended)
     assert run(monkeypatch, broker.bootstrap, "--limit", "2", name="apart") == 0
     first, second = capsys.readouterr().out.splitlines()
     assert "s0/1/4 emerged: size 70, " in first
@@ -245,7 +251,7 @@ def test_topics_without_anything_are_reported(monkeypatch, capsys, broker):
 def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
     broker.create(["later.assignments"])
     said = []
-    with OutputReader(broker.client_settings(), {("later.assignments", 2): 0}) as reader:
+    with reading(broker, {("later.assignments", 2): 0}, "later") as reader:
         topics = {"later.assignments": "assignments"}
         batches = Watch(reader, "later", topics, Filter(), said.append, "; look back").batches({}, follow=True)
 
@@ -281,30 +287,36 @@ def test_dead_letters_of_different_records_are_no_repeats_though_their_sender_ga
     for offset in (7, 7, 8):
         broker.append(topic, 1, b"{", headers=sent + dead_letter_headers("shop", text | {"offset": str(offset)}))
     broker.flush()
-    with OutputReader(broker.client_settings(), {(topic, 1): begin}) as reader:
-        dead_letters = [record for record in _records(reader, 3) if record.value == b"{"]
+    with reading(broker, {(topic, 1): begin}) as reader:
+        dead_letters = _outputs(reader, 2)
     assert [dict(each.headers)["shop.error.offset"] for each in dead_letters] == [b"7", b"8"]
 
 
 def test_an_output_that_comes_again_in_another_envelope_is_a_repeat(broker):
     trace = ("traceparent", b"0")
     for headers in ([("ce_id", b"orders-0-9"), trace], [trace], []):
-        broker.append("shop.clusters", 2, b"1", headers=headers)
+        broker.append("shop.assignments", 2, orjson.dumps(assignment(9)), headers=headers)
     broker.flush()
-    with OutputReader(broker.client_settings(), {("shop.clusters", 2): 0}) as reader:
-        assert [len(record.headers) for record in _records(reader, 2)] == [2, 0]
+    with reading(broker, {("shop.assignments", 2): 0}) as reader:
+        assert [len(output.headers) for output in _outputs(reader, 2)] == [2, 0]
 
 
 def test_a_compacted_topic_may_say_again_what_it_said_before(broker):
     topic = "shop.clusters"
-    for value in (b"there", None, b"there"):
-        broker.append(topic, 1, value, b"p1/1/0")
+    there = described("p1", cluster("p1/1/0"))
+    for value in (there, None, there):
+        broker.append(topic, 1, None if value is None else orjson.dumps(value), b"p1/1/0")
     broker.flush()
-    with OutputReader(broker.client_settings(), {(topic, 1): 0}, compacted=[topic]) as reader:
-        assert [record.value for record in _records(reader, 3)] == [b"there", None, b"there"]
+    with reading(broker, {(topic, 1): 0}) as reader:
+        assert [output.value for output in _outputs(reader, 3)] == [there, None, there]
 
 
-def _records(reader, count):
+def reading(broker, starts, name="shop"):
+    settings = {"name": name, "broker.bootstrap": broker.bootstrap, "input.topics": ["orders"]}
+    return DeploymentOutputs(Settings.of(settings), starts)
+
+
+def _outputs(reader, count):
     found = []
     for _ in range(100):
         found += reader.poll(0.2)
@@ -316,14 +328,6 @@ def _records(reader, count):
 def test_an_event_of_a_stranger_is_of_no_kind():
     stranger = WatchedOutput("events", Record("t", 0, 0, 0, None, b'{"a": 1}'), {"a": 1})
     assert not Filter.of(["emerged"], []).wants(stranger)
-
-
-def test_only_so_many_outputs_are_remembered(broker):
-    starts = {("shop.assignments", partition): 0 for partition in range(PARTITIONS)}
-    with OutputReader(broker.client_settings(), starts, remembered=3) as reader:
-        while not reader.has_reached({("shop.assignments", 0): 5}):
-            reader.poll(0.1)
-        assert reader.repeats == 1
 
 
 def line(kind, payload):

@@ -1,0 +1,349 @@
+"""Reads the outputs of a deployment without a group: whole topics, or partitions from a place on.
+
+It needs confluent-kafka and nothing of the pipeline.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from types import TracebackType
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from resonance.schemas.cloudevents import without_envelope
+from resonance.schemas.files import SchemaName, has_shape
+from resonance.schemas.interrupts import interruptible
+from resonance.schemas.repeats import Repeats
+
+OutputKind = Literal["assignments", "cluster-events", "drift-events", "alerts", "dead-letters", "clusters", "names"]
+
+COMPACTED: Final = ("clusters", "names")
+"""Kinds of which the newest value of a key counts, None where it has none any more."""
+
+BATCH: Final = 2_000
+"""Most outputs that one poll returns."""
+
+END_SECONDS: Final = 10.0
+"""Time in which the broker must give more of a topic up to its present end."""
+
+LOOK_SECONDS: Final = 10.0
+"""Time after which a topic that did not exist is looked for again."""
+
+REPORTED: Final = 100
+"""Messages that are no output, with a line of the log for each."""
+
+SCHEMAS: Final[Mapping[str, SchemaName]] = {
+    "assignments": "assignment",
+    "cluster-events": "cluster_event",
+    "drift-events": "drift_event",
+    "alerts": "alert",
+    "clusters": "cluster",
+    "names": "cluster_name",
+}
+"""Schemas of the outputs that are JSON."""
+
+CONSUMER: Final[Mapping[str, Any]] = {
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    # An offset is committed once its output is done with, not once it is fetched.
+    "enable.auto.offset.store": False,
+    # A topic that does not exist yet is found soon after its creation.
+    "topic.metadata.refresh.interval.ms": 10_000,
+}
+
+WITHOUT_GROUP: Final[Mapping[str, Any]] = {
+    # What was deleted before it was read is left out.
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    # Offsets have gaps, such as the marks of transactions: only this event shows that the end is reached.
+    "enable.partition.eof": True,
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Output(NamedTuple):
+    """One output of a deployment."""
+
+    kind: OutputKind
+    value: Any
+    """The parsed payload (`Assignment`, `ClusterEvent`, `DriftEvent`, `Alert`); of a dead letter the original bytes."""
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int = 0
+    """That of the message, in milliseconds since 1970."""
+
+
+class _Consumer(Consumer):  # type: ignore[misc] # confluent-kafka has no types
+    """Writes its log from within `consume` and `close`, and lets Ctrl-C there be `KeyboardInterrupt`."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__({**settings, "logger": _log})
+
+    def consume(self, *arguments: Any) -> Any:
+        with interruptible():
+            return super().consume(*arguments)
+
+    def close(self) -> None:
+        with interruptible():
+            super().close()
+
+
+def parsed(value: Any) -> Any:
+    """Return what a value holds as JSON, with a number that no float has as its text, as the id of a record may be."""
+    return json.loads(value, parse_float=_fraction)
+
+
+class OutputConsumer:
+    """What `OutputReader` and `Subscriber` have in common: messages of a consumer become outputs, each once.
+
+    A message that no worker wrote is left out, with a warning that has its place, and counted: `foreign`.
+    """
+
+    _known: ClassVar[Sequence[str]] = get_args(OutputKind)
+    """Kinds of outputs that can be read."""
+    _passing: ClassVar[Collection[int]] = ()
+    """Codes of errors that say nothing of the outputs."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        name: str,
+        kinds: Sequence[OutputKind],
+        topics: Mapping[str, str] | None,
+        loads: Callable[[Any], Any] | None = parsed,
+    ) -> None:
+        if unknown := sorted({*kinds, *(topics or {})} - {*self._known, *COMPACTED}):
+            raise ValueError(f"{', '.join(unknown)}: the kinds of outputs are {', '.join(self._known)}")
+        names = {kind: f"{name}.{kind}" for kind in get_args(OutputKind)} | dict(topics or {})
+        self._kinds: dict[str, OutputKind] = {names[kind]: kind for kind in kinds}
+        self._prefix = f"{name}.error."
+        self._loads = loads
+        self._repeats = Repeats()
+        self._waited_for: set[str] = set()
+        self._failure: Exception | None = None
+        self._foreign = 0
+        self._consumer = _Consumer({**CONSUMER, **settings})
+
+    @property
+    def foreign(self) -> int:
+        """Messages that were left out because no worker wrote them."""
+        return self._foreign
+
+    @property
+    def repeats(self) -> int:
+        """Outputs that came again, and were left out."""
+        return self._repeats.count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._consumer.close()
+
+    def _fetch(self, timeout: float) -> list[Output]:
+        """Return the next outputs; a failure is raised once those before it are returned."""
+        if self._failure is None:
+            found = [each for message in self._consumer.consume(BATCH, timeout) for each in self._outputs(message)]
+            if found or self._failure is None:
+                return found
+        failure, self._failure = self._failure, None
+        raise failure
+
+    def _outputs(self, message: Any) -> Iterator[Output]:
+        """Yield the output that a message is; nothing where it is none, or an error."""
+        topic, partition, error = message.topic() or "", message.partition(), message.error()
+        if error is None:
+            self._advance(topic, partition, message.offset() + 1)
+            if (output := self._output(message)) is not None:
+                yield output
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._advance(topic, partition, message.offset())
+        elif (failure := self._failed(topic, partition, error)) is not None:
+            self._failure = failure
+
+    def _advance(self, topic: str, partition: int, offset: int) -> None:
+        """Note that everything below an offset has been read."""
+
+    def _failed(self, topic: str, partition: int, error: KafkaError) -> Exception | None:
+        """Return what an error raises; None where it may pass."""
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if topic not in self._waited_for:
+                self._waited_for.add(topic)
+                _log.warning("topic %s does not exist yet; waiting for it", topic)
+            return None
+        return None if error.retriable() or error.code() in self._passing else KafkaException(error)
+
+    def _output(self, message: Any) -> Output | None:
+        place = message.topic(), message.partition(), message.offset()
+        key, value, headers = message.key(), message.value(), headers_of(message)
+        kind = self._kinds[place[0]]
+        # An assignment names its record and an event its number, but only the headers of a dead letter name its record.
+        content = (place[0], key, value, without_envelope(headers))
+        if kind not in COMPACTED and self._repeats.has_seen(content):
+            return None
+        if self._loads is not None:
+            if kind == "dead-letters":
+                fits = any(name.startswith(self._prefix) for name, _ in headers)
+            elif value is None or (key is None and kind in COMPACTED):
+                fits = key is not None and kind in COMPACTED
+            else:
+                value = self._parsed(value)
+                fits = has_shape(SCHEMAS[kind], value)
+            if not fits:
+                self._leave_out(*place)
+                return None
+        return Output(kind, value, *place, key, headers, message.timestamp()[1])
+
+    def _parsed(self, value: bytes) -> Any:
+        try:
+            return self._loads(value) if self._loads else value
+        except (TypeError, ValueError, RecursionError):
+            return None
+
+    def _leave_out(self, topic: str, partition: int, offset: int) -> None:
+        self._foreign += 1
+        if self._foreign <= REPORTED:
+            _log.warning("%s[%d]@%d is no output of a worker: left out", topic, partition, offset)
+
+
+class OutputReader(OutputConsumer):
+    """Reads the outputs of a deployment from a place on, each once: to the end, or following what comes.
+
+    It joins no group and commits nothing. A message that no worker wrote is left out, with a warning that has its
+    place, and counted: `foreign`.
+
+    Parameters
+    ----------
+    client : mapping or str
+        librdkafka's configuration of the connection, or only its ``bootstrap.servers``. A ``group.id`` in it is named
+        where rights are given by group.
+    name : str
+        Name of the deployment.
+    kinds : sequence of str
+        Which outputs to read; also ``"clusters"`` and ``"names"``, whose values are None where a key is removed.
+    start : {"earliest", "latest"} or mapping of (topic, partition) to int
+        Where to begin: all partitions, also those of topics that do not exist yet, or some with an offset.
+    topics : mapping of str to str, optional
+        Names of topics that are not ``<name>.<kind>``.
+    loads : callable, optional
+        Parses the JSON of a value, as ``orjson.loads`` does; None leaves all values as bytes, and none out.
+
+    Attributes
+    ----------
+    positions : dict of (topic, partition) to int
+        The next offset of each partition.
+
+    Raises
+    ------
+    ValueError
+        A kind of output does not exist.
+    KafkaException
+        The cluster refuses the log-in or a right, here or while reading.
+
+    Examples
+    --------
+    >>> with OutputReader("localhost:9092", "checkout", ["alerts"]) as outputs:  # doctest: +SKIP
+    ...     for alert in outputs.to_end():
+    ...         print(alert.value["text"])
+    """
+
+    _passing = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
+
+    def __init__(
+        self,
+        client: Mapping[str, Any] | str,
+        name: str,
+        kinds: Sequence[OutputKind],
+        start: Literal["earliest", "latest"] | Mapping[tuple[str, int], int] = "earliest",
+        *,
+        topics: Mapping[str, str] | None = None,
+        loads: Callable[[Any], Any] | None = parsed,
+    ) -> None:
+        given = {"bootstrap.servers": client} if isinstance(client, str) else client
+        super().__init__({"group.id": f"{name}-outputs", **given, **WITHOUT_GROUP}, name, kinds, topics, loads)
+        self.positions: dict[tuple[str, int], int] = {}
+        self._looked = float("inf")
+        if isinstance(start, str):
+            self._look()
+            if start == "latest":
+                self._assign(self.ends())
+        else:
+            self._assign(start)
+
+    def poll(self, timeout: float = 1.0) -> list[Output]:
+        """Return the next outputs after at most `timeout` seconds, those of a partition in order."""
+        is_whole = self._kinds.keys() <= {topic for topic, _ in self.positions}
+        if not is_whole and time.monotonic() - self._looked > LOOK_SECONDS:
+            self._look()
+        return self._fetch(timeout)
+
+    def to_end(self) -> Iterator[Output]:
+        """Yield the outputs up to where the topics end now; one that does not exist has none."""
+        if self._looked < float("inf"):
+            self._look()
+        ends, moved = self.ends(), time.monotonic()
+        while not self.has_reached(ends):
+            before = self.positions.copy()
+            yield from self._fetch(0.1)
+            if self.positions != before:
+                moved = time.monotonic()
+            elif time.monotonic() - moved > END_SECONDS:
+                what = f"{', '.join(self._kinds)}: the broker gives no more, and the end is not reached"
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """Return where each partition ends now."""
+        request = self._consumer.get_watermark_offsets
+        return {at: request(TopicPartition(*at), END_SECONDS)[1] for at in self.positions}
+
+    def has_reached(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Return whether everything below some offsets has been read."""
+        return all(self.positions[at] >= end for at, end in ends.items())
+
+    def _look(self) -> None:
+        """Begin with the partitions that were not there before, each from its beginning."""
+        self._looked = time.monotonic()
+        new: dict[tuple[str, int], int] = {}
+        for topic in self._kinds:
+            found = self._consumer.list_topics(topic, END_SECONDS).topics[topic]
+            if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise KafkaException(found.error)
+            new |= {(topic, at): 0 for at in sorted(found.partitions) if (topic, at) not in self.positions}
+        if new:
+            self._assign(new)
+
+    def _assign(self, starts: Mapping[tuple[str, int], int]) -> None:
+        self.positions |= starts
+        self._consumer.assign([TopicPartition(*at, offset) for at, offset in self.positions.items()])
+
+    def _advance(self, topic: str, partition: int, offset: int) -> None:
+        self.positions[topic, partition] = offset
+
+
+def headers_of(message: Any) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a message; none where they cannot be read."""
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):
+        # The name of one of them is not UTF-8; a second call would return what breaks Python.
+        return []
+
+
+def _fraction(text: str) -> float | str:
+    found = float(text)
+    try:
+        return found if repr(found) == text or Decimal(repr(found)) == Decimal(text) else text
+    except InvalidOperation:
+        return text
