@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from resonance.pipeline.page.files import page_files
+from resonance.pipeline.page.server import STATIC
 
 from bench.memory import PAGE
 from bench.page_load import PARTITIONS, Change, Writer, make_topics, producer_of
@@ -269,11 +269,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="with each page open")
     parser.add_argument("--records", type=int, default=300_000, help="for the worker's CPU; 0 leaves it out")
     given = parser.parse_args()
-    files = page_files().values()
-    rows = [
-        Row("built page", "kB", sum(len(file.content) for file in files) / 1e3, "bar", BUILT),
-        Row("built page as it is sent", "kB", sum(len(file.zipped or file.content) for file in files) / 1e3),
-    ]
+    rows = [Row("built page", "kB", sum(path.stat().st_size for path in STATIC.iterdir()) / 1e3, "bar", BUILT)]
     with running_broker() as bootstrap:
         for streams in given.streams:
             rows += asyncio.run(measured(bootstrap, streams, given))

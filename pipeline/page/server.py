@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -13,11 +14,13 @@ from aiohttp import web
 from resonance.pipeline.errors import BrokerError, ConfigurationError
 from resonance.pipeline.page import answers, query
 from resonance.pipeline.page.access import PAGES, Access, json_response
-from resonance.pipeline.page.files import PageFile, page_files
 from resonance.pipeline.page.follower import Follower
 from resonance.pipeline.page.operations import Operations
 from resonance.pipeline.page.query import Parameter
 from resonance.pipeline.page.view import DeploymentView
+
+STATIC: Final = Path(__file__).parent / "static"
+"""The built files."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -26,8 +29,9 @@ HEADERS: Final[Mapping[str, str]] = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # A page of before is checked by its digest.
+    # A file of before is shown again only if it is still the same.
     "Cache-Control": "no-cache",
+    "Vary": "Accept-Encoding",
 }
 
 MOST_TABS: Final = 100
@@ -101,7 +105,7 @@ class PageServer:
         app = web.Application(client_max_size=1024, middlewares=[self._guarded])
         for path in PAGES:
             app.router.add_get(path, self._index)
-        app.router.add_get("/static/{name}", self._file)
+        app.router.add_static("/static", STATIC)
         for name, answer in (
             ("overview", self._overview),
             ("stream", self._stream),
@@ -157,18 +161,10 @@ class PageServer:
             response.headers.update(HEADERS)
         return response
 
-    # Files
-
-    async def _index(self, request: web.Request) -> web.Response:
-        return _served(request, page_files()["index.html"])
-
-    async def _file(self, request: web.Request) -> web.Response:
-        found = page_files().get(request.match_info["name"])
-        if found is None:
-            raise web.HTTPNotFound
-        return _served(request, found)
-
     # What the page shows
+
+    async def _index(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(STATIC / "index.html")
 
     async def _read(self, work: Callable[[DeploymentView], T]) -> T:
         """Return what `work` finds in the view: in a thread, because others hold its lock for long."""
@@ -179,29 +175,33 @@ class PageServer:
 
         return await asyncio.to_thread(locked)
 
-    async def _shown(self, request: web.Request, work: Callable[[DeploymentView], Mapping[str, Any]]) -> web.Response:
-        return _served(request, await asyncio.to_thread(_zipped, await self._read(work)))
+    async def _shown(self, work: Callable[[DeploymentView], Mapping[str, Any]]) -> web.Response:
+        shown = await self._read(work)
+        body = await asyncio.to_thread(orjson.dumps, shown, None, orjson.OPT_NON_STR_KEYS)
+        response = web.Response(body=body, content_type="application/json")
+        response.enable_compression()
+        return response
 
     async def _overview(self, request: web.Request) -> web.Response:
         given = _given(request)
         given["ascending"] = given["ascending"] == "1"
-        return await self._shown(request, lambda view: answers.overview(view, **given) | self._state())
+        return await self._shown(lambda view: answers.overview(view, **given) | self._state())
 
     async def _stream(self, request: web.Request) -> web.Response:
         """Answer for the time in the address, or for now."""
         name, at = _given(request).values()
         if at is None:
-            return await self._shown(request, lambda view: answers.stream(view, name))
+            return await self._shown(lambda view: answers.stream(view, name))
         try:
             async with self._past:
                 stored = await asyncio.to_thread(self._follower.stored, name)
         except BrokerError as error:
             return json_response({"error": f"the past of stream {name} cannot be read: {error}"}, 503)
-        return await self._shown(request, lambda view: answers.stream(stored.at(at, view), name) | {"at": at})
+        return await self._shown(lambda view: answers.stream(stored.at(at, view), name) | {"at": at})
 
     async def _cluster(self, request: web.Request) -> web.Response:
         name = _given(request)["id"]
-        return await self._shown(request, lambda view: answers.cluster(view, name))
+        return await self._shown(lambda view: answers.cluster(view, name))
 
     async def _events(self, request: web.Request) -> web.Response:
         given = _given(request)
@@ -211,14 +211,12 @@ class PageServer:
         before = None if number is None else (time, number)
         kinds, severities = given.pop("kind"), given.pop("severity")
         find = partial(answers.events, before=before, kinds=kinds, severities=severities, **given)
-        return await self._shown(request, find)
+        return await self._shown(find)
 
     async def _operations_page(self, request: web.Request) -> web.Response:
         _given(request)
         report = await self._operations.report()
-        return await self._shown(
-            request, lambda view: report | {"dead_letters": answers.dead_letters(view)} | self._state()
-        )
+        return await self._shown(lambda view: report | {"dead_letters": answers.dead_letters(view)} | self._state())
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -303,19 +301,3 @@ def _message(kind: str, shown: Mapping[str, Any], number: int | None = None) -> 
 def _given(request: web.Request, instead: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the parameters of an address; some can be given `instead`, as headers are."""
     return query.values({**request.query, **(instead or {})}, QUERIES[request.path.removeprefix("/api/")])
-
-
-def _zipped(shown: Mapping[str, Any]) -> PageFile:
-    """Return JSON with its digest, compressed where it is long."""
-    return PageFile.of(orjson.dumps(shown, option=orjson.OPT_NON_STR_KEYS), "application/json", level=1)
-
-
-def _served(request: web.Request, file: PageFile) -> web.Response:
-    """Return a file; nothing of it where the browser has it."""
-    headers = {"ETag": file.etag, "Vary": "Accept-Encoding"}
-    if request.headers.get("If-None-Match") == file.etag:
-        return web.Response(status=304, headers=headers)
-    headers["Content-Type"] = file.type
-    if file.zipped and "gzip" in request.headers.get("Accept-Encoding", ""):
-        return web.Response(body=file.zipped, headers=headers | {"Content-Encoding": "gzip"})
-    return web.Response(body=file.content, headers=headers)
