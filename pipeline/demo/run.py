@@ -1,7 +1,7 @@
 """Run the demo from the first record to the verdict."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from resonance.pipeline.demo import report
 from resonance.pipeline.demo.process import WorkerProcess, free_port
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
-from resonance.pipeline.demo.view import LiveView, PlainView, View
+from resonance.pipeline.demo.view import LiveView, PlainView
 from resonance.pipeline.errors import BrokerError, missing_extra
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
@@ -45,6 +45,9 @@ SLOW_SECONDS = 8.0
 PAUSE_SECONDS = 1.5
 """Time for which the killed worker stays dead, so that it can be seen."""
 
+KILL_AT = 0.48
+"""Share of the records after which the worker is killed."""
+
 BURST = 2000
 """Records sent at once before the kill, so that it comes while the worker is busy."""
 
@@ -53,6 +56,13 @@ INTERRUPTED = 130
 
 DIFFERENT = 1
 """Exit code when the outputs differ from those of the replay."""
+
+FILES = {
+    "assignments": ("assignments.jsonl", "an answer for each record"),
+    "cluster_events": ("events.jsonl", "the life of the clusters"),
+    "drift_events": ("drift.jsonl", "changes of the data themselves"),
+}
+"""Kinds of outputs, with the file of each and what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +75,6 @@ class Options:
     """Time in which all records are sent; less when the worker had to compile its kernels first."""
     records: int = RECORDS
     """Records of each region."""
-    seed: int = 0
-    """Seed of the telemetry; only the default is rehearsed."""
-    kill_at: float = 0.48
-    """Share of the records after which the worker is killed."""
     keep: bool = False
     """Whether the page stays open after the verdict, until Ctrl-C."""
 
@@ -94,16 +100,15 @@ class _Demo:
     def __init__(self, options: Options, console: Console) -> None:
         self._options = options
         self._console = console
-        self._telemetry = Telemetry(options.records, options.seed)
+        self._telemetry = Telemetry(options.records)
         self._story = Story(self._telemetry)
-        self._view: View
-        if console.is_terminal:
-            self._view = LiveView(self._story, console)
-        else:
-            self._view = PlainView(self._story, Console(stderr=True, soft_wrap=True))
-        self._assignments: list[list[Message]] = [[] for _ in REGIONS]
-        self._events: list[list[Message]] = [[] for _ in REGIONS]
-        self._drifts: list[list[Message]] = [[] for _ in REGIONS]
+        self._view = (
+            LiveView(self._story, console)
+            if console.is_terminal
+            else PlainView(self._story, Console(stderr=True, soft_wrap=True))
+        )
+        # Outputs of each kind, by partition.
+        self._written: dict[str, list[list[Message]]] = {kind: [[] for _ in REGIONS] for kind in FILES}
         self._killed_at: list[int] = []
         self._seconds = options.seconds
         self._explained = False
@@ -112,24 +117,23 @@ class _Demo:
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
         settings = _settings("127.0.0.1:9092")
-        outputs = [settings.topic(kind) for kind in ("assignments", "cluster_events", "drift_events")]
-        others = [settings.topic(kind) for kind in ("dead_letters", "snapshots")]
+        topics = [settings.topic(kind) for kind in (*FILES, "dead_letters", "snapshots")]
         with ExitStack() as stack:
-            broker = stack.enter_context(EmbeddedBroker([TOPIC, *outputs, *others]))
+            broker = stack.enter_context(EmbeddedBroker([TOPIC, *topics]))
             settings = _settings(broker.bootstrap)
             config = folder / "resonance.toml"
             config.write_text(as_toml(_values(broker.bootstrap)))
-            follower = stack.enter_context(follow(settings, outputs))
+            follower = stack.enter_context(follow(settings))
             address = f"http://127.0.0.1:{(port := free_port())}"
-            page = WorkerProcess(config, folder / "page.log", ("page", "--port", str(port)))
+            page = WorkerProcess(config, folder / "page.log", "page", "--port", str(port))
             stack.callback(page.stop)
             page.start()
             with ExitStack() as play:
-                worker = WorkerProcess(config, folder / "worker.log")
+                worker = WorkerProcess(config, folder / "worker.log", "worker")
                 play.callback(worker.stop)
                 play.enter_context(self._view)
                 self._story.say("note", f"live as a web page meanwhile: {address}")
-                self._play(broker, follower, worker, outputs)
+                self._play(broker, follower, worker)
                 text = "all records are answered; stopping the worker, replaying the log without a break"
                 self._story.say("note", text)
                 self._story.worker = "stopping"
@@ -144,17 +148,15 @@ class _Demo:
 
     # The play
 
-    def _play(
-        self, broker: EmbeddedBroker, follower: DeploymentOutputs, worker: WorkerProcess, outputs: Sequence[str]
-    ) -> None:
+    def _play(self, broker: EmbeddedBroker, follower: DeploymentOutputs, worker: WorkerProcess) -> None:
         """Send, follow, kill and restart, until every record is answered."""
-        story, options = self._story, self._options
+        story = self._story
         total = len(self._telemetry)
         self._start(worker, "started")
         samples = iter(self._telemetry)
         # One record of each region shows that everything is connected before the clock starts.
         self._send(broker, samples, len(REGIONS))
-        kill = round(total * options.kill_at)
+        kill = round(total * KILL_AT)
         began: float | None = None
         dead_since: float | None = None
         last_answer = time.monotonic()
@@ -164,7 +166,7 @@ class _Demo:
                 due = min(total, len(REGIONS) + int((total - len(REGIONS)) * (now - began) / self._seconds))
                 self._send(broker, samples, max(due - sum(story.delivered), 0))
             answered = sum(story.answered)
-            self._receive(follower, outputs)
+            self._receive(follower)
             if sum(story.answered) > answered:
                 last_answer = time.monotonic()
                 if began is None:
@@ -179,7 +181,7 @@ class _Demo:
                 if not self._killed_at and sum(story.delivered) >= kill and began is not None:
                     burst = min(BURST, total - sum(story.delivered))
                     self._send(broker, samples, burst)
-                    self._kill(worker, follower, outputs)
+                    self._kill(worker, follower)
                     began -= burst / self._rate()  # sending continues from here at its pace
                     dead_since = time.monotonic()
             self._check_stall(now - last_answer, began is None)
@@ -195,20 +197,15 @@ class _Demo:
         if count > 0:
             broker.flush()
 
-    def _receive(self, follower: DeploymentOutputs, outputs: Sequence[str], wait: float = 0.03) -> None:
-        """Take over what has arrived; `outputs` are the topics of assignments, cluster events and drift events."""
+    def _receive(self, follower: DeploymentOutputs, wait: float = 0.03) -> None:
+        """Take over what has arrived."""
         story = self._story
-        taken = (
-            (self._assignments, story.assignment),
-            (self._events, story.event),
-            (self._drifts, story.drift),
-        )
-        by_topic = dict(zip(outputs, taken, strict=True))
+        notes = {"assignments": story.assignment, "cluster-events": story.event, "drift-events": story.drift}
         for output in follower.poll(wait):
-            messages, note = by_topic[output.topic]
-            messages[output.partition].append(Message(output.key, output.value, list(output.headers)))
-            note(output.partition, output.value or b"")
-        check_complete(follower, sum(map(len, self._assignments + self._events + self._drifts)))
+            message = Message(output.key, output.value, list(output.headers))
+            self._written[output.kind.replace("-", "_")][output.partition].append(message)
+            notes[output.kind](output.partition, output.value or b"")
+        check_complete(follower, sum(len(part) for written in self._written.values() for part in written))
 
     def _start(self, worker: WorkerProcess, how: str) -> None:
         worker.start()
@@ -226,12 +223,12 @@ class _Demo:
             self._seconds = min(self._seconds, max(MIN_SECONDS, SENT_SECONDS - story.seconds))
             story.say("note", f"worker {worker.pid} answers; sending {self._rate():,.0f} records a second")
 
-    def _kill(self, worker: WorkerProcess, follower: DeploymentOutputs, outputs: Sequence[str]) -> None:
+    def _kill(self, worker: WorkerProcess, follower: DeploymentOutputs) -> None:
         """Kill the worker between the first answers to a burst and the commit that would close it."""
         story = self._story
         known, until = sum(story.answered), time.monotonic() + 1
         while sum(story.answered) == known and time.monotonic() < until:
-            self._receive(follower, outputs, 0.002)
+            self._receive(follower, 0.002)
         worker.kill()
         self._killed_at = list(story.answered)
         story.worker = f"KILLED: process {worker.pid} is gone"
@@ -256,33 +253,26 @@ class _Demo:
     def _judge(self, settings: Settings, follower: DeploymentOutputs) -> int:
         options, story, console = self._options, self._story, self._console
         expected = report.replay(settings, self._telemetry)
-        assignments = report.compare([part.assignments for part in expected], self._assignments)
-        events = report.compare([part.cluster_events for part in expected], self._events)
-        drifts = report.compare([part.drift_events for part in expected], self._drifts)
-        rows = report.quality(story)
-        written = {"assignments": self._assignments, "events": self._events, "drift": self._drifts}
-        report.write_results(options.folder, written)
+        compared = {
+            kind.replace("_", " "): report.compare([getattr(part, kind) for part in expected], written)
+            for kind, written in self._written.items()
+        }
+        report.write_results(options.folder, {FILES[kind][0]: written for kind, written in self._written.items()})
         picture = options.folder / "lifelines.png"
-        draw(picture, report.lives_of(story, self._assignments, self._killed_at))
-        compared = {"assignments": assignments, "cluster events": events, "drift events": drifts}
-        figures = (compared, follower.repeats, rows, story.seconds)
+        draw(picture, report.lives_of(story, self._written["assignments"], self._killed_at))
+        figures = (compared, follower.repeats, report.quality(story), story.seconds)
         (options.folder / "report.json").write_bytes(report.as_json(*figures))
         console.print()
         console.print(report.outcome_table(story))
         console.print(report.verdict(*figures))
-        for name, what in (
-            ("assignments.jsonl", "an answer for each record"),
-            ("events.jsonl", "the life of the clusters"),
-            ("drift.jsonl", "changes of the data themselves"),
-            ("lifelines.png", "the same as a picture"),
-        ):
+        for name, what in (*FILES.values(), (picture.name, "the same as a picture")):
             console.print(f"  {options.folder / name}  [dim]{what}[/]", highlight=False, soft_wrap=True)
         return 0 if all(each.exact for each in compared.values()) else DIFFERENT
 
 
-def follow(settings: Settings, topics: Sequence[str]) -> DeploymentOutputs:
-    """Return a reader of all partitions of output topics, from their beginning."""
-    starts = dict.fromkeys(product(topics, range(PARTITIONS)), 0)
+def follow(settings: Settings) -> DeploymentOutputs:
+    """Return a reader of all partitions of the outputs, from their beginning."""
+    starts = dict.fromkeys(product(map(settings.topic, FILES), range(PARTITIONS)), 0)
     return DeploymentOutputs(settings, starts, {"fetch.wait.max.ms": 50}, loads=None)
 
 

@@ -82,12 +82,9 @@ class Incident:
 
 
 class Telemetry:
-    """The script: every record of every region, its true kind, and the incidents in order.
+    """The script: every record of every region, its true kind, and the incidents in order."""
 
-    Only the default seed is rehearsed: another one gives other records, and perhaps a cluster more or less.
-    """
-
-    def __init__(self, records: int = RECORDS, seed: int = 0) -> None:
+    def __init__(self, records: int = RECORDS) -> None:
         # Records of each region.
         self.records = records
         # Features by partition, as in the records: shape (records, len(FEATURES)).
@@ -95,7 +92,7 @@ class Telemetry:
         # True kind of each record, by partition.
         self.truth: list[NDArray[np.str_]] = []
         for partition, own in enumerate(_SEEDS):
-            values, truth = _region(partition, records, np.random.default_rng(own + 1000 * seed))
+            values, truth = _region(partition, records, np.random.default_rng(own))
             self.values.append(values)
             self.truth.append(truth)
         self.incidents = sorted(

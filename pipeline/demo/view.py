@@ -3,10 +3,8 @@
 Where standard output is no terminal, the same sentences and an occasional line of progress go to standard error.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from resonance.pipeline.demo.story import Story, StoryLine
 from resonance.pipeline.demo.telemetry import REGIONS
@@ -39,63 +37,32 @@ _SPARK = 36
 _BAR = 44
 
 
-class View(ABC):
-    """Shows a story while it happens; at the end it leaves the terminal as it was."""
+class PlainView:
+    """Shows a story while it happens, as lines of text, for logs and pipes."""
 
     def __init__(self, story: Story, console: Console) -> None:
         self._story = story
         self._console = console
         self._shown = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.update()
-
-    @abstractmethod
-    def update(self) -> None:
-        """Show what is new in the story."""
-
-
-class LiveView(View):
-    """Prints sentences above a panel that is redrawn; the console must be a terminal."""
-
-    def __init__(self, story: Story, console: Console) -> None:
-        super().__init__(story, console)
-        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: panel(story))
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._live.stop()
-
-    def update(self) -> None:
-        """Print new sentences above the panel."""
-        new = self._story.log[self._shown :]
-        self._shown += len(new)
-        if new:
-            self._console.print(Group(*map(styled, new)))
-
-
-class PlainView(View):
-    """Prints lines of text, for logs and pipes."""
-
-    def __init__(self, story: Story, console: Console) -> None:
-        super().__init__(story, console)
         self._progress = 0.0
         self._reported: tuple[object, ...] = ()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.update()
+
     def update(self) -> None:
+        """Show what is new in the story."""
+        new = self._story.log[self._shown :]
+        self._shown += len(new)
+        self._show(new)
+
+    def _show(self, new: Sequence[StoryLine]) -> None:
         """Print new sentences, and every `PROGRESS_SECONDS` the progress, unless nothing has changed."""
         story = self._story
-        lines = [f"{line.seconds:5.1f} s  {line.text}" for line in story.log[self._shown :]]
-        self._shown = len(story.log)
+        lines = [f"{line.seconds:5.1f} s  {line.text}" for line in new]
         if story.seconds - self._progress >= PROGRESS_SECONDS:
             self._progress = story.seconds
             answered, clusters = sum(story.answered), sum(len(story.present(number)) for number in range(len(REGIONS)))
@@ -108,6 +75,26 @@ class PlainView(View):
                 )
         for line in lines:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveView(PlainView):
+    """Prints sentences above a panel that is redrawn; the console must be a terminal, which it leaves as it was."""
+
+    def __init__(self, story: Story, console: Console) -> None:
+        super().__init__(story, console)
+        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=lambda: panel(story))
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._live.stop()
+
+    def _show(self, new: Sequence[StoryLine]) -> None:
+        if new:
+            self._console.print(Group(*map(styled, new)))
 
 
 def styled(line: StoryLine) -> Text:

@@ -61,8 +61,7 @@ def test_records_fit_the_embedded_broker_and_do_not_carry_the_truth(telemetry):
     assert set(orjson.loads(telemetry.sample(0, 0).value)) == {"id", "time", *FEATURES}
 
 
-def test_the_same_seed_gives_the_same_bytes():
-    first, second, other = Telemetry(50), Telemetry(50), Telemetry(50, seed=1)
+def test_two_runs_have_the_same_bytes():
+    first, second = Telemetry(50), Telemetry(50)
     assert list(first) == list(second)
-    assert list(first) != list(other)
     assert len(list(first)) == len(first) == 50 * len(REGIONS)
