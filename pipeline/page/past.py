@@ -1,16 +1,13 @@
-"""A stream as it was at a time: its stored events and drift up to then, folded anew.
-
-They are parsed once: for another time only the last event of each cluster up to then is read again.
-"""
+"""A stream as it was at a time: its stored events and drift up to then, folded anew."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import orjson
 from resonance.pipeline.page.answers import UnknownNameError, known_stream
 from resonance.pipeline.page.timeline import TimelineEntry
-from resonance.pipeline.page.view import MOST_ENDED, DeploymentView, moment_of
+from resonance.pipeline.page.view import DeploymentView, moment_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import ClusterEvent, describe_cluster, describe_end
@@ -25,11 +22,8 @@ class _Step(NamedTuple):
 
     moment: int
     entry: TimelineEntry
-    after: tuple[str, ...]
-    """Clusters that are there after the event, as far as it describes them."""
-    ended: tuple[str, ...]
-    """Clusters that it ended."""
-    value: bytes
+    clusters: Mapping[str, bytes]
+    """Those that it describes, by id, as the compacted topic has them after it."""
 
 
 class StreamPast:
@@ -51,25 +45,30 @@ class StreamPast:
         """Take outputs in, each with its kind; those of other streams are left out."""
         reader = DeploymentView("")
         read = ((reader.read_output(kind, record, peers=False), record.value) for kind, record in outputs)
-        steps = [self._step(entry, value or b"") for entry, value in read if entry and entry.stream == self.stream]
+        steps = [
+            _Step(moment_of(entry.time) or 0, entry, self._clusters(entry, value or b""))
+            for entry, value in read
+            if entry and entry.stream == self.stream
+        ]
         if steps:
             ordered = sorted((*self._steps, *steps), key=lambda step: step.moment)
             self._steps = deque(ordered, MOST_PAST)
 
-    def _step(self, entry: TimelineEntry, value: bytes) -> _Step:
-        moment = moment_of(entry.time) or 0
+    def _clusters(self, entry: TimelineEntry, value: bytes) -> dict[str, bytes]:
         if entry.kind != "events":
-            return _Step(moment, entry, (), (), value)
+            return {}
         event: ClusterEvent = orjson.loads(value)
         try:
-            after, before = ([cluster["id"] for cluster in event[side]] for side in ("after", "before"))
-            ended = [name for name, _ in ended_by(event) if name in before]
+            for each in event["after"]:
+                self._since.setdefault(each["id"], entry.time)
+            gone = dict(ended_by(event))
+            ended = [each for each in event["before"] if each["id"] in gone]
+            described = [describe_end(each, event, self._since.get(each["id"])) for each in ended]
+            described += [describe_cluster(each, event, self._since[each["id"]]) for each in event["after"]]
         except (KeyError, TypeError):
             # No event of a worker.
-            return _Step(moment, entry, (), (), value)
-        for name in after:
-            self._since.setdefault(name, entry.time)
-        return _Step(moment, entry, tuple(after), tuple(ended), value)
+            return {}
+        return {cluster["id"]: orjson.dumps(cluster) for cluster in described}
 
     def at(self, moment: int, now: DeploymentView) -> DeploymentView:
         """Return what was known of the stream at a time in milliseconds since 1970.
@@ -77,21 +76,19 @@ class StreamPast:
         Names are those of `now`. Raises `UnknownNameError` where the stream was not there, or its events are deleted.
         """
         past = DeploymentView(now.name)
-        present: dict[str, _Step] = {}
-        ended: dict[str, _Step] = {}
+        last: dict[str, bytes] = {}
         for step in self._steps:
             if step.moment > moment:
                 break
             past.add(step.entry)
-            present |= dict.fromkeys(step.after, step)
-            for name in step.ended:
-                present.pop(name, None)
-                ended[name] = step
+            for name, cluster in step.clusters.items():
+                # At the end of the order: those that ended last are shown.
+                last.pop(name, None)
+                last[name] = cluster
             if step.entry.what == "stream_ended":
-                present.clear()
-                ended.clear()
-        for name, step in (*list(ended.items())[-MOST_ENDED:], *present.items()):
-            past.apply_cluster(name.encode(), self._message(name, orjson.loads(step.value)))
+                last.clear()
+        for name, cluster in last.items():
+            past.apply_cluster(name.encode(), cluster)
         if self.stream not in past.streams:
             if not self._steps:
                 known_stream(now, self.stream)
@@ -101,11 +98,3 @@ class StreamPast:
         if self.stream in now.streams:
             past.streams[self.stream].history = now.streams[self.stream].history.until(moment)
         return past
-
-    def _message(self, name: str, event: ClusterEvent) -> bytes:
-        """Return a cluster after an event, as the compacted topic has it."""
-        for cluster in event["after"]:
-            if cluster["id"] == name:
-                return orjson.dumps(describe_cluster(cluster, event, self._since.get(name)))
-        gone = next(cluster for cluster in event["before"] if cluster["id"] == name)
-        return orjson.dumps(describe_end(gone, event, self._since.get(name)))

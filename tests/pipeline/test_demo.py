@@ -90,7 +90,7 @@ def test_a_worker_that_ends_by_itself_ends_the_demo_with_its_last_line(tmp_path,
 
 
 def test_the_demo_says_when_the_broker_dropped_what_it_had_not_read():
-    with EmbeddedBroker(["demo.assignments"]) as broker:
+    with EmbeddedBroker([f"demo.{kind}" for kind in ("assignments", "cluster-events", "drift-events")]) as broker:
         for _ in range(6):
             broker.append("demo.assignments", 0, os.urandom(700_000))
             broker.flush()
