@@ -6,7 +6,7 @@ It needs confluent-kafka and nothing of the pipeline.
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from resonance.schemas.cloudevents import without_envelope
 from resonance.schemas.files import SchemaName, has_shape
 from resonance.schemas.interrupts import interruptible
-from resonance.schemas.repeats import Repeats
 
 OutputKind = Literal["assignments", "cluster-events", "drift-events", "alerts", "dead-letters", "clusters", "names"]
 
@@ -61,6 +60,9 @@ WITHOUT_GROUP: Final[Mapping[str, Any]] = {
     "enable.partition.eof": True,
 }
 
+REMEMBERED: Final = 200_000
+"""Outputs that are recognised when they are repeated; repeats come within a worker's commit interval."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -97,6 +99,27 @@ class _Consumer(Consumer):  # type: ignore[misc] # confluent-kafka has no types
 def parsed(value: Any) -> Any:
     """Return what a value holds as JSON, with a number that no float has as its text, as the id of a record may be."""
     return json.loads(value, parse_float=_fraction)
+
+
+class Repeats:
+    """Recognises an output that was seen before, among the last `remembered`."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        # Hashes, oldest first: 64 bits of 200,000 collide once in 10**9 of such sets.
+        self._seen: dict[int, None] = {}
+        self.count = 0
+
+    def has_seen(self, output: Hashable) -> bool:
+        """Note an output, and return whether it came before."""
+        identity = hash(output)
+        if identity in self._seen:
+            self.count += 1
+            return True
+        self._seen[identity] = None
+        if len(self._seen) > self._remembered:
+            del self._seen[next(iter(self._seen))]
+        return False
 
 
 class OutputConsumer:

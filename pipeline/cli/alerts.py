@@ -39,7 +39,7 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     """
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.task.alerts import alert_table
-    from resonance.pipeline.watch import named
+    from resonance.pipeline.watch import named, sentences
 
     settings = load_outputs()
     if not settings.raises_alerts:
@@ -73,7 +73,7 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
         say(f"no alert of {', '.join(streams)} is open" if streams else "no alert is open")
     else:
         rows = [
-            (_second(first["since"]), first["severity"], first["rule"], _summed(alike, _text(first, names)))
+            (sentences.second(first["since"]), first["severity"], first["rule"], _summed(alike, _text(first, names)))
             for alike in _together(found, lambda alert: alert, each=each)
             for first in alike[:1]
         ]
@@ -86,10 +86,6 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)
     if more := sum(map(len, groups[SHOWN:])):
         footnote(f"{more:,} more have cleared: --json has them")
-
-
-def _second(time: str) -> str:
-    return time[:19].replace("T", " ")
 
 
 def _together(found: Sequence[Item], alert_of: Callable[[Item], Mapping[str, Any]], *, each: bool) -> list[list[Item]]:
@@ -113,7 +109,7 @@ def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
 
 def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -> tuple[str, ...]:
     """Return the row of cleared alerts: when, severity, rule, and how the first of them ended."""
-    from resonance.pipeline.watch import named
+    from resonance.pipeline.watch import named, sentences
 
     payload, learned = alike[0]
     text = _text(payload, names)
@@ -122,4 +118,10 @@ def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -
         text = named.with_names(text, learned, names)
     alerts = [one.payload for one in alike]
     since = min(alert["since"] for alert in alerts)
-    return _second(since), _second(payload["time"]), payload["severity"], payload["rule"], _summed(alerts, text)
+    return (
+        sentences.second(since),
+        sentences.second(payload["time"]),
+        payload["severity"],
+        payload["rule"],
+        _summed(alerts, text),
+    )

@@ -37,4 +37,4 @@ def page(
 
     settings = load_outputs()
     with suppress(KeyboardInterrupt):
-        asyncio.run(run.serve(settings, run.Place(host, port, tuple(workers or ())), say))
+        asyncio.run(run.serve(settings, host, port, say, workers or ()))

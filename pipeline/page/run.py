@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from resonance.pipeline.config.settings import Settings
@@ -16,23 +15,15 @@ from resonance.pipeline.worker.http import page_client
 from resonance.pipeline.worker.http.pages import address
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the page is served, and which workers it visits."""
-
-    host: str
-    port: int
-    workers: Sequence[str] = ()
-    """Addresses of workers' pages; without any that of the settings."""
-
-
-async def serve(settings: Settings, place: Place, say: Callable[[str], None]) -> None:
-    """Serve the page until the task is cancelled.
+async def serve(
+    settings: Settings, host: str, port: int, say: Callable[[str], None], workers: Sequence[str] = ()
+) -> None:
+    """Serve the page until the task is cancelled; `workers` are the addresses of their pages, if not of the settings.
 
     Raises `ConfigurationError` where others than this machine could see it without a token, or the port is taken.
     """
     token = settings.page.token.get_secret_value() if settings.page.token else ""
-    check_exposure(token, place.host)
+    check_exposure(token, host)
     client = librdkafka(settings) | {"client.id": f"{settings.name}-page"}
     loop = asyncio.get_running_loop()
 
@@ -42,16 +33,16 @@ async def serve(settings: Settings, place: Place, say: Callable[[str], None]) ->
             loop.call_soon_threadsafe(server.publish, entries)
 
     follower = Follower(settings, client, publish)
-    workers = place.workers or (address(settings.worker.web_host, settings.worker.web_port),)
+    workers = workers or (address(settings.worker.web_host, settings.worker.web_port),)
     addresses = [page_client.split(worker).geturl().rstrip("/") for worker in workers]
     workers_token = settings.worker.web_token.get_secret_value() if settings.worker.web_token else ""
     operations = Operations(client, settings.group, settings.logs, addresses, workers_token)
     server = PageServer(follower, operations, token)
-    await server.start(place.host, place.port)
+    await server.start(host, port)
     try:
         follower.start()
         hint = "/?token=TOKEN, once, with page.token" if token else ""
-        say(f"{settings.name}: {address(place.host, place.port)}{hint} (Ctrl-C ends it)")
+        say(f"{settings.name}: {address(host, port)}{hint} (Ctrl-C ends it)")
         await asyncio.Event().wait()
     finally:
         await server.stop()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from resonance.pipeline.watch.sentences import number
+from resonance.pipeline.watch.sentences import number, second
 from resonance.schemas import DriftEvent, DriftFeature, DriftUnit
 
 SHOWN: Final = 2
@@ -47,7 +47,7 @@ def _drift(event: DriftEvent) -> str:
     if "since" in event:
         time = event["since"]["time"]
         is_today = event.get("time", time)[:10] == time[:10]
-        clock = time[11:19] if is_today else time[:19].replace("T", " ")
+        clock = time[11:19] if is_today else second(time)
         since = f", {_RECORDS} {event['since']['offset']:,} ({clock})"
     # Of re-keyed records the two are offsets of different topics, and can only be compared by their time.
     at = event["cause"]["source"]["offset"] if "cause" in event else -1

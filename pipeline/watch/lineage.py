@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from resonance.pipeline.watch.sentences import counted
+from resonance.pipeline.watch.sentences import counted, second
 from resonance.schemas import AutomaticNames, ClusterLife, ClusterNames, ClusterTable
 
 Tie = Literal["split from", "goes on from", "absorbed", "split", "absorbed by", "goes on as"]
@@ -115,12 +115,8 @@ def _described(node: Relative) -> str:
     called = f" ({node.name})" if node.name else f" [{node.automatic_name}]" if node.automatic_name else ""
     how = {"split": "split off", "version_started": "there"}.get(life.beginning or "", life.beginning or "")
     began = (
-        f"{how} {'since ' if how == 'there' else ''}{_second(life.began)}" if life.began else "its beginning is deleted"
+        f"{how} {'since ' if how == 'there' else ''}{second(life.began)}" if life.began else "its beginning is deleted"
     )
     end = {"version_started": "ended with its version", "stream_ended": "ended with its stream"}
-    ended = f"{end.get(life.end or '', life.end)} {_second(life.ended)}" if life.ended else "present"
+    ended = f"{end.get(life.end or '', life.end)} {second(life.ended)}" if life.ended else "present"
     return f"{life.id}{called}: {counted(life.size, 'record')}, {began}, {ended}"
-
-
-def _second(time: str) -> str:
-    return time[:19].replace("T", " ")

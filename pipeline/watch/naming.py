@@ -27,11 +27,6 @@ SECONDS: Final = 30.0
 """How long the broker may take to store a name."""
 
 
-def present(settings: Settings, cluster: ClusterAdmin, reader: LogReader) -> ClusterTable:
-    """Return the clusters that a deployment has, and what became of those that ended lately."""
-    return present_clusters(reader, partitions_of(cluster, settings.topic("clusters"), settings.name))
-
-
 def check_name(text: str) -> None:
     """Raise `ConfigurationError` where a text cannot be a name."""
     if not is_name(text):
@@ -78,7 +73,8 @@ def give(settings: Settings, cluster: str, name: str | None) -> None:
     admin = ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     with LogReader(client, f"{settings.name}-watch", SECONDS) as reader:
         if name is not None:
-            check_cluster(cluster, present(settings, admin, reader))
+            partitions = partitions_of(admin, settings.topic("clusters"), settings.name)
+            check_cluster(cluster, present_clusters(reader, partitions))
         else:
             check_named(cluster, read_names(reader, settings))
     topic = settings.topic("names")

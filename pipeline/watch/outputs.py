@@ -18,26 +18,10 @@ _PROBLEM = "the outputs cannot be read: {reason}"
 
 
 class DeploymentOutputs(OutputReader):
-    """Reads output topics of a deployment from some offsets on, as `OutputReader` does.
+    """Reads output topics of a deployment as `OutputReader` does; `client` goes before what the settings say.
 
     Raises `BrokerError` where a topic can no longer be read, and `DeniedError` where the cluster refuses the log-in or
-    the right to read.
-
-    Parameters
-    ----------
-    settings : Settings
-        Those of the deployment.
-    starts : mapping of (topic, partition) to int
-        Partitions of its output topics, each with the offset at which the reading starts.
-    client : mapping, optional
-        librdkafka's configuration beside, or instead of, that of the settings.
-    loads : callable, optional
-        Parses the JSON of a value; None leaves all values as they are.
-
-    Attributes
-    ----------
-    trouble : str
-        Why the broker cannot be reached at the moment; empty while it can.
+    the right to read; `trouble` says why the broker cannot be reached at the moment, and is empty while it can.
     """
 
     def __init__(

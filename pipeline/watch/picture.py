@@ -11,7 +11,7 @@ from resonance.pipeline.errors import ConfigurationError, missing_extra
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
-from resonance.pipeline.watch.sentences import number, portrait
+from resonance.pipeline.watch.sentences import number, portrait, second
 from resonance.schemas import ClusterSnapshot
 from resonance.schemas.sets_apart import columns as columns_of
 
@@ -236,7 +236,7 @@ def _notes(life: StreamLife, width: int) -> list[str]:
     marked = _marked(life)
     lines = []
     for index, (_, event) in enumerate(marked[:MOST_NOTES], start=1):
-        moment = event["time"][:19].replace("T", " ") if life.times else ""
+        moment = second(event["time"]) if life.times else ""
         lines += wrap(f"\u25b2{index}  {moment}  {drift_sentence(event)}", width, subsequent_indent=" " * 6)
     return [*lines, f"and {len(marked) - MOST_NOTES:,} more"] if len(marked) > MOST_NOTES else lines
 

@@ -63,6 +63,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
+def second(time: str) -> str:
+    """Return a time of an output as people read it, to the second."""
+    return time[:19].replace("T", " ")
+
+
 def _find(name: str | None, clusters: Sequence[ClusterSnapshot]) -> ClusterSnapshot | None:
     return next((cluster for cluster in clusters if cluster["id"] == name), None)
 

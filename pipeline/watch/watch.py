@@ -14,7 +14,7 @@ from resonance.pipeline.watch.alike_alerts import summary
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.outputs import DeploymentOutputs, record_of
-from resonance.pipeline.watch.sentences import number, portrait, sentence
+from resonance.pipeline.watch.sentences import number, portrait, second, sentence
 from resonance.schemas import ClusterEvent, ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, Output
 
 OUTPUTS: Final[Mapping[str, str]] = {
@@ -274,7 +274,7 @@ def _sentence(output: WatchedOutput) -> str:
 
 def time_of(output: WatchedOutput) -> str:
     """Return the time of an output as people read it; empty where it has none."""
-    return _time(output).replace("T", " ").removesuffix("Z")[:19]
+    return second(_time(output)).removesuffix("Z")
 
 
 def _time(output: WatchedOutput) -> str:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.schemas import OutputReader, PresentName, Subscriber, output_reader, subscriber
-from resonance.schemas.repeats import Repeats
+from resonance.schemas.output_reader import Repeats
 
 from tests.pipeline.page import outputs
 

@@ -6,7 +6,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.page.access import PAGES, check_exposure
-from resonance.pipeline.page.run import Place, serve
+from resonance.pipeline.page.run import serve
 
 from tests.pipeline.page.shop import SETTINGS, opened
 
@@ -136,10 +136,10 @@ def test_beyond_this_machine_it_needs_a_token_of_its_own(host):
     """Health and metrics show no record, the page shows ids and places: what opens the workers' does not open it."""
     for opened_workers in ({}, {"worker.web_open": True}, {"worker.web_token": TOKEN}):
         with pytest.raises(ConfigurationError, match=rf"--host = {host}: .* see the page, .* RESONANCE_PAGE__TOKEN"):
-            asyncio.run(serve(Settings.of(SETTINGS | opened_workers), Place(host, 6060), print))
+            asyncio.run(serve(Settings.of(SETTINGS | opened_workers), host, 6060, print))
     check_exposure(TOKEN, host)
 
 
 def test_a_worker_with_a_log_in_in_its_address_is_refused_unseen():
     with pytest.raises(ConfigurationError, match=r"^--worker worker-1:6066: write it as"):
-        asyncio.run(serve(Settings.of(SETTINGS), Place("127.0.0.1", 6060, ["http://me:secret@worker-1:6066"]), print))
+        asyncio.run(serve(Settings.of(SETTINGS), "127.0.0.1", 6060, print, ["http://me:secret@worker-1:6066"]))

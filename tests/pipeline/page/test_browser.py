@@ -8,7 +8,7 @@ import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
-from resonance.pipeline.page.run import Place, serve
+from resonance.pipeline.page.run import serve
 
 from tests.brokers.jvm import free_port
 from tests.browser import CHROMIUM, tab
@@ -37,8 +37,8 @@ class Server:
     def start(self):
         started = threading.Event()
         self._loop = asyncio.new_event_loop()
-        place = Place("127.0.0.1", self.port, ["http://127.0.0.1:1"])
-        self._task = self._loop.create_task(serve(self._settings, place, lambda _: started.set()))
+        page = serve(self._settings, "127.0.0.1", self.port, lambda _: started.set(), ["http://127.0.0.1:1"])
+        self._task = self._loop.create_task(page)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         assert started.wait(30)
