@@ -56,7 +56,7 @@ class EVQ(FlatEngine):
     """
 
     name: ClassVar[str] = "evq"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     presets: ClassVar[dict[str, dict[str, Any]]] = {"paper": PAPER}
     criteria = CRITERIA

@@ -21,7 +21,6 @@ from resonance.engine.evq.layout import (
     remove,
     shapes_of,
 )
-from resonance.engine.evq.matrices import factor, squared_norm
 from resonance.engine.evq.split import split
 from resonance.engine.evq.step import (
     found,
@@ -34,6 +33,7 @@ from resonance.engine.evq.step import (
     squared_distance,
 )
 from resonance.engine.labels import majority_label
+from resonance.engine.matrices import factor, squared_norm
 from resonance.kernels.arithmetic import exp_minus, inline, jit, log, log1p
 
 _NONE = -np.inf

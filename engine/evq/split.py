@@ -25,8 +25,8 @@ from resonance.engine.evq.layout import (
     shapes_of,
     width,
 )
-from resonance.engine.evq.matrices import eigenvectors
 from resonance.engine.evq.step import set_inverse
+from resonance.engine.matrices import diagonalise
 from resonance.kernels.arithmetic import jit, log
 
 _FLAT = 1e-12
@@ -261,8 +261,8 @@ _AS_LARGE = 1e-9
 
 
 @jit
-def _principal_axes(model, rules, i, rows, work):
-    """Write the eigenvectors of C in units of the ranges to `rows`; False where there are none to tell."""
+def _principal_axes(model, rules, i, axes, work):
+    """Write the eigenvectors of C in units of the ranges as columns; False where there are none to tell."""
     d = rules.d
     if not rules.pcs or d == 1:
         return False
@@ -271,15 +271,15 @@ def _principal_axes(model, rules, i, rows, work):
             work.square[a, b] = model.cov[i, a, b] / (width(model, a) * width(model, b))
         if not 1e-290 < work.square[a, a] < 1e290:
             return False
-    eigenvectors(work.square, d, work.scale, work.upper, work.u, rows)
-    for row in range(d):
+    diagonalise(work.square, axes, work.u)
+    for j in range(d):
         largest = 0
         for a in range(1, d):
-            if abs(rows[row, a]) > abs(rows[row, largest]) + _AS_LARGE:
+            if abs(axes[a, j]) > abs(axes[largest, j]) + _AS_LARGE:
                 largest = a
-        sign = -1.0 if rows[row, largest] < 0.0 else 1.0
+        sign = -1.0 if axes[largest, j] < 0.0 else 1.0
         for a in range(d):
-            rows[row, a] *= sign / width(model, a)
+            axes[a, j] *= sign / width(model, a)
     return True
 
 
@@ -305,7 +305,7 @@ def split(model, rules, t, i, x, work):
     best, cut, components, gain = 0.0, 0.0, 0, 0.0
     for j in range(directions):
         for a in range(d):
-            direction[a] = axes[j - d, a] if j >= d else 0.0
+            direction[a] = axes[a, j - d] if j >= d else 0.0
         if j < d:
             direction[j] = 1.0
             for r in range(b):

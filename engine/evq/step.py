@@ -7,7 +7,7 @@ import numpy as np
 from resonance.engine.events import EMERGED, VANISHED
 from resonance.engine.evq import layout
 from resonance.engine.evq.layout import LIMIT, NO_CRITERION, OUTSIDE, append, emit, note_shape, remove, shapes_of, width
-from resonance.engine.evq.matrices import invert
+from resonance.engine.matrices import invert
 from resonance.kernels.arithmetic import inline, jit
 
 _LARGEST = 1e300

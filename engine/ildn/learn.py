@@ -9,7 +9,6 @@ import numpy as np
 from resonance.engine.ildn import layout, reading
 from resonance.engine.ildn.ellipsoid import (
     add_record,
-    eigenvalues,
     join_covariances,
     join_nodes,
     outside_box,
@@ -32,6 +31,7 @@ from resonance.engine.ildn.layout import (
     row_of,
 )
 from resonance.engine.labels import majority_label
+from resonance.engine.matrices import eigenvalues
 from resonance.kernels.arithmetic import exp_minus, jit, log, log1p
 
 

@@ -8,13 +8,12 @@ from resonance.engine import ILDN, ParameterError, RecordError
 from resonance.engine.ildn.ellipsoid import (
     add_record,
     chi_square_quantile,
-    eigenvalues,
-    set_whitening,
     squared_distance,
     squared_distances,
     squared_radii,
 )
 from resonance.engine.ildn.layout import SLOT, WIDEST, Rules, append_node, new_model, room_for
+from resonance.engine.matrices import eigenvalues, set_whitening
 from scipy.stats import chi2
 
 from tests.engine.nodes import ildn_nodes

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from resonance.engine.base import MAGNITUDE
 from resonance.engine.errors import ParameterError, RecordError, StateError
+from resonance.engine.matrices import leading_eigenvectors
 from resonance.engine.prepare import REVISION, Preparation
-from resonance.engine.prepare.axes import leading_eigenvectors
 from resonance.engine.state import pack, unpack
 
 
