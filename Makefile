@@ -52,7 +52,7 @@ types: .venv
 
 bench: .venv/.bench
 	$(BIN)/python -m bench.engine
-	$(BIN)/python -m bench.gallery --groups sets
+	$(BIN)/python -m bench.quality --groups sets
 	$(BIN)/python -m bench.live_cost --rounds 1
 	$(BIN)/python -m bench.pipeline
 	$(BIN)/python -m bench.memory --records 2000000

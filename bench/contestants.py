@@ -1,19 +1,14 @@
 """What the worker is compared with on a broker; each runs as a process of its own until it is ended.
 
 ``bare``: a confluent-kafka loop with every knob turned that helps it; it decodes with orjson and writes one answer a
-record, and knows neither groups that change hands nor models. ``transactions``: the same, exactly once. ``stock``: an
-agent as Faust's documentation writes it, which does all that the worker does with a record and sends the answers with
-``topic.send``. ``stock-idle``: the same agent without a model, only decoding and answering.
+record, and knows neither groups that change hands nor models. ``transactions``: the same, exactly once.
 """
 
-import logging
 import sys
-import tempfile
 import time
 import uuid
 from typing import Any
 
-import faust
 import orjson
 from confluent_kafka import Consumer, Producer
 
@@ -72,74 +67,6 @@ def bare(bootstrap: str, source: str, target: str, transactions: bool) -> None:
             producer.flush(30)
 
 
-class Models:
-    """The worker's own models, asked record by record."""
-
-    def __init__(self, topic: str) -> None:
-        from resonance.pipeline.config.settings import Settings  # noqa: PLC0415 - the bare loops load none of this
-
-        self._settings = Settings.of({"stream": "partition", "input.topics": [topic], "input.id_path": "id"})
-        self._tasks: dict[int, Any] = {}
-
-    def answers(self, message: Any) -> list[Any]:
-        """Learn a record of Faust's and return what is to be sent."""
-        from resonance.pipeline.records import Record  # noqa: PLC0415
-        from resonance.pipeline.task.partition_task import PartitionTask  # noqa: PLC0415
-
-        m = message
-        if m.partition not in self._tasks:
-            self._tasks[m.partition] = PartitionTask(self._settings, m.topic, m.partition)
-        record = Record(m.topic, m.partition, m.offset, int(m.timestamp * 1000), m.key, m.value)
-        found: list[Any] = self._tasks[m.partition].process([record]).assignments
-        return found
-
-
-def stock(bootstrap: str, source: str, target: str, with_model: bool) -> None:
-    """Run a Faust worker with one agent on the source topic."""
-    with tempfile.TemporaryDirectory(prefix="resonance-bench-") as folder:
-        _run_stock(bootstrap, source, target, with_model, folder)
-
-
-def _run_stock(bootstrap: str, source: str, target: str, with_model: bool, folder: str) -> None:
-    app = faust.App(
-        f"bench-{uuid.uuid4().hex}",
-        datadir=folder,
-        broker=f"kafka://{bootstrap}",
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        web_enabled=False,
-        consumer_auto_offset_reset="earliest",
-        producer_linger=0.005,
-        table_standby_replicas=0,
-        worker_redirect_stdouts=False,
-    )
-    raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
-    records, answers = app.topic(source, **raw), app.topic(target, **raw)
-    models = Models(source) if with_model else None
-
-    @app.agent(records)  # type: ignore[untyped-decorator]
-    async def cluster(stream: Any) -> None:
-        async for event in stream.events():
-            m = event.message
-            if models is None:
-                await answers.send(key=m.key, value=answer(orjson.loads(m.value)), partition=m.partition)
-                continue
-            for message in models.answers(m):
-                headers = dict(message.headers)
-                await answers.send(key=message.key, value=message.value, partition=m.partition, headers=headers)
-
-    app.Worker(loglevel=logging.WARNING).execute_from_commandline()
-
-
-def main() -> None:
-    """Run the contestant that the command line names."""
-    kind, bootstrap, source, target = sys.argv[1:]
-    sys.argv[1:] = []
-    if kind.startswith("stock"):
-        stock(bootstrap, source, target, with_model=kind == "stock")
-    else:
-        bare(bootstrap, source, target, transactions=kind == "transactions")
-
-
 if __name__ == "__main__":
-    main()
+    kind, *where = sys.argv[1:]
+    bare(*where, transactions=kind == "transactions")

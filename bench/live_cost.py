@@ -19,12 +19,21 @@ import orjson
 from confluent_kafka import Consumer, TopicPartition
 from resonance.pipeline.cli.progress import progress
 
-from bench.latency import CATCH_UP_SECONDS, READER
 from bench.pipeline import FEATURES, PARTITIONS, REFERENCES, Bench
 from bench.processes import STALLED_SECONDS, cpu_of, running
 from bench.report import Row, arguments, show
 from tests.brokers import running_broker
 
+CATCH_UP_SECONDS = 300.0
+"""How long a worker may take to start and to work off what has come meanwhile."""
+READER = {
+    "group.id": "bench-latency",
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 1,
+}
+"""A reader of committed records that adds little to the wait."""
 LOOPS = {"exactly_once": "transactions", "at_least_once": "bare"}
 """By the worker's delivery: the loop that delivers as it does."""
 FIRST_RECORDS = 8_000
@@ -150,9 +159,9 @@ def measure(bench: Bench, kind: str, rate: float, seconds: float) -> Cost:
                 # The load takes a while to start.
                 answers.read_until(FIRST_RECORDS + (rate > 0), process, STALLED_SECONDS)
                 answers.read_for(SETTLE_SECONDS)
-                began, used = time.time(), cpu_of(process.pid)[0]
+                began, used = time.time(), cpu_of(process.pid)
                 answers.read_for(seconds)
-                ended, used = time.time(), cpu_of(process.pid)[0] - used
+                ended, used = time.time(), cpu_of(process.pid) - used
             count = records.ends()
             answers.read_until(count, process, STALLED_SECONDS)
             records.read_until(count, process, STALLED_SECONDS, appended=True)

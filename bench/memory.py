@@ -22,9 +22,9 @@ BASE = 1_000_000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def resident() -> float:
-    """Return the resident memory of this process in MB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 1e6
+def resident(process: int | str = "self") -> float:
+    """Return the resident memory of a process, by itself of this one, in MB."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE / 1e6
 
 
 def curve(records: int, engine: str) -> tuple[list[Row], list[float]]:

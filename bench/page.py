@@ -2,12 +2,11 @@
 
 Assignments, clusters and events are written as workers write them (`bench.page_load`). A small deployment, and one with
 many streams: in each the time from an event's commit until it is painted, the CPU of the page's server beside that of
-a worker for as many records, memory of server and tab, the time of a search, and the first paint.
+a worker for as many records, and its memory.
 """
 
 import argparse
 import asyncio
-import dataclasses
 import json
 import os
 import statistics
@@ -18,15 +17,15 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 from resonance.pipeline.page.server import STATIC
 
-from bench.memory import PAGE
+from bench.memory import resident
 from bench.page_load import PARTITIONS, Change, Writer, make_topics, producer_of
 from bench.pipeline import Bench
-from bench.processes import Answers, cpu_of, pace, running
+from bench.processes import cpu_of, running
 from bench.report import Row, arguments, show
 from tests.brokers import running_broker
 from tests.brokers.jvm import free_port
@@ -36,21 +35,14 @@ EVENTS = 10.0
 """New clusters a second."""
 SETTLE_SECONDS = 5.0
 LOAD_SECONDS = 300.0
-LOOKED = {
-    "no page open": "",
-    "events open": "/events",
-    "overview open": "/",
-    "stream open": "/stream?name=device-00000",
-}
-SEARCHES = ("device-00", "9", "device-0000", "77")
-LATE, PAINT, BUILT, SHARE = 1_000.0, 1_000.0, 300.0, 0.05
-"""The bars: milliseconds twice, kB, and part of a worker's CPU."""
+LOOKED = {"no page open": "", "events open": "/events", "stream open": "/stream?name=device-00000"}
+LATE, BUILT, SHARE = 1_000.0, 300.0, 0.05
+"""The bars: milliseconds, kB, and part of a worker's CPU."""
 
 NOTES = """
 (() => {
-  window.seen = {}; window.rows = 0;
+  window.seen = {};
   new MutationObserver(() => {
-    if (!window.rows && document.querySelector('.rows .row a')) window.rows = performance.now();
     const found = [...document.querySelectorAll('.entry .text a')].map((link) => link.textContent);
     const unseen = found.filter((name) => !(name in window.seen));
     for (const name of unseen) window.seen[name] = 0;
@@ -61,50 +53,7 @@ NOTES = """
   }).observe(document, { childList: true, subtree: true });
 })()
 """
-"""Notes in the page when a cluster is first painted in the list of events, and when the table of streams has rows."""
-
-PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-
-SEARCH = """
-new Promise((done) => {
-  const field = document.querySelector('input[type=search]'), count = document.querySelector('.bar [role=status]');
-  const began = performance.now();
-  const observer = new MutationObserver(() => {
-    if (!count.textContent.includes(' of ')) return;
-    observer.disconnect();
-    requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
-  });
-  count.textContent = '';
-  observer.observe(count, { childList: true, characterData: true, subtree: true });
-  field.value = 'TEXT';
-  field.dispatchEvent(new Event('input'));
-})
-"""
-
-
-def resident(pid: int) -> float:
-    """Return the resident memory of a process in MB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
-
-
-def renderer() -> int:
-    """Return the process of Chromium, among the descendants of this one, that shows the tab: the largest renderer."""
-    parents: dict[int, int] = {}
-    found: list[int] = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"--type=renderer" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-
-    def is_mine(pid: int) -> bool:
-        while pid not in (0, os.getpid()):
-            pid = parents.get(pid, 0)
-        return pid != 0
-
-    return max(filter(is_mine, found), key=resident)
+"""Notes in the page when a cluster is first painted in the list of events."""
 
 
 @contextmanager
@@ -132,33 +81,32 @@ def read(address: str) -> float:
 
 
 class Load:
-    """The steady writer, in a process of its own while it is entered."""
+    """The steady writer in a process of its own, which writes its changes into a file."""
 
-    def __init__(self, bootstrap: str, name: str, streams: int, clusters: int, rate: float) -> None:
-        values = [bootstrap, name, streams, clusters, rate, EVENTS]
-        self._command = [sys.executable, "-m", "bench.page_load", *map(str, values)]
-
-    def __enter__(self) -> Self:
-        # Opened again for each look: the process has the place in this one.
-        self._lines = tempfile.NamedTemporaryFile()
-        self._process = subprocess.Popen(self._command, stdout=self._lines)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._lines.close()
+    def __init__(self, process: subprocess.Popen[bytes], file: str) -> None:
+        self._process, self._file = process, Path(file)
 
     def changes(self) -> list[Change]:
         """Return the new clusters so far."""
         assert self._process.poll() is None, "the load ended"
-        lines = Path(self._lines.name).read_text().split("\n")[:-1]
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in self._file.read_text().split("\n")[:-1]]
 
     def written(self) -> int:
         """Return the assignments written so far."""
         found = self.changes()
         return found[-1]["written"] if found else 0
+
+
+@contextmanager
+def loading(*values: object) -> Iterator[Load]:
+    """Run the writer meanwhile."""
+    with tempfile.NamedTemporaryFile() as lines:
+        command = [sys.executable, "-m", "bench.page_load", *map(str, values)]
+        with subprocess.Popen(command, stdout=lines) as process:
+            try:
+                yield Load(process, lines.name)
+            finally:
+                process.kill()
 
 
 async def opened(browser: Tab, address: str) -> None:
@@ -167,41 +115,19 @@ async def opened(browser: Tab, address: str) -> None:
     await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').textContent === 'live'")
 
 
-async def at_rest(browser: Tab, address: str, server: int, case: str) -> list[Row]:
-    """Return what a page costs on which nothing happens."""
-    paints, rows, searches = [], [], []
-    for _ in range(5):
-        await opened(browser, address)
-        await browser.wait(f"window.rows && {PAINTED}")
-        paints.append(await browser.value(PAINTED))
-        rows.append(await browser.value("window.rows"))
-    for text in SEARCHES:
-        searches.append(await browser.value(SEARCH.replace("TEXT", text)))
-    await browser.send("HeapProfiler.collectGarbage")
-    measured = await browser.send("Performance.getMetrics")
-    heap = next(each["value"] for each in measured["metrics"] if each["name"] == "JSHeapUsedSize")
-    return [
-        Row(f"{case}: first paint", "ms", statistics.median(paints), "bar", PAINT),
-        Row(f"{case}: streams in the table", "ms", statistics.median(rows)),
-        Row(f"{case}: search, slowest of {len(SEARCHES)}", "ms", max(searches)),
-        Row(f"{case}: server", "MB resident", resident(server)),
-        Row(f"{case}: tab, its heap of JavaScript", "MB", heap / 1e6),
-        Row(f"{case}: tab, its process", "MB resident", resident(renderer())),
-    ]
-
-
 async def in_flow(browser: Tab, address: str, server: int, load: Load, seconds: float, worker: float) -> list[Row]:
     """Return how late events are, and the server's CPU for each record with each of some pages open."""
     shown: list[Row] = []
     for name, path in LOOKED.items():
         await (opened(browser, address + path) if path else browser.open("about:blank"))
         await asyncio.sleep(SETTLE_SECONDS)
-        began, cpu, before = time.time(), cpu_of(server)[0], load.written()
+        began, cpu, before = time.time(), cpu_of(server), load.written()
         await asyncio.sleep(seconds)
-        spent, records, ended = cpu_of(server)[0] - cpu, load.written() - before, time.time()
+        spent, records, ended = cpu_of(server) - cpu, load.written() - before, time.time()
         assert records, "nothing was written: the machine is too busy to measure"
         what = f"server, {name}, at {records / (ended - began):,.0f} records/s"
-        shown.append(Row(what, "us/record", 1e6 * spent / records, *worker_bar(worker)))
+        bar = (f"bar, {100 * SHARE:g} % of a worker", SHARE * worker) if worker else ()
+        shown.append(Row(what, "us/record", 1e6 * spent / records, *bar))
         if path == "/events":
             await asyncio.sleep(SETTLE_SECONDS)
             seen = await browser.value("window.seen")
@@ -220,42 +146,31 @@ async def in_flow(browser: Tab, address: str, server: int, load: Load, seconds: 
 def worker_cpu(bootstrap: str, streams: int, records: int) -> float:
     """Return the microseconds of CPU that a worker takes for a record of so many streams."""
     bench = Bench(bootstrap)
-    stream = "partition" if streams <= PARTITIONS else "key"
-    with bench.topic("features") as source, bench.topic("answers") as target:
+    with bench.topic("features") as source:
         bench.load(source, records, streams)
-        answers = Answers(bootstrap, target, PARTITIONS)
-        with bench.worker(source, target, stream=stream) as process:
-            return pace(process, answers.count, records).cpu
-
-
-def worker_bar(worker: float) -> tuple[str | None, float | None]:
-    """Return the bar of the server's CPU, where a worker was measured."""
-    return (f"bar, {100 * SHARE:g} % of a worker", SHARE * worker) if worker else (None, None)
+        return bench.run("answers", source, records, stream="partition" if streams <= PARTITIONS else "key").cpu
 
 
 async def measured(bootstrap: str, streams: int, given: argparse.Namespace) -> list[Row]:
     """Return the figures of a deployment with some streams."""
-    name, case = f"page-{streams}", f"{streams:,} x {given.clusters}"
+    name = f"page-{streams}"
     worker = worker_cpu(bootstrap, streams, given.records) if given.records else 0.0
     make_topics(bootstrap, name)
     Writer(name, streams, given.clusters, producer_of(bootstrap)).load()
     began = time.monotonic()
     with served(bootstrap, name) as (address, server):
-        rows = [Row(f"{case}: a worker", "us/record", worker)] if worker else []
-        rows.append(Row(f"{case}: server, start until all is read", "s", time.monotonic() - began))
+        rows = [Row("server, start until all is read", "s", time.monotonic() - began)]
+        rows.append(Row("server", "MB resident", resident(server)))
         async with tab() as browser:
             await browser.look()
-            await browser.send("Performance.enable")
             await browser.send("Page.addScriptToEvaluateOnNewDocument", source=NOTES)
-            rows += await at_rest(browser, address, server, case)
-            with Load(bootstrap, name, streams, given.clusters, given.rate) as load:
+            with loading(bootstrap, name, streams, given.clusters, given.rate, EVENTS) as load:
                 while not load.written():
                     await asyncio.sleep(0.1)
-                found = await in_flow(browser, address, server, load, given.seconds, worker)
-            rows += [dataclasses.replace(row, case=f"{case}: {row.case}") for row in found]
-            rows.append(Row(f"{case}: server after it", "MB resident", resident(server)))
+                rows += await in_flow(browser, address, server, load, given.seconds, worker)
             assert browser.errors == [], browser.errors
-    return rows
+        rows.append(Row("server after it", "MB resident", resident(server)))
+    return [replace(row, case=f"{streams:,} x {given.clusters}: {row.case}") for row in rows]
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,13 +29,10 @@ class Pace:
         Records a second.
     cpu : float
         Microseconds of CPU time a record, all threads.
-    threads : mapping of str to float
-        The same by thread name.
     """
 
     rate: float
     cpu: float
-    threads: dict[str, float]
 
 
 @contextmanager
@@ -59,22 +55,13 @@ def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
                 process.wait()
 
 
-def cpu_of(pid: int) -> tuple[float, Counter[str]]:
-    """Return the CPU seconds of a process and of those that it started, and of their present threads by name."""
-    threads: Counter[str] = Counter()
-    below = 0.0
-    for started in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in started.read_text().split():
-            used, theirs = cpu_of(int(child))
-            below += used
-            threads += theirs
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            threads[(task / "comm").read_text().strip()] += int((task / "schedstat").read_text().split()[0]) / 1e9
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+def cpu_of(pid: int) -> float:
+    """Return the CPU seconds of a process and of those that it started."""
+    children = [
+        int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
+    ]
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return below + (int(fields[11]) + int(fields[12])) / TICKS, threads
+    return sum(map(cpu_of, children)) + (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Answers:
@@ -108,7 +95,7 @@ def pace(process: subprocess.Popen[bytes], count: Callable[[], int], last: int) 
 
     Not from later on: a consumer that reads far ahead has then done much of the work for what is still to come.
     """
-    begin: tuple[int, float, float, Counter[str]] | None = None
+    begin: tuple[int, float, float] | None = None
     changed, seen = time.monotonic(), 0
     while process.poll() is None:
         answered = count()
@@ -116,13 +103,10 @@ def pace(process: subprocess.Popen[bytes], count: Callable[[], int], last: int) 
         if answered != seen:
             changed, seen = now, answered
         if begin is None and answered > 0:
-            begin = (answered, now, *cpu_of(process.pid))
+            begin = (answered, now, cpu_of(process.pid))
         if begin is not None and answered >= last and answered > begin[0]:
-            cpu, threads = cpu_of(process.pid)
-            records = answered - begin[0]
-            threads.subtract(begin[3])
-            shares = {name: 1e6 * used / records for name, used in threads.most_common() if used > 0}
-            return Pace(records / (now - begin[1]), 1e6 * (cpu - begin[2]) / records, shares)
+            records, cpu = answered - begin[0], cpu_of(process.pid)
+            return Pace(records / (now - begin[1]), 1e6 * (cpu - begin[2]) / records)
         if now - changed > STALLED_SECONDS:
             raise RuntimeError(f"no new answers for {STALLED_SECONDS} s: {seen:,} of {last:,}")
         time.sleep(POLL_SECONDS)

@@ -4,13 +4,14 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-WIDTH = 130
+WIDTH = 150
 """Columns of a table that goes to a file or a pipe."""
 
 
@@ -83,6 +84,28 @@ def show(title: str, rows: list[Row], as_json: bool, notes: str = "") -> None:
         cells = (figure(row.value), row.unit, row.reference or "", figure(row.reference_value), figure(row.ratio))
         table.add_row(row.case, *cells)
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+
+
+def show_lines(title: str, lines: Sequence[Any], as_json: bool, notes: str = "") -> None:
+    """Print dataclasses as a table with a column for each member that any of them has, or as JSON."""
+    if as_json:
+        print(json.dumps([asdict(line) for line in lines], indent=1))
+        return
+    names = [each.name for each in fields(lines[0]) if any(_shown(getattr(line, each.name)) for line in lines)]
+    table = Table(*names, title=title, title_justify="left", caption=notes or None, caption_justify="left")
+    for line in lines:
+        table.add_row(*(_shown(getattr(line, name)) for name in names))
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, float):
+        return figure(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_shown(each) or 'never'}" for name, each in value.items())
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def alternating(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:

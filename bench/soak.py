@@ -11,13 +11,12 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from rich.console import Console
 from rich.progress import Progress
 
-from bench.memory import PAGE
+from bench.memory import resident
 from bench.pipeline import CYCLE, ENDING, FEATURES, PARTITIONS, Bench, records
 from bench.report import Row, arguments, show
 from tests.brokers import running_broker
@@ -94,7 +93,7 @@ class Soak:
         """Return the resident MB of the worker, which must be there."""
         if (code := self.worker.poll()) is not None:
             raise RuntimeError(f"the worker has ended with exit code {code}")
-        return int(Path(f"/proc/{self.worker.pid}/statm").read_text().split()[1]) * PAGE / 1e6
+        return resident(self.worker.pid)
 
     def hold(self, rate: float, seconds: float, keys: int, what: str) -> tuple[list[float], list[float]]:
         """Hold a rate; return how far the group was behind in seconds, and the worker's resident MB, look by look.

@@ -85,3 +85,47 @@ def chosen(batch: SparseBatch, records: NDArray[np.int64]) -> SparseBatch:
     starts = np.concatenate([[0], np.cumsum(counts)])
     entries = np.repeat(batch.indptr[records] - starts[:-1], counts) + np.arange(starts[-1])
     return SparseBatch(batch.indices[entries], starts, batch.data[entries], batch.dimension)
+
+
+def parts(n: int = 20_000, noise: float = 0.1, seed: int = 0, open_ended: bool = False) -> tuple[Array, Classes]:
+    """Return two Gaussians, two concentric rings and a wave in the unit square, with uniform noise (class -1).
+
+    `open_ended`: one part after the other, the noise all along.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.integers(5, size=n)
+    if open_ended:
+        y.sort()
+    angle = rng.uniform(0.0, 2.0 * np.pi, n)
+    radius = np.where(y == 2, 0.18, 0.08)
+    ring = np.stack([0.25 + radius * np.cos(angle), 0.7 + radius * np.sin(angle)], axis=1)
+    along = rng.random(n)
+    wave = np.stack([0.1 + 0.8 * along, 0.2 + 0.1 * np.sin(along * 3.0 * np.pi)], axis=1)
+    centres = np.array([[0.6, 0.75], [0.85, 0.6]])
+    gaussian = centres[np.minimum(y, 1)] + 0.03 * rng.normal(size=(n, 2))
+    thin = np.where((y < 4)[:, None], ring, wave) + rng.uniform(-0.015, 0.015, (n, 2))
+    X = np.where((y < 2)[:, None], gaussian, thin)
+    stray = rng.random(n) < noise
+    X[stray] = rng.random((int(stray.sum()), 2))
+    return X, np.where(stray, -1, y)
+
+
+def ellipses(n: int = 5_000, seed: int = 0) -> Array:
+    """Return 15 ellipses of equal frequency in the unit square, in random order."""
+    rng = np.random.default_rng(seed)
+    places = np.stack(np.divmod(np.arange(15), 4), axis=1)
+    centres = 0.15 + 0.23 * places + rng.uniform(-0.03, 0.03, (15, 2))
+    turn = rng.uniform(0.0, np.pi, 15)
+    axes = np.stack([np.cos(turn), np.sin(turn), -np.sin(turn), np.cos(turn)], axis=1).reshape(15, 2, 2)
+    y = np.sort(rng.integers(15, size=n))
+    X = centres[y] + np.einsum("ni,nij->nj", rng.normal(size=(n, 2)) * [0.035, 0.014], axes[y])
+    return X[rng.permutation(n)]
+
+
+def correlated(n: int = 4_800, d: int = 32, clusters: int = 16, seed: int = 5) -> Array:
+    """Return shuffled normal clusters with full covariances, scaled to the unit cube."""
+    rng = np.random.default_rng(seed)
+    centres, roots = rng.random((clusters, d)), rng.normal(size=(clusters, d, d)) * 0.08 / np.sqrt(d)
+    y = rng.integers(clusters, size=n)
+    X = centres[y] + np.einsum("nij,nj->ni", roots[y], rng.normal(size=(n, d)))
+    return (X - X.min(0)) / (X.max(0) - X.min(0))

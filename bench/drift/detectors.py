@@ -1,6 +1,6 @@
-"""The detectors of the benchmark: the watch behind an engine, River's for each feature, and one that always fires."""
+"""The detectors of the benchmark: the watch behind an engine, and River's ADWIN for each feature."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift
 from bench.streams import Array
 
 DEFAULTS: dict[str, Any] = {"rarity": 1e5, "step": 0.5, "hold": 500, "ordinary": 5, "cells": 32}
-PEERS = ("adwin", "kswin", "page-hinkley", "always")
+DETECTORS = ("watch", "adwin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +62,18 @@ def _alarm(change: DriftChange, own: FloatArray | None, centres: FloatArray | No
     return Alarm(change.record, cells, change.cells, touched, features[0] if features else None)
 
 
-def _make(name: str) -> Callable[[], Any]:
+def adwin(X: FloatArray) -> Iterator[Alarm]:
+    """Yield the alarms of ADWIN, one for each feature, with its defaults."""
     from river import drift  # noqa: PLC0415 - an extra
 
-    return {"adwin": drift.ADWIN, "kswin": lambda: drift.KSWIN(seed=1), "page-hinkley": drift.PageHinkley}[name]
-
-
-def peer(X: FloatArray, name: str) -> Iterator[Alarm]:
-    """Yield the alarms of River's detector, one for each feature, with its defaults; ``always``: at every record."""
-    if name == "always":
-        yield from map(Alarm, range(len(X)))
-        return
-    make = _make(name)
-    detectors = [make() for _ in range(X.shape[1])]
+    detectors = [drift.ADWIN() for _ in range(X.shape[1])]
     for record, row in enumerate(X.tolist()):
-        fired = []
         for feature, (detector, value) in enumerate(zip(detectors, row, strict=True)):
             detector.update(value)
             if detector.drift_detected:
-                fired.append(feature)
-        if fired:
-            yield Alarm(record, feature=fired[0])
+                yield Alarm(record, feature=feature)
 
 
 def alarms(X: FloatArray, detector: str, engine: str, own: Any = None) -> list[Alarm]:
     """Return the alarms of a detector in prepared records."""
-    return list(watched(X, engine, own) if detector == "watch" else peer(X, detector))
+    return list(watched(X, engine, own) if detector == "watch" else adwin(X))

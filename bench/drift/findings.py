@@ -2,62 +2,56 @@
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from bench.drift.detectors import Alarm, alarms, prepared
 from bench.drift.streams import MOVES, changed, unchanging
 
-AT = 6_000
-"""Record with which a stream changes."""
-AFTER = 4_500
-"""Records from there to its end."""
-WITHIN = (500, 1_000, 1_500)
+AT, AFTER = 6_000, 4_500
+"""Record with which a stream changes, and records from there to its end."""
 SETTLED = 100_000
 """Records after which a rhythm is to be ordinary."""
+SLOWLY: Final = {"gradual": 1_500, "incremental": 1_500, "widened": 1_000, "share": 1_000, "vanished": 1_000}
+"""Records within which a change is to be found; any other within 500."""
 FOUND, RIGHT_CELL, RIGHT_FEATURE = 0.95, 0.95, 0.98
 FALSE_PER_MILLION = 0.1
 
 
-def limit(kind: str) -> int:
-    """Return the records within which a change is to be found."""
-    return {"gradual": 1_500, "incremental": 1_500, "widened": 1_000, "share": 1_000, "vanished": 1_000}.get(kind, 500)
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Some streams of a kind and shape with one detector; a figure that there is none of is None."""
+    """Some streams of a kind and shape with one detector; a figure that there is none of is None.
+
+    Of changes: the share found `in_time`, the median `delay`, the shares that name the right `cell` and `feature`,
+    alarms `before`. Of streams without one: `false` alarms, and of rhythms the `late` ones. `misses`: bars missed.
+    """
 
     kind: str
     shape: str
     detector: str
     streams: int
     records: int
-    within: tuple[float, ...] | None
-    delay: float | None
-    cell: float | None
-    feature: float | None
-    before: int | None
-    false: int | None
-    late: int | None
-    misses: tuple[str, ...]
+    in_time: float | None = None
+    delay: float | None = None
+    cell: float | None = None
+    feature: float | None = None
+    before: int | None = None
+    false: int | None = None
+    late: int | None = None
+    misses: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the line as ``--json`` writes it."""
-        return asdict(self)
+
+def limit(kind: str) -> int:
+    """Return the records within which a change is to be found."""
+    return SLOWLY.get(kind, 500)
 
 
 def _is_right(kind: str, alarm: Alarm) -> bool:
     if kind == "all":
         return 0 in alarm.cells or 2 * len(alarm.cells) >= alarm.of
     return not alarm.cells.isdisjoint(alarm.touched)
-
-
-def _share(found: Sequence[bool]) -> float | None:
-    return statistics.mean(found) if found else None
 
 
 def of_changes(kind: str, d: int, kinds: int, seeds: int, detector: str, engine: str) -> Line:
@@ -74,22 +68,19 @@ def of_changes(kind: str, d: int, kinds: int, seeds: int, detector: str, engine:
                 cells.append(_is_right(kind, later[0]))
             if later[0].feature is not None and kind in MOVES:
                 features.append(bool(stream.moving[later[0].feature]))
-    within = tuple(float(np.mean(np.array(delays) <= bound)) for bound in WITHIN)
-    delay, cell, feature = float(np.median(delays)), _share(cells), _share(features)
-    misses = []
-    if within[WITHIN.index(limit(kind))] < FOUND:
-        misses.append(f"within {limit(kind):,}")
-    if cell is not None and cell < RIGHT_CELL and d >= 4:
-        misses.append("cell")
-    if feature is not None and feature < RIGHT_FEATURE:
-        misses.append("feature")
-    if before:
-        misses.append("before")
-    delay_found = delay if math.isfinite(delay) else None
-    shape, records = f"{d}x{kinds}", seeds * AT
+    in_time = statistics.mean(delay <= limit(kind) for delay in delays)
+    cell, feature = (statistics.mean(right) if right else None for right in (cells, features))
+    bars = {
+        f"within {limit(kind):,}": in_time < FOUND,
+        "cell": cell is not None and cell < RIGHT_CELL and d >= 4,
+        "feature": feature is not None and feature < RIGHT_FEATURE,
+        "before": before > 0,
+    }
+    delay = float(np.median(delays))
     return Line(
-        kind, shape, detector, seeds, records, within, delay_found, cell, feature, before, None, None, tuple(misses)
-    )
+        kind, f"{d}x{kinds}", detector, seeds, seeds * AT, in_time, delay if math.isfinite(delay) else None, cell,
+        feature, before, misses=tuple(name for name, missed in bars.items() if missed),
+    )  # fmt: skip
 
 
 def of_unchanging(
@@ -108,5 +99,4 @@ def of_unchanging(
     else:
         missed = ("false",) if false > max(1.0, FALSE_PER_MILLION * total / 1e6) else ()
     shape = f"{d}x{kinds}"
-    known = late if rhythm else None
-    return Line(kind, shape, detector, seeds, total, None, None, None, None, None, false, known, missed)
+    return Line(kind, shape, detector, seeds, total, false=false, late=late if rhythm else None, misses=missed)

@@ -7,7 +7,7 @@ and from one record on features are permuted, or a class has another share.
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -47,10 +47,6 @@ class Score:
     recall: float
     f1: float
     delay: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the score as ``--json`` writes it."""
-        return asdict(self)
 
 
 def stream(X: Array, y: Any, change: str, seed: int, *, gradual: bool) -> Array:

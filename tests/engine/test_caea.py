@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import CAEA, HCAEA
 
-from bench.plain_caea import PlainCAEA
+from tests.engine.plain_caea import PlainCAEA
 from tests.engine.streams import shifting
 
 KINDS = ("emerged", "absorbed", "split", "vanished")

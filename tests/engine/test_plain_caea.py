@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.plain_caea import PlainCAEA
+from tests.engine.plain_caea import PlainCAEA
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
 KINDS = {"emerged": 0, "absorbed": 1, "split": 2, "vanished": 3}

@@ -1,4 +1,4 @@
-"""Simple streams that never end: clusters, events and nodes must settle on them.
+"""Simple streams that never end: clusters and events must settle on them.
 
 Each function takes the number of records and a seed, and returns records in their own units with their classes.
 """
@@ -15,13 +15,12 @@ Maker = Callable[[int, int], Labelled]
 
 SIDE = 2.0
 """Centres are uniform in a cube of this side."""
-SMALL = 0.08
-FEW = (3, 4, SMALL)
+FEW = (3, 4, 0.08)
 """Clusters, features and spread of the stream that most of the others vary."""
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
-    """Return the random numbers of one stream of a gallery."""
+    """Return the random numbers of one stream."""
     return np.random.default_rng(1000 * seed + stream)
 
 
@@ -44,22 +43,25 @@ def uniform(n: int, seed: int) -> Labelled:
     return generator(seed, 3).random((n, 4)), np.zeros(n, dtype=np.int64)
 
 
-def with_constants(n: int, seed: int, count: int, value: float) -> Labelled:
-    """Return three clusters, and features that never change."""
+def beside(n: int, seed: int, more: Callable[[int, int], Array]) -> Labelled:
+    """Return three clusters, and features that have nothing to do with them."""
     X, y = clouds(generator(seed, 7), n, *FEW)
-    return np.hstack([X, np.full((n, count), value)]), y
+    return np.hstack([X, more(n, seed)]), y
 
 
-def with_flags(n: int, seed: int) -> Labelled:
-    """Return three clusters, and five features that are 1 in one record of a hundred."""
-    X, y = clouds(generator(seed, 7), n, *FEW)
-    return np.hstack([X, generator(seed, 8).random((n, 5)) < 0.01]), y
+def constants(n: int, _: int, count: int, value: float) -> Array:
+    """Return features that never change."""
+    return np.full((n, count), value)
 
 
-def with_one_hot(n: int, seed: int) -> Labelled:
-    """Return three clusters, and a category of 20 values that has nothing to do with them."""
-    X, y = clouds(generator(seed, 7), n, *FEW)
-    return np.hstack([X, np.eye(20)[generator(seed, 9).integers(20, size=n)]]), y
+def flags(n: int, seed: int) -> Array:
+    """Return five features that are 1 in one record of a hundred."""
+    return (generator(seed, 8).random((n, 5)) < 0.01).astype(np.float64)
+
+
+def one_hot(n: int, seed: int) -> Array:
+    """Return a category of 20 values."""
+    return np.eye(20)[generator(seed, 9).integers(20, size=n)]
 
 
 def idle_at_first(n: int, seed: int) -> Labelled:
@@ -152,10 +154,10 @@ MAKERS: dict[str, Maker] = {
     "10 blobs d16": plain(4, 10, 16, 0.05),
     "99:1 d8": plain(5, 2, 8, 0.05, [0.99, 0.01]),
     "90:9:1 d3": plain(6, 3, 3, 0.05, [0.9, 0.09, 0.01]),
-    "+5 constants": partial(with_constants, count=5, value=0.3),
-    "+40 constants": partial(with_constants, count=40, value=0.0),
-    "+5 flags of 1 %": with_flags,
-    "+ one-hot of 20": with_one_hot,
+    "+5 constants": partial(beside, more=partial(constants, count=5, value=0.3)),
+    "+40 constants": partial(beside, more=partial(constants, count=40, value=0.0)),
+    "+5 flags of 1 %": partial(beside, more=flags),
+    "+ one-hot of 20": partial(beside, more=one_hot),
     "first 60 equal": idle_at_first,
     "x10 after a third": grown,
     "one feature x1000": one_large,

@@ -2,22 +2,19 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 from resonance.engine.errors import EngineError
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from sklearn.metrics import adjusted_rand_score
 
-from bench.streams import Array, Classes
+from bench.streams import Array
 
 TOPIC = "features"
 CHUNK = 500
@@ -29,19 +26,8 @@ class RefusedError(Exception):
     """The engine, or the task before it, does not take the stream; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """What came out for some records.
-
-    Attributes
-    ----------
-    start, stop : int
-        The records.
-    assignments, events : list of dict
-        In offset order.
-    seconds : float
-        CPU time of the task.
-    """
+class Chunk(NamedTuple):
+    """What came out for the records from `start` to `stop`, in offset order, and the CPU time of the task."""
 
     start: int
     stop: int
@@ -51,16 +37,9 @@ class Chunk:
 
 
 def new_task(settings: dict[str, Any]) -> PartitionTask:
-    """Return a task with default settings but for the given ones, by name.
-
-    Raises
-    ------
-    RefusedError
-        The settings cannot be used.
-    """
-    given = {"stream": "partition", "input.topics": [TOPIC], **settings}
+    """Return a task with default settings but for the given ones, by name; `RefusedError` for a wrong one."""
     try:
-        return PartitionTask(Settings.of(given), TOPIC, 0)
+        return PartitionTask(Settings.of({"stream": "partition", "input.topics": [TOPIC], **settings}), TOPIC, 0)
     except ConfigurationError as error:
         raise RefusedError(str(error)) from error
 
@@ -68,16 +47,12 @@ def new_task(settings: dict[str, Any]) -> PartitionTask:
 def process(task: PartitionTask, X: Array, cuts: Sequence[int]) -> Iterator[Chunk]:
     """Send records through a task, one chunk between two cuts.
 
-    Raises
-    ------
-    RefusedError
-        A record became a dead letter, the engine does not take it, or its clusters fit into no message.
+    `RefusedError`: a record became a dead letter, the engine does not take it, or its clusters fit into no message.
     """
     for start, stop in pairwise(cuts):
-        rows = X[start:stop].tolist()
         records = [
             Record(TOPIC, 0, start + i, FIRST_TIME + start + i, None, orjson.dumps({"features": row}))
-            for i, row in enumerate(rows)
+            for i, row in enumerate(X[start:stop].tolist())
         ]
         begin = time.thread_time()
         try:
@@ -88,21 +63,6 @@ def process(task: PartitionTask, X: Array, cuts: Sequence[int]) -> Iterator[Chun
         if outputs.dead_letters:
             raise RefusedError(_problem(outputs.dead_letters[0]))
         yield Chunk(start, stop, _decoded(outputs.assignments), _decoded(outputs.cluster_events), seconds)
-
-
-def fold(present: set[str], event: dict[str, Any], level: int | None = None) -> None:
-    """Apply an event to the clusters that are there; with a level, only where it is of that one."""
-    if level is None or event["level"] == level:
-        present.difference_update(cluster["id"] for cluster in event["before"])
-        present.update(cluster["id"] for cluster in event["after"])
-
-
-def halved(y: Classes, answers: Sequence[object]) -> float:
-    """Return the ARI of the second half of a stream without its noise (class -1); no answer is one more group."""
-    half = len(y) // 2
-    _, found = np.unique(np.array([str(answer) for answer in answers[half:]]), return_inverse=True)
-    kept: NDArray[np.bool_] = y[half:] >= 0
-    return float(adjusted_rand_score(y[half:][kept], found[kept]))
 
 
 def prepared(X: Array) -> Array:

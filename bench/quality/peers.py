@@ -1,9 +1,10 @@
-"""Who takes part, each with the settings of its sweep; the first of these is the one for all streams."""
+"""All who take part, each with the settings of its sweep; the first of these is the one for all streams."""
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from artlib import FuzzyART
@@ -12,48 +13,14 @@ from resonance.pipeline.config.sections import EngineSection
 from river import cluster
 from sklearn.cluster import Birch, MiniBatchKMeans
 
-from bench.live import CHUNK, new_task, prepared, process
-from bench.peers.river import as_river, dbstream, denstream
+from bench.quality.contestants import Answers, Contestant, Setting, TooSlowError, engine
+from bench.quality.task import CHUNK, prepared
 from bench.streams import Array
 
-Setting = Mapping[str, Any]
 SHARES: tuple[Setting, ...] = tuple({"share": share} for share in (0.1, 0.03, 0.06, 0.2))
 """Radii as shares of the diagonal."""
 WITHIN: Setting = {"mu": 0.5, "sigma": 0.3, "halflife": 0.4}
 """Where the k-means inside CluStream and STREAMKMeans begin: among records in [0, 1], not around 0."""
-
-
-class TooSlowError(Exception):
-    """A contestant is given no more time; `args` are the records that it learned and the seconds."""
-
-
-class Answers(NamedTuple):
-    """What was said of each record before it was learned, and the CPU seconds of all."""
-
-    groups: list[object]
-    seconds: float
-    events: int | None = None
-
-
-class Contestant(NamedTuple):
-    """A clusterer.
-
-    Attributes
-    ----------
-    name : str
-        As the tables have it.
-    knows_k : bool
-        Whether it knows the number of clusters.
-    settings : tuple of mapping
-        The sweep.
-    answer : callable
-        Takes records, the number of clusters, a setting, and the most CPU seconds.
-    """
-
-    name: str
-    knows_k: bool
-    settings: tuple[Setting, ...]
-    answer: Callable[[Array, int, Setting, float], Answers]
 
 
 class Clock:
@@ -70,30 +37,12 @@ class Clock:
         return passed
 
 
-def engine(name: str, *settings: Setting) -> Contestant:
-    """Return one of our engines behind the partition task, JSON on both sides; the first setting is the default."""
-
-    def answer(X: Array, _: int, setting: Setting, limit: float) -> Answers:
-        groups: list[object] = []
-        seconds, events = 0.0, 0
-        task = new_task({"engine.name": name, **setting})
-        for chunk in process(task, X, [*range(0, len(X), CHUNK), len(X)]):
-            groups += [one["cluster"] for one in chunk.assignments]
-            events += len(chunk.events)
-            seconds += chunk.seconds
-            if seconds > limit:
-                raise TooSlowError(len(groups), seconds)
-        return Answers(groups, seconds, events)
-
-    return Contestant(name, False, ({}, *settings), answer)
-
-
 def by_record(make: Callable[[int, int, Setting], Any]) -> Callable[[Array, int, Setting, float], Answers]:
     """Return how a clusterer of River answers; `make` takes the features, the clusters and a setting."""
 
     def answer(X: Array, k: int, setting: Setting, limit: float) -> Answers:
         model = make(X.shape[1], k, setting)
-        records = as_river(prepared(X))
+        records = [dict(enumerate(row)) for row in prepared(X).tolist()]
         groups: list[object] = []
         clock = Clock(limit)
         for number, record in enumerate(records):
@@ -144,30 +93,34 @@ def fuzzy_art(X: Array, _: int, setting: Setting, limit: float) -> Answers:
     return Answers(model.labels_.tolist(), clock.look(len(rows)))
 
 
-def _clustream(_: int, k: int, setting: Setting) -> Any:
-    return cluster.CluStream(n_macro_clusters=k, seed=0, **setting)
+def _radius(d: int, share: float) -> float:
+    """Return the radius of a micro-cluster for d features in [0, 1]: a share of the diagonal."""
+    return share * math.sqrt(d)
 
 
-def _streamkmeans(_: int, k: int, setting: Setting) -> Any:
-    return cluster.STREAMKMeans(n_clusters=k, seed=0, **setting)
+def _denstream(d: int, _: int, setting: Setting) -> Any:
+    """Return DenStream; with its default weights every record of a slow stream is an outlier: those of its manual."""
+    return cluster.DenStream(decaying_factor=0.01, beta=0.5, mu=2.5, epsilon=_radius(d, **setting))
 
 
 CONTESTANTS = (
     engine(EngineSection().name, {"engine.valley": 0.1}, {"engine.valley": 0.5}, {"engine.neighbours": 14}),
     engine("caea", {"engine.lambda": 25}, {"engine.lambda": 100}, {"engine.valley": 0.5}),
-    Contestant("River DBSTREAM", False, SHARES, by_record(lambda d, _, setting: dbstream(d, **setting))),
-    Contestant("River DenStream", False, SHARES, by_record(lambda d, _, setting: denstream(d, **setting))),
+    Contestant(
+        "River DBSTREAM", False, SHARES, by_record(lambda d, _, setting: cluster.DBSTREAM(_radius(d, **setting)))
+    ),
+    Contestant("River DenStream", False, SHARES, by_record(_denstream)),
     Contestant(
         "River CluStream",
         True,
         (WITHIN, {}, {**WITHIN, "max_micro_clusters": 50}, {**WITHIN, "micro_cluster_r_factor": 4}),
-        by_record(_clustream),
+        by_record(lambda _, k, setting: cluster.CluStream(n_macro_clusters=k, seed=0, **setting)),
     ),
     Contestant(
         "River STREAMKMeans",
         True,
         ({**WITHIN, "chunk_size": 100}, {}, {**WITHIN, "chunk_size": 30}, {**WITHIN, "chunk_size": 500}),
-        by_record(_streamkmeans),
+        by_record(lambda _, k, setting: cluster.STREAMKMeans(n_clusters=k, seed=0, **setting)),
     ),
     Contestant(
         "MiniBatchKMeans",

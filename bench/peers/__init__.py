@@ -1,1 +1,0 @@
-"""Clusterers of other projects on the same streams: ``python -m bench.peers``."""
