@@ -5,11 +5,11 @@ import time
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.checkpoint.changelog_records import manifest_key, partition_key
+from resonance.pipeline.checkpoint.changelog_records import partition_key
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.producer import producer_settings
-from resonance.pipeline.mismatches import RESET, RESUME
+from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.recovery import recover, resume_from_snapshots
@@ -50,21 +50,6 @@ def test_resuming_goes_on_where_the_snapshots_end(pipeline, atomic):
     assert resume_from_snapshots(pipeline.source, atomic=atomic) == 0
 
 
-def test_resuming_after_an_offset_was_set_back(pipeline):
-    producer = pipeline.transactional("worker")
-    pipeline.feed(40)
-    pipeline.work(producer)
-    with_offsets = Consumer(pipeline.client | {"group.id": pipeline.group})
-    places = with_offsets.committed(pipeline.places(), timeout=10)
-    for place in places:
-        place.offset = 7
-    with_offsets.commit(offsets=places, asynchronous=False)
-    with pytest.raises(MismatchError, match="is at offset 7, but its snapshots prove that it had committed 40"):
-        pipeline.restored()
-    assert resume_from_snapshots(pipeline.source) == 2
-    assert {part.start for part in pipeline.restored().values()} == {40}
-
-
 @pytest.mark.parametrize("atomic", [True, False])
 def test_a_reset_begins_anew_with_nothing_left(pipeline, atomic):
     producer = pipeline.transactional("worker")
@@ -78,19 +63,6 @@ def test_a_reset_begins_anew_with_nothing_left(pipeline, atomic):
     left = {at for at, value in live.items() if value is not None}
     assert left == {(partition, partition_key(pipeline.topic)) for partition in pipeline.partitions}
     assert {(part.start, part.replayed) for part in pipeline.restored().values()} == {(0, 0)}
-    pipeline.work(producer)
-    assert models(pipeline.restored()) == pipeline.expected()
-
-
-def test_a_reset_repairs_snapshots_that_cannot_be_read(pipeline):
-    producer = pipeline.transactional("worker")
-    pipeline.feed(30)
-    pipeline.work(producer)
-    damage = [(0, manifest_key("p0:k1"), b"?"), (1, partition_key(pipeline.topic), b'{"format": 9}')]
-    produce(pipeline.broker, pipeline.snapshots, damage)
-    with pytest.raises(MismatchError, match="--reset"):
-        pipeline.restored()
-    reset(pipeline.source, ToyTask)
     pipeline.work(producer)
     assert models(pipeline.restored()) == pipeline.expected()
 
@@ -132,20 +104,11 @@ def member(pipeline):
     consumer.close()
 
 
-@pytest.mark.parametrize("command", [RESET, RESUME])
-def test_a_group_with_members_is_not_recovered(pipeline, member, command):
+def test_a_group_with_members_is_not_recovered(pipeline, member):
     pipeline.feed(30)
     pipeline.work(pipeline.transactional("worker"))
     lose_offsets(pipeline)
     pipeline.source = pipeline.deployed(session_timeout=-5)
     member()
     with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
-        recover(command, SETTINGS, pipeline.source)
-
-
-def test_where_nothing_is_broken_no_group_is_waited_for(pipeline, member):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("worker"))
-    pipeline.source = pipeline.deployed(session_timeout=-5)
-    member()
-    assert recover(RESUME, SETTINGS, pipeline.source) == 0
+        recover(RESET, SETTINGS, pipeline.source)

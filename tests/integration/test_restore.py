@@ -1,13 +1,9 @@
-"""A restore on a real broker: transactions, their markers, gaps, a dead owner, and offsets that the broker keeps."""
+"""A restore on a real broker: transactions, their markers, and what compaction leaves."""
 
-import logging
 import threading
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
-from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
 
@@ -23,17 +19,6 @@ def pipeline(broker):
     return Pipeline(broker)
 
 
-def test_state_equals_that_of_a_run_that_never_stopped(pipeline):
-    producer = pipeline.transactional("worker")
-    for count, commit in ((25, True), (4, False), (31, True), (1, True), (6, False)):
-        pipeline.feed(count, commit=commit)
-        pipeline.work(producer)
-    parts = pipeline.restored()
-    assert models(parts) == pipeline.expected()
-    assert all(part.start == part.committed > 50 for part in parts.values())
-    assert {sum(m["count"] for m in part.task.models.values()) for part in parts.values()} == {57}
-
-
 def test_a_read_ends_at_an_end_that_no_record_has(pipeline):
     pipeline.feed(3)
     pipeline.feed(5, commit=False)
@@ -47,37 +32,6 @@ def test_a_read_ends_at_an_end_that_no_record_has(pipeline):
         middle = [r.offset for _, records in reader.read({pipeline.assigned[0]: (1, 2)}) for r in records]
         assert (behind, middle) == ([], [1])
         assert time.monotonic() - began < 15
-
-
-def test_the_transaction_of_a_dead_owner_is_waited_for(pipeline):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("dead"), until=20)
-    pipeline.work(pipeline.transactional("dead"), finish=False)
-    began = time.monotonic()
-    parts = pipeline.restored()
-    assert time.monotonic() - began > 0.5
-    assert {part.start for part in parts.values()} == {20}
-    assert models(parts) == pipeline.expected(20)
-
-
-def test_the_start_of_the_next_worker_of_the_same_id_ends_it_at_once(pipeline):
-    pipeline.feed(30)
-    pipeline.work(pipeline.transactional("same", **{"transaction.timeout.ms": 60_000}), finish=False)
-    pipeline.transactional("same")
-    began = time.monotonic()
-    assert {part.start for part in pipeline.restored().values()} == {0}
-    assert time.monotonic() - began < 15
-
-
-def test_a_fresh_group_on_a_truncated_topic_starts_at_its_beginning(pipeline, caplog):
-    pipeline.feed(30)
-    admin = AdminClient(pipeline.client)
-    for answer in admin.delete_records([TopicPartition(*at, 11) for at in pipeline.assigned]).values():
-        answer.result(10)
-    with caplog.at_level(logging.WARNING):
-        parts = pipeline.restored()
-    assert {part.start for part in parts.values()} == {11}
-    assert f"{pipeline.topic}[1]: the group is new and the log begins at offset 11" in caplog.text
 
 
 def test_compaction_leaves_what_a_restore_needs(broker):
@@ -119,17 +73,3 @@ def test_a_broker_that_went_away_is_said():
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     with LogReader(client, "group", 1.0) as reader, pytest.raises(BrokerError, match=r"gave no .* within 1 s"):
         reader.bounds([("in", 0)])
-
-
-def test_a_writer_knows_what_stands_on_the_topic(pipeline):
-    producer = pipeline.transactional("worker")
-    for _ in range(5):
-        pipeline.feed(35)
-        pipeline.work(producer)
-    table = {}
-    for message in read_topic(pipeline.broker, pipeline.snapshots):
-        table[message.partition(), message.key()] = message.value()
-    live = [key for (partition, key), value in table.items() if value is not None and partition == 0]
-    assert sum(b"manifest" in key for key in live) == 3
-    assert sum(b"chunk" in key for key in live) == 3
-    assert isinstance(pipeline.restored()[pipeline.assigned[0]].writer, ChangelogWriter)

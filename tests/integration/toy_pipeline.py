@@ -28,22 +28,10 @@ class Pipeline:
         self.sender = self.transactional("sender")
         self.sent = 0
 
-    def places(self):
-        """The input partitions as confluent-kafka has them."""
-        return [TopicPartition(*at) for at in self.assigned]
-
-    def deployed(self, *, session_timeout=6, **changes):
+    def deployed(self, *, session_timeout=6):
         found = prepare_topics(ClusterAdmin(self.client), Topics.named([self.topic], snapshots=self.snapshots))
-        facts = {
-            "pipeline": "pipe",
-            "inputs": (self.topic,),
-            "topic": self.topic,
-            "topic_id": found.topic_ids[self.topic],
-            "partitions": found.partitions,
-            "engine": "toy",
-            "revision": "1",
-        }
-        identity = Identity(**facts | changes)
+        topic_id, partitions = found.topic_ids[self.topic], found.partitions
+        identity = Identity("pipe", (self.topic,), self.topic, topic_id, partitions, "toy", "1")
         return DeploymentContext(
             self.client, self.group, self.snapshots, found, {self.topic: identity}, 20, session_timeout
         )
@@ -73,11 +61,10 @@ class Pipeline:
         with LogReader(self.client, self.group, 20) as reader:
             return [(at, records) for at, records in reader.read(reader.bounds(self.assigned))]
 
-    def restored(self, cancelled=None, **changes):
-        source = self.deployed(**changes) if changes else self.source
-        return restore_partitions(source, self.assigned, ToyTask, cancelled)
+    def restored(self, cancelled=None):
+        return restore_partitions(self.source, self.assigned, ToyTask, cancelled)
 
-    def work(self, producer, *, until=None, finish=True, everything=False):
+    def work(self, producer, *, until=None, finish=True):
         """Restore, process up to an offset, and commit outputs, snapshots and offsets in one transaction."""
         parts = self.restored()
         positions = {at: part.start for at, part in parts.items()}
@@ -87,7 +74,7 @@ class Pipeline:
             positions[at] = max([positions[at], *(r.offset + 1 for r in mine)])
         producer.begin_transaction()
         for at, part in parts.items():
-            for message in part.writer.messages(part.task, positions[at], positions[at], everything=everything):
+            for message in part.writer.messages(part.task, positions[at], positions[at]):
                 producer.produce(self.snapshots, message.value, message.key, at[1])
         note = OffsetNote(self.source.identities[self.topic].topic_id, reproducible=True)
         offsets = [TopicPartition(*at, offset, note.at(offset)) for at, offset in positions.items()]
