@@ -34,6 +34,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.nightly
 def test_both_hops_say_what_one_task_says_though_workers_end_and_join(broker):
     deployment = Deployment(broker, partitions=PARTITIONS, settings=SETTINGS)
     settings = Settings.of({**deployment.settings, "input.topics": [deployment.input]})

@@ -1,6 +1,6 @@
 """The promise, under everything that ends a process: outputs and state are those of a run that never stopped.
 
-The short form has every named point in one of its cases; two run with all tests, the others at night. The long form
+The short form has every named point in one of its cases; one runs with all tests, the others at night. The long form
 (100,000 records, 10 SIGKILL, 5 SIGTERM, 3 SIGSTOP of 15 s, every named point) takes about ten minutes for each case::
 
     make long WHAT=tests/integration/test_kill.py
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 CASES = [
     pytest.param("modal", "exactly_once", "key", id="modal-exactly-once"),
     pytest.param("hcaea", "exactly_once", "partition", id="hcaea-exactly-once", marks=pytest.mark.nightly),
-    pytest.param("modal", "at_least_once", "key", id="modal-at-least-once"),
+    pytest.param("modal", "at_least_once", "key", id="modal-at-least-once", marks=pytest.mark.nightly),
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse", marks=pytest.mark.nightly),
     pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels", marks=pytest.mark.nightly),
     pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end", marks=pytest.mark.nightly),

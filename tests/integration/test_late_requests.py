@@ -2,8 +2,8 @@
 
 Beside them, requests to coordinators that are moving or loading.
 
-The short form runs with all tests: every request, lost before or behind the broker, and delivered at every moment. The
-long form (1,000 lost requests, a quarter of an hour) is ``make long WHAT=tests/integration/test_late_requests.py``.
+The short form runs at night: every request, lost before or behind the broker, and delivered at every moment. The long
+form (1,000 lost requests, a quarter of an hour) is ``make long WHAT=tests/integration/test_late_requests.py``.
 """
 
 import random
@@ -29,6 +29,7 @@ def error(api, answer):
     return int.from_bytes(answer[-5:-3] if api == COMMIT_OFFSETS else answer[12:14], "big")
 
 
+@pytest.mark.nightly
 def test_a_late_request_never_touches_the_next_transaction(proxied):
     direct, proxy = proxied
     topic = create_topic(direct, "late", partitions=2)

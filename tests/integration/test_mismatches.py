@@ -44,6 +44,7 @@ def lose_offsets(deployment):
     admin.delete_consumer_groups([deployment.name])[deployment.name].result(10)
 
 
+@pytest.mark.nightly
 def test_lost_offsets_and_going_on_where_the_snapshots_end(deployment):
     lose_offsets(deployment)
     produce(deployment.broker, deployment.input, records(100, 2, first=COUNT))
@@ -221,7 +222,8 @@ def test_topics_that_change_end_a_running_worker_and_the_next_start(working, wha
     assert ("does not exist" if restart == 69 else text) in line
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 def test_an_offset_set_forward_by_another_program(deployment, mode):
     deployment.settings["delivery.mode"] = mode
     produce(deployment.broker, deployment.input, records(100, 2, first=COUNT))

@@ -88,6 +88,7 @@ def test_offsets_whose_abort_has_no_marker_are_answered_again(unverified):
     member.consumer.close()
 
 
+@pytest.mark.nightly
 def test_a_start_writes_to_the_offsets_of_the_group_and_changes_none(unverified):
     topic = create_topic(unverified, "offsets", partitions=1)
     member = Member(unverified, topic)

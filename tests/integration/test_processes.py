@@ -123,6 +123,7 @@ def test_the_first_one_that_is_killed_early_is_no_success(broker):
     assert "all workers end: signal 9 ended worker 1 before it worked" in worker.log()
 
 
+@pytest.mark.nightly
 def test_one_that_cannot_start_again_takes_no_other_along_and_all_end_with_the_process_that_started_them(broker):
     deployment = Deployment(broker)
     with processes(deployment) as worker:

@@ -139,6 +139,7 @@ def test_killed_at_each_step_the_same_command_completes_it(pair):
     pair.check_ids(pair.live)
 
 
+@pytest.mark.nightly
 def test_a_shadow_is_compared_promoted_and_undone(pair):
     code, out, err = pair.command(pair.live, "compare", pair.live.name, pair.shadow.name, "--json")
     assert code == 0, err
@@ -182,6 +183,7 @@ def test_a_shadow_is_compared_promoted_and_undone(pair):
     pair.check_ids(old)
 
 
+@pytest.mark.nightly
 def test_workers_must_be_stopped(pair):
     with pair.shadow.worker() as worker:
         worker.ready()

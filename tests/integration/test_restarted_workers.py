@@ -131,6 +131,7 @@ def test_a_frozen_twin_that_wakes_costs_no_answer(broker):
         load.check()
 
 
+@pytest.mark.nightly
 def test_a_process_that_its_supervisor_starts_again_holds_up_nobody(broker):
     began = time.monotonic()
     with Load(broker) as load, processes(load.deployment, WORKERS) as worker:

@@ -187,6 +187,7 @@ def test_a_log_in_with_tokens_and_a_client_that_the_provider_no_longer_knows(sec
     assert "broker.sasl_oauthbearer_*" in text
 
 
+@pytest.mark.nightly
 def test_a_group_that_may_no_longer_be_joined(secured):
     deployment = Deployment(secured, "login")
     with deployment.worker() as worker:
@@ -196,6 +197,7 @@ def test_a_group_that_may_no_longer_be_joined(secured):
     assert f"no right to Read group {deployment.name}" in line
 
 
+@pytest.mark.nightly
 def test_a_user_that_is_no_longer_known(secured):
     deployment = Deployment(secured, "short")
     with deployment.worker() as worker:
