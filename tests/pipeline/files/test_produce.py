@@ -117,7 +117,7 @@ def test_what_is_in_the_way_is_shown_before_anything_is_sent_and_what_comes_late
 ):
     rows = [f"{'N/A' if n == 7 else n},{'none' if n == 2_500 else n / 7}" for n in range(3_000)]
     (tmp_path / "in.csv").write_text("\n".join(["x,y", *rows]) + "\n")
-    assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", "127.0.0.1:1") != 0
+    assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1") != 0
     assert "note: x is no number in 1 of 3,000 records, such as 'N/A': these would" in capsys.readouterr().err
     monkeypatch.setattr(examination, "EXAMINED", BATCH)
     assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", broker.bootstrap) == 0
@@ -171,7 +171,7 @@ def test_many_dead_letters_are_sent_only_on_demand_without_a_terminal(monkeypatc
 
 def test_a_feature_that_no_record_has_keeps_a_file_from_being_sent(monkeypatch, capsys, tmp_path):
     (tmp_path / "in.csv").write_text("heat\n" + "1\n" * 20)
-    options = ["in.csv", "--broker", "127.0.0.1:1", "--input.features", "haet"]
+    options = ["in.csv", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1", "--input.features", "haet"]
     assert run(monkeypatch, *options) == 2
     assert "up to 20 of 20 records would be dead letters" in capsys.readouterr().err
     assert run(monkeypatch, *options, "--prepare.missing", "mean") == 69

@@ -18,8 +18,7 @@ def compared(pumps, day):
     return compare(*until(pumps, day, profiles.RECENT * profiles.LONGER), PUMPS)
 
 
-@pytest.mark.parametrize("ramp", [False, True])
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize(("seed", "ramp"), [(4, False), (5, True)])
 def test_the_worn_pump_is_named_at_all_times_since_and_no_other_at_any(seed, ramp):
     pumps = fleet(seed, third=THIRD, ramp=ramp)
     for day in np.arange(2.0, 16.01, 0.5):

@@ -16,6 +16,10 @@ from resonance.pipeline.replay.jobs import run_jobs
 
 from tests.pipeline.streams import settings
 
+PLAIN = {"engine__lambda": None, "engine__min_cluster_records": None}
+GIVEN = settings(stream="partition", engine__name="fuzzy_art", **PLAIN)
+"""The engine with the fewest kernels: each process loads them."""
+
 
 def work(report):
     """Work for longer than anybody waits, without a report."""
@@ -54,9 +58,7 @@ def die(report):
 
 def test_results_are_in_order_and_all_records_are_reported():
     reported = []
-    found, seconds = run_jobs(
-        settings(stream="partition"), [partial(count, number) for number in (3, 1, 2)], 2, reported.append
-    )
+    found, seconds = run_jobs(GIVEN, [partial(count, number) for number in (3, 1, 2)], 2, reported.append)
     assert found == [3, 1, 2]
     assert sum(reported) == 6
     assert seconds > 0
@@ -72,7 +74,7 @@ def test_results_are_in_order_and_all_records_are_reported():
 )
 def test_the_failure_of_one_ends_all(failing, error, said, capfd):
     with pytest.raises(error, match=said):
-        run_jobs(settings(stream="partition"), [work, failing], 2)
+        run_jobs(GIVEN, [work, failing], 2)
     assert capfd.readouterr().err == ""
 
 
@@ -81,13 +83,13 @@ def test_ctrl_c_waits_for_no_job():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_jobs(settings(stream="partition"), [work, partial(count, 1)], 2, interrupt)
+        run_jobs(GIVEN, [work, partial(count, 1)], 2, interrupt)
 
 
 def test_no_job_outlives_a_caller_that_is_killed(tmp_path):
     files = [tmp_path / "first", tmp_path / "second"]
     caller = multiprocessing.get_context("spawn").Process(
-        target=run_jobs, args=(settings(stream="partition"), [partial(note_and_work, file) for file in files], 2)
+        target=run_jobs, args=(GIVEN, [partial(note_and_work, file) for file in files], 2)
     )
     caller.start()
     end = time.monotonic() + 60
@@ -130,5 +132,5 @@ def test_kernels_are_compiled_once_before_several_processes_need_them_and_not_lo
     monkeypatch.setattr(kernels, "is_kept", lambda module: kept)
     monkeypatch.setattr(jobs, "ProcessPoolExecutor", start)
     with pytest.raises(LookupError):
-        run_jobs(settings(stream="partition"), [fail, fail], 2)
+        run_jobs(GIVEN, [fail, fail], 2)
     assert done == [*([] if kept else ["kernels"]), "processes"]

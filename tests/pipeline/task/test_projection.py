@@ -98,14 +98,14 @@ def test_features_of_their_own_scales_are_described_in_their_own_units():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_learns_4096_features(engine):
-    X, _ = unit_vectors(320, 4096, k=3)
+    X, _ = unit_vectors(160, 4096, k=3)
     own = {"input__label_path": "kind"} if issubclass(ENGINES[engine], LabelEngine) else {}
     settings = given(engine__name=engine, prepare__warmup_records=60, **SMALL.get(engine, {}), **own)
     context = TaskContext(1_048_588)  # what a topic takes by default
     worker = task(settings, context)
     outputs = run(worker, log_of(X.tolist()), 100)
     assert not outputs.dead_letters
-    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 260
+    assert [answer["status"] for answer in payloads(outputs.assignments)].count("assigned") == 100
     model = worker.models.named("p0")
     assert model.engine.dimension == (16 if ENGINES[engine].projects else 4096)
     for event in payloads(outputs.cluster_events):
