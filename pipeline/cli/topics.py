@@ -116,7 +116,6 @@ def check(as_json: Json = False) -> None:
     from resonance.pipeline.topics import kinds, start_check
 
     settings = load()
-    clients.check_certificates(settings)
     found = start_check.check_start(settings, clients.librdkafka(settings), create=False)
     count = len(kinds.Topics.of(settings).all)
     if as_json:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
 from resonance import engine as engines
 from resonance.engine.errors import ParameterError
 from resonance.engine.sparse import SparseEngine
+from resonance.pipeline.config import properties
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.messages import ValueOrigins, configuration_error, prepared_setting
 from resonance.pipeline.config.sections import TopicsSection
@@ -18,10 +20,6 @@ LABELS: Final = 1_000
 
 REGISTRY_SECONDS: Final = 50.0
 """Longest wait for a Schema Registry: a worker that makes no progress for a minute counts as hanging."""
-
-
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-"""Hosts to which a secret is sent without TLS."""
 
 
 class Problem(NamedTuple):
@@ -42,24 +40,16 @@ def check(settings: Fields, origins: ValueOrigins) -> None:
     """
     for rule in RULES:
         for setting, value, allowed, remedy in rule(settings):
-            raise configuration_error(setting, value, allowed, origins.of(setting.split(".")[:2]), remedy)
+            raise configuration_error(setting, value, allowed, origins.of(setting.split(".", 1)), remedy)
 
 
 def _broker(settings: Fields) -> Iterator[Problem]:
-    protocol = settings.broker.security_protocol
-    names: tuple[str, ...] = ("sasl_mechanism", "sasl_username", "sasl_password")
-    if settings.broker.sasl_mechanism == "OAUTHBEARER":
-        needed = ("token_endpoint_url", "client_id", "client_secret")
-        names = tuple(f"sasl_oauthbearer_{name}" for name in needed)
-    missing = [f"broker.{name}" for name in names if getattr(settings.broker, name) is None]
-    if protocol.startswith("SASL") and missing:
-        lacking = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
-        yield Problem("broker.security_protocol", protocol, f"needs a log-in; {lacking}")
-    if url := settings.broker.sasl_oauthbearer_token_endpoint_url:
-        yield from _token_endpoint(url)
-    if ":" in (settings.broker.sasl_oauthbearer_client_id or ""):
-        name = "broker.sasl_oauthbearer_client_id"
-        yield Problem(name, settings.broker.sasl_oauthbearer_client_id, "must hold no colon")
+    for name, value in settings.broker.librdkafka.items():
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if allowed := properties.refusal(name, text):
+            # A misspelt name may be that of a secret.
+            shown = SecretStr(text) if allowed.startswith(properties.UNKNOWN) else value
+            yield Problem(f"broker.librdkafka.{name}", shown, allowed)
 
 
 def _worker(settings: Fields) -> Iterator[Problem]:
@@ -69,17 +59,6 @@ def _worker(settings: Fields) -> Iterator[Problem]:
             *("worker.processes", worker.processes, f"must be at most {65_535 - worker.web_port}"),
             "each has a port above worker.web_port, which may be lower",
         )
-
-
-def _token_endpoint(url: str) -> Iterator[Problem]:
-    name, parts = "broker.sasl_oauthbearer_token_endpoint_url", urlsplit(url)
-    if parts.username or parts.password:
-        allowed = "must hold no log-in; it belongs in broker.sasl_oauthbearer_client_id and client_secret"
-        yield Problem(name, url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
-    elif parts.scheme not in ("http", "https") or not parts.hostname:
-        yield Problem(name, url, "must be an address such as https://login.example/oauth2/token")
-    elif parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        yield Problem(name, url, "must begin with https://: the client's secret is sent there")
 
 
 def _engine(settings: Fields) -> Iterator[Problem]:

@@ -20,12 +20,12 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 def variable(setting: str) -> str:
     """Return the environment variable of a setting."""
-    return "RESONANCE_" + setting.replace(".", "__").upper()
+    return "RESONANCE_" + "__".join(setting.split(".", 2)).replace(".", "_").upper()
 
 
 @cache
 def secrets() -> frozenset[str]:
-    """Return the settings that hold a secret: by their type, so that none is forgotten."""
+    """Return the settings that hold a secret, or a table with some: by their type, so that none is forgotten."""
     from resonance.pipeline.config.fields import Fields  # noqa: PLC0415 - it imports this module
 
     def names(fields: Mapping[str, Any], section: str = "") -> Iterable[str]:
@@ -43,7 +43,7 @@ def _holds(annotation: Any, kind: type) -> bool:
 
 def masked(words: Iterable[str]) -> list[str]:
     """Return the words of a command line without the secrets that ``--set name=value`` gives."""
-    secret = re.compile(rf"({'|'.join(map(re.escape, sorted(secrets())))})\s*=.*", re.DOTALL)
+    secret = re.compile(rf"((?:{'|'.join(map(re.escape, sorted(secrets())))})[\w.]*)\s*=.*", re.DOTALL)
     return [secret.sub(rf"\1={MASK}", word) for word in words]
 
 
@@ -89,7 +89,7 @@ def configuration_error(
 
     A secret's value is not shown; `remedy` says what to do where `allowed` does not.
     """
-    shown = MASK if setting in secrets() else _short(value)
+    shown = MASK if setting in secrets() or isinstance(value, SecretStr) else _short(value)
     text = f"{setting} = {shown}{origin}: {allowed}"
     return ConfigurationError(f"{text}; {remedy}" if remedy else text)
 

@@ -5,6 +5,14 @@ from collections.abc import Mapping
 from typing import Final
 
 REPLACED: Final[Mapping[str, str]] = {
+    "broker.(sasl_oauthbearer_.*)": (
+        "it is librdkafka's own, beside sasl.oauthbearer.method = oidc: broker.librdkafka.{dotted}, in the environment "
+        "RESONANCE_BROKER__LIBRDKAFKA__{upper} (docs/security.md)"
+    ),
+    "broker.((?:security|sasl|https|ssl)_.*)": (
+        "it is librdkafka's own: broker.librdkafka.{dotted}, in the environment "
+        "RESONANCE_BROKER__LIBRDKAFKA__{upper} (docs/security.md)"
+    ),
     "alerts.(unlike|new_cluster|share|drift_open|one_cluster|unconfirmed|dead_letters|silent)": (
         'rules are switched off by name, as alerts.off = ["{}"]'
     ),
@@ -25,5 +33,6 @@ def replacement_of(setting: str) -> str | None:
     """Return what takes the place of a setting, None where no earlier release had it."""
     for pattern, now in REPLACED.items():
         if found := re.fullmatch(pattern, setting):
-            return now.format(*found.groups())
+            old = (found.groups() or ("",))[0]
+            return now.format(old, dotted=old.replace("_", "."), upper=old.upper())
     return None

@@ -17,7 +17,9 @@ from pydantic import (
     SecretStr,
     SerializerFunctionWrapHandler,
     model_serializer,
+    model_validator,
 )
+from resonance.pipeline.config.properties import Properties, gathered
 from resonance.pipeline.config.values import (
     AlertRules,
     Categories,
@@ -66,36 +68,17 @@ class BrokerSection(Section):
 
     bootstrap: Servers = "localhost:9092"
     """First brokers, ``host:port``, separated by commas."""
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """The listener's protocol."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    """How to log in."""
-    sasl_username: OptionalText = None
-    """User name."""
-    sasl_password: OptionalSecret = None
-    """Password."""
-    sasl_oauthbearer_token_endpoint_url: OptionalText = None
-    """With ``OAUTHBEARER``: where an OpenID provider issues tokens."""
-    sasl_oauthbearer_client_id: OptionalText = None
-    """Client id there."""
-    sasl_oauthbearer_client_secret: OptionalSecret = None
-    """The client's secret."""
-    sasl_oauthbearer_scope: OptionalText = None
-    """The tokens' scope."""
-    https_ca_location: OptionalText = None
-    """File of authorities trusted for the provider; else the system's."""
-    ssl_ca_location: OptionalText = None
-    """File of trusted authorities; else the system's."""
-    ssl_certificate_location: OptionalText = None
-    """The client's certificate."""
-    ssl_key_location: OptionalText = None
-    """Its private key."""
-    ssl_key_password: OptionalSecret = None
-    """The key's password."""
+    librdkafka: Properties = Field(default_factory=dict)
+    """Entries go to [librdkafka](security.md): ``sasl.username = "me"``."""
     session_timeout: Seconds = Field(default=45.0, ge=1.0, le=1800.0)
     """Seconds without heartbeat until others get the partitions."""
     answer_timeout: Seconds = Field(default=10.0, gt=0.0, le=300.0)
     """Seconds that a start waits for a broker."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, values: Any) -> Any:
+        return gathered(values)
 
 
 class WorkerSection(Section):

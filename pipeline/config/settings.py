@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from resonance.pipeline.config.checks import check
 from resonance.pipeline.config.fields import Fields
 from resonance.pipeline.config.messages import ValueOrigins, from_validation
+from resonance.pipeline.config.properties import apart
 from resonance.pipeline.config.sections import EngineSection, Section
 from resonance.pipeline.config.sources import merged, nested, read_file, refuse_unknown_variables, with_sparse_defaults
 
@@ -48,16 +49,16 @@ class Settings(Fields):
         dotted names. The `ConfigurationError` names setting, value, what is allowed, and what to do.
         """
         file_name, file_values = read_file(file)
-        flag_values = nested(flags or {})
+        flag_values = apart(nested(flags or {}))
         refuse_unknown_variables(cls._known())
-        environment = EnvSettingsSource(cls)()
+        environment, file_values = apart(EnvSettingsSource(cls)()), apart(file_values)
         origins = ValueOrigins(flag_values, environment, file_values, file_name)
         return cls._checked(merged(nested(otherwise or {}), file_values, environment, flag_values), origins)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Return the settings of these values alone, nested or with dotted names, checked as in `load`."""
-        return cls._checked(nested(values), ValueOrigins({}, {}, {}, None))
+        return cls._checked(apart(nested(values)), ValueOrigins({}, {}, {}, None))
 
     @classmethod
     def _checked(cls, values: dict[str, Any], origins: ValueOrigins) -> Self:

@@ -97,7 +97,8 @@ def _servers(text: str) -> str:
         )
     if plain != servers:
         raise ValueError(
-            f"must be written as {','.join(plain)}; the protocol before :// belongs in broker.security_protocol"
+            f"must be written as {','.join(plain)}; the protocol before :// belongs in "
+            "broker.librdkafka.security.protocol"
         )
     return ",".join(dict.fromkeys(f"{each[1]}:{int(each[2] or KAFKA_PORT)}" for each in found))
 

@@ -84,8 +84,8 @@ class ClusterAdmin:
         self._unread: set[str] = set()
         self._is_reached = False
         text = (
-            "[broker]: no connection can be made with these settings ({reason}); look at broker.security_protocol, "
-            "broker.sasl_* and broker.ssl_*"
+            "[broker.librdkafka]: no connection can be made with these settings ({reason}); look at security.protocol, "
+            "sasl.* and ssl.*"
         )
         with translated(client, text, kind=ConfigurationError):
             # librdkafka reports why a connection fails (name, certificate, password) to this callback alone.
@@ -106,7 +106,7 @@ class ClusterAdmin:
                     raise BrokerError(
                         f"no Kafka broker answers at {self.servers} within {timeout:g} s "
                         f"({self._refusals.last or reason_of(error)}); start it, or set broker.bootstrap; "
-                        "another broker.security_protocol than the brokers' looks the same"
+                        "another broker.librdkafka.security.protocol than the brokers' looks the same"
                     ) from error
 
     def _answer(self, request: Future[Any]) -> Any:

@@ -110,17 +110,18 @@ def configured(topic: str, listed: str, servers: str = "") -> str:
 
 def login_refused(client: Mapping[str, Any], reason: str) -> DeniedError:
     """Return the error for a log-in that the brokers do not accept."""
-    user, mechanism = client.get("sasl.username"), client.get("sasl.mechanism")
+    user = client.get("sasl.username")
+    mechanism = client.get("sasl.mechanism") or client.get("sasl.mechanisms")
     if mechanism == "OAUTHBEARER":
         return DeniedError(
             f"{client['bootstrap.servers']} or the provider of tokens refuses the log-in of client "
             f"{client.get('sasl.oauthbearer.client.id')} with OAUTHBEARER ({_short(reason)}); check "
-            "broker.sasl_oauthbearer_*, and that the cluster accepts tokens of "
+            "sasl.oauthbearer.* of [broker.librdkafka], and that the cluster accepts tokens of "
             f"{client.get('sasl.oauthbearer.token.endpoint.url')}"
         )
     return DeniedError(
         f"{client['bootstrap.servers']} refuses the log-in of user {user} with {mechanism} ({_short(reason)}); check "
-        "broker.sasl_username, broker.sasl_password and broker.sasl_mechanism, and that the cluster knows the user"
+        "sasl.username, sasl.password and sasl.mechanism of [broker.librdkafka], and that the cluster knows the user"
     )
 
 
@@ -158,12 +159,12 @@ def no_secure_connection(client: Mapping[str, Any], reason: str) -> str:
     certificate = client.get("ssl.certificate.location")
     own = f"the client's certificate {certificate}" if certificate else "a client's certificate, which is not set"
     remedies = {
-        "authority": f"broker.ssl_ca_location = {client.get('ssl.ca.location', 'the system')} does not hold the "
-        "authority that signed the brokers' certificates",
+        "authority": f"broker.librdkafka.ssl.ca.location = {client.get('ssl.ca.location', 'the system')} does not hold "
+        "the authority that signed the brokers' certificates",
         "host": "connect to a name that the certificate has (broker.bootstrap and the brokers' advertised.listeners), "
         "or give the brokers one for this name",
-        "client": f"the brokers want {own}; check broker.ssl_certificate_location and broker.ssl_key_location",
-        "": "check broker.security_protocol, broker.ssl_ca_location and broker.ssl_certificate_location",
+        "client": f"the brokers want {own}; check broker.librdkafka.ssl.certificate.location and ssl.key.location",
+        "": "check security.protocol, ssl.ca.location and ssl.certificate.location of [broker.librdkafka]",
     }
     kind, found = _look_at_certificate(client)
     if not found and "alert" in reason:
@@ -176,7 +177,7 @@ def _look_at_certificate(client: Mapping[str, Any]) -> tuple[str, str]:
     server = str(client["bootstrap.servers"]).split(",")[0]
     host, _, port = server.rpartition(":")
     try:
-        context = ssl.create_default_context(cafile=client.get("ssl.ca.location"))
+        context = ssl.create_default_context(cafile=client.get("ssl.ca.location"), cadata=client.get("ssl.ca.pem"))
         with (
             socket.create_connection((host.strip("[]"), int(port)), LOOK_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=host.strip("[]")),

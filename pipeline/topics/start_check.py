@@ -44,7 +44,7 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     check_delivery(settings, deployment)
     deployment = prepare_topics(cluster, Topics.of(settings), create=create)
     # Only where there can be rights: the check of transactions creates an id that the broker keeps for some days.
-    if not deployment.embedded and settings.broker.security_protocol != "PLAINTEXT":
+    if not deployment.embedded and client.get("security.protocol", "plaintext").lower() != "plaintext":
         _check_group(settings, client)
         if settings.delivery.mode == "exactly_once":
             _check_transactions(settings, client)

@@ -44,7 +44,6 @@ def check_deployment(
     loader = ThreadPoolExecutor(1, "kernels")
     kernels = loader.submit(compile_engine, settings)
     loader.shutdown(wait=False)
-    clients.check_certificates(settings)
     client = clients.librdkafka(settings)
     check_before_joining(settings, client, recovery)
     deployment = check_start(settings, client, create=settings.topics.create)

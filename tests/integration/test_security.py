@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
-from resonance.pipeline.kafka.clients import check_certificates, librdkafka
+from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.acls import needed
 from resonance.pipeline.topics.report import acl_values
@@ -45,7 +45,7 @@ class Deployment:
             "prepare.scale": "none",
             "broker.session_timeout": 6,
             "delivery.transaction_timeout": 10,
-            "broker.ssl_ca_location": secured.authority,
+            "broker.librdkafka.ssl.ca.location": secured.authority,
             **getattr(self, f"_{how}")(),
             **settings,
         }
@@ -57,9 +57,9 @@ class Deployment:
         self.secret = {"sasl_password": PASSWORD}
         return {
             "broker.bootstrap": self.secured.servers[listener],
-            "broker.security_protocol": "SASL_SSL",
-            "broker.sasl_mechanism": mechanism,
-            "broker.sasl_username": self.user,
+            "broker.librdkafka.security.protocol": "SASL_SSL",
+            "broker.librdkafka.sasl.mechanism": mechanism,
+            "broker.librdkafka.sasl.username": self.user,
         }
 
     def _short(self):
@@ -70,9 +70,9 @@ class Deployment:
         self.secret = {"sasl_password": PLAIN_PASSWORD}
         return {
             "broker.bootstrap": self.secured.servers["LOGIN"],
-            "broker.security_protocol": "SASL_SSL",
-            "broker.sasl_mechanism": "PLAIN",
-            "broker.sasl_username": PLAIN_USER,
+            "broker.librdkafka.security.protocol": "SASL_SSL",
+            "broker.librdkafka.sasl.mechanism": "PLAIN",
+            "broker.librdkafka.sasl.username": PLAIN_USER,
         }
 
     def _token(self):
@@ -80,10 +80,11 @@ class Deployment:
         self.secret = {"sasl_oauthbearer_client_secret": self.provider.secret}
         return {
             "broker.bootstrap": self.secured.servers["TOKEN"],
-            "broker.security_protocol": "SASL_SSL",
-            "broker.sasl_mechanism": "OAUTHBEARER",
-            "broker.sasl_oauthbearer_token_endpoint_url": self.provider.url,
-            "broker.sasl_oauthbearer_client_id": self.provider.client,
+            "broker.librdkafka.security.protocol": "SASL_SSL",
+            "broker.librdkafka.sasl.mechanism": "OAUTHBEARER",
+            "broker.librdkafka.sasl.oauthbearer.method": "oidc",
+            "broker.librdkafka.sasl.oauthbearer.token.endpoint.url": self.provider.url,
+            "broker.librdkafka.sasl.oauthbearer.client.id": self.provider.client,
         }
 
     def _certificate(self):
@@ -91,9 +92,9 @@ class Deployment:
         self.secret = {"ssl_key_password": KEY_PASSWORD}
         return {
             "broker.bootstrap": self.secured.servers["CERTIFICATE"],
-            "broker.security_protocol": "SSL",
-            "broker.ssl_certificate_location": self.secured.certificate,
-            "broker.ssl_key_location": self.secured.key,
+            "broker.librdkafka.security.protocol": "SSL",
+            "broker.librdkafka.ssl.certificate.location": self.secured.certificate,
+            "broker.librdkafka.ssl.key.location": self.secured.key,
         }
 
     @property
@@ -103,7 +104,7 @@ class Deployment:
 
     def loaded(self, **changes):
         """The settings, as the worker loads them."""
-        secret = {f"broker.{name}": value for name, value in self.secret.items()}
+        secret = {f"broker.librdkafka.{name}": value for name, value in self.secret.items()}
         return Settings.of({**self.settings, "input.topics": [self.input], **secret, **changes})
 
     def rights(self, role="worker"):
@@ -113,7 +114,7 @@ class Deployment:
 
     def worker(self, *arguments):
         """Start one; the password is in the environment."""
-        secret = {f"RESONANCE_BROKER__{name.upper()}": value for name, value in self.secret.items()}
+        secret = {f"RESONANCE_BROKER__LIBRDKAFKA__{name.upper()}": value for name, value in self.secret.items()}
         return WorkerProcess(self.settings, arguments=arguments, environment=secret, forked=True)
 
     def produce_records(self, count, first=0):
@@ -184,7 +185,7 @@ def test_a_log_in_with_tokens_and_a_client_that_the_provider_no_longer_knows(sec
         text = refused(deployment)
     assert f"refuses the log-in of client {provider.client} with OAUTHBEARER" in text
     assert "no such client" in text
-    assert "broker.sasl_oauthbearer_*" in text
+    assert "sasl.oauthbearer.* of [broker.librdkafka]" in text
 
 
 @pytest.mark.nightly
@@ -205,13 +206,12 @@ def test_a_user_that_is_no_longer_known(secured):
         secured.remove_user(deployment.user, "SCRAM-SHA-256")
         line = worker.last_line(69)
     assert f"refuses the log-in of user {deployment.user} with SCRAM-SHA-256" in line
-    assert "broker.sasl_password" in line
+    assert "sasl.password" in line
 
 
 def refused(deployment, **changes):
     """What the start says."""
     settings = deployment.loaded(**changes)
-    check_certificates(settings)
     with pytest.raises(DeniedError) as caught:
         check_start(settings, librdkafka(settings), create=True)
     return str(caught.value)
@@ -248,14 +248,17 @@ def test_the_ends_of_the_input_and_what_begins_there_need_its_rights_alone(ready
 
 def test_connections_that_are_refused_name_the_settings(ready, secured):
     for changes, shown in (
-        ({"broker.sasl_password": "wrong"}, ["refuses the log-in of user", "broker.sasl_password"]),
-        ({"broker.sasl_username": "nobody"}, ["refuses the log-in of user nobody", "broker.sasl_username"]),
-        ({"broker.sasl_mechanism": "SCRAM-SHA-256"}, ["with SCRAM-SHA-256", "broker.sasl_mechanism"]),
-        ({"broker.ssl_ca_location": secured.stranger}, ["issuer certificate", f"ssl_ca_location = {secured.stranger}"]),
+        ({"broker.librdkafka.sasl.password": "wrong"}, ["refuses the log-in of user", "sasl.password"]),
+        ({"broker.librdkafka.sasl.username": "nobody"}, ["refuses the log-in of user nobody", "sasl.username"]),
+        ({"broker.librdkafka.sasl.mechanism": "SCRAM-SHA-256"}, ["with SCRAM-SHA-256", "sasl.mechanism"]),
+        (
+            {"broker.librdkafka.ssl.ca.location": secured.stranger},
+            ["issuer certificate", f"ssl.ca.location = {secured.stranger}"],
+        ),
         ({"broker.bootstrap": secured.servers["STRANGER"]}, ["not valid for '127.0.0.1'", "broker.bootstrap"]),
         (
-            {"broker.bootstrap": secured.servers["CERTIFICATE"], "broker.security_protocol": "SSL"},
-            ["a client's certificate, which is not set", "broker.ssl_certificate_location"],
+            {"broker.bootstrap": secured.servers["CERTIFICATE"], "broker.librdkafka.security.protocol": "SSL"},
+            ["a client's certificate, which is not set", "broker.librdkafka.ssl.certificate.location"],
         ),
     ):
         text = refused(ready, **changes)
@@ -293,7 +296,7 @@ def test_a_reader_does_not_wait_for_what_is_refused(ready, secured):
     with LogReader(client, ready.name, 60) as reader, pytest.raises(DeniedError, match="no right to Read topic"):
         list(reader.read({(ready.input, 0): (0, 1)}))
     wrong = {**client, "sasl.password": "wrong"}
-    with LogReader(wrong, ready.name, 60) as reader, pytest.raises(DeniedError, match=r"broker\.sasl_password"):
+    with LogReader(wrong, ready.name, 60) as reader, pytest.raises(DeniedError, match=r"sasl\.password"):
         reader.bounds([(ready.input, 0)])
     assert time.monotonic() - began < 30
 
@@ -304,8 +307,8 @@ def command(deployment, monkeypatch, capsys, role, *arguments):
     deployment.secured.add_user(user, PASSWORD)
     if role != "nobody":
         deployment.secured.allow(f"User:{user}", deployment.rights(role))
-    monkeypatch.setenv("RESONANCE_BROKER__SASL_PASSWORD", PASSWORD)
-    given = {**deployment.settings, "broker.sasl_username": user}
+    monkeypatch.setenv("RESONANCE_BROKER__LIBRDKAFKA__SASL_PASSWORD", PASSWORD)
+    given = {**deployment.settings, "broker.librdkafka.sasl.username": user}
     options = [part for name, value in given.items() for part in ("--set", f"{name}={value}")]
     return run(monkeypatch, *arguments, *options), *capsys.readouterr()
 

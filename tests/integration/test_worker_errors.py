@@ -26,8 +26,12 @@ def test_no_broker():
     [
         ({}, "input.topics is not set"),
         (
-            {"input.topics": "in", "broker.security_protocol": "SSL", "broker.ssl_ca_location": "/absent.pem"},
-            "the certificates cannot be used ([Errno 2] No such file or directory); look at /absent.pem",
+            {
+                "input.topics": "in",
+                "broker.librdkafka.security.protocol": "SSL",
+                "broker.librdkafka.ssl.ca.location": "/absent.pem",
+            },
+            "[broker.librdkafka]: no connection can be made with these settings (Failed to create admin ",
         ),
         ({"input.topics": "in", "worker.web_host": "203.0.113.1"}, "worker.web_host = 203.0.113.1"),
     ],

@@ -52,7 +52,8 @@ def test_what_is_derived_is_a_comment_with_its_value():
 
 
 def test_what_is_not_set_and_what_is_secret_are_comments():
-    text = as_toml(Settings.of({"input.topics": ["features"], "broker.sasl_password": "hunter2"}).dump())
-    assert "# sasl_password is set, and not shown\n" in text
-    assert "# ssl_key_password is not set\n" in text
-    assert "sasl_password" not in tomllib.loads(text)["broker"]
+    given = {"broker.librdkafka.sasl.password": "hunter2", "broker.librdkafka.sasl.username": "me"}
+    text = as_toml(Settings.of({"input.topics": ["features"], **given}).dump())
+    assert '# "sasl.password" is set, and not shown\n' in text
+    assert "# token is not set\n" in text
+    assert tomllib.loads(text)["broker"]["librdkafka"] == {"sasl.username": "me"}

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 from resonance.pipeline.cli.options import given
+from resonance.pipeline.config.properties import OWNED
 from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
@@ -82,6 +84,45 @@ def test_text_from_the_environment_becomes_lists_tables_and_numbers(monkeypatch)
     assert settings.topics.create is False
 
 
+def test_properties_of_librdkafka_are_joined_one_by_one(monkeypatch, tmp_path):
+    """Dots are tables in a file, and underscores in the environment."""
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        '[input]\ntopics = ["in"]\n[broker.librdkafka]\nsecurity.protocol = "SASL_SSL"\nsasl.username = "file"\n'
+        '"ssl.ca.location" = "/ca.pem"\nsocket.keepalive.enable = true\nsocket.timeout.ms = 9000\ndebug = ""\n'
+    )
+    monkeypatch.setenv("RESONANCE_BROKER__LIBRDKAFKA__SASL_PASSWORD", "none")
+    monkeypatch.setenv("RESONANCE_BROKER__LIBRDKAFKA__SASL_USERNAME", "environment")
+    found = librdkafka(Settings.load(file, {"broker.librdkafka.sasl.username": "me", "worker.id": "w", "name": "shop"}))
+    assert found == {
+        "bootstrap.servers": "localhost:9092",
+        "client.id": "shop-w",
+        "security.protocol": "SASL_SSL",
+        "sasl.username": "me",
+        "ssl.ca.location": "/ca.pem",
+        "socket.keepalive.enable": "true",
+        "socket.timeout.ms": "9000",
+        "sasl.password": "none",
+    }
+    monkeypatch.setenv("RESONANCE_BROKER__LIBRDKAFKA__SASL_MECHANIM", "PLAIN")
+    with pytest.raises(ConfigurationError, match=r"mechanim = \*+ \(from RESONANCE_BROKER__LIBRDKAFKA__SASL_ME"):
+        Settings.load(file)
+
+
+def test_a_table_of_properties_in_the_environment_is_json(monkeypatch):
+    monkeypatch.setenv("RESONANCE_BROKER__LIBRDKAFKA", '{"sasl.username": "me", "sasl": {"password": "hush"}}')
+    settings = Settings.load(flags={**MINIMAL, "broker.librdkafka.sasl.password": "other"})
+    assert librdkafka(settings)["sasl.username"] == "me"
+    assert librdkafka(settings)["sasl.password"] == "other"
+
+
+def test_properties_that_a_client_must_have_are_those_that_librdkafka_knows():
+    for name in OWNED:
+        with pytest.raises((KafkaException, TypeError)) as raised:
+            Producer({name: "?", "none": ""})
+        assert f'No such configuration property: "{name}"' not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("given", "servers"),
     [
@@ -107,7 +148,10 @@ def test_first_brokers_that_are_none_are_refused_with_what_is_allowed(given):
 @pytest.mark.parametrize("scheme", ["PLAINTEXT", "SASL_SSL", "kafka", "EXTERNAL"])
 def test_a_protocol_before_the_first_brokers_is_refused_with_the_way_to_write_it(scheme):
     said = refusal({"broker.bootstrap": f"{scheme}://a:9092, {scheme}://[::1]:9093"})
-    assert "must be written as a:9092,[::1]:9093; the protocol before :// belongs in broker.security_protocol" in said
+    assert (
+        "must be written as a:9092,[::1]:9093; the protocol before :// belongs in broker.librdkafka.security.protocol"
+        in said
+    )
 
 
 def test_the_longest_names_of_topics_can_be_used():
@@ -276,19 +320,31 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
         ({"prepare.ranges": {"a": [1]}}, r"^prepare\.ranges = .*a has \[1\]: must be \[value that becomes 0, value"),
         ({"prepare.ranges": '{"a": 1}'}, r"^prepare\.ranges = .*a has 1: must be \[value that becomes 0, value"),
         ({"input.features": ["cpu"], "prepare.categories": {"cpu": [1.5]}}, r"^prepare\.categories = .*a category's"),
-        ({"broker.security_protocol": "SASL_SSL", "broker.sasl_username": "me"}, "needs a log-in; broker.sasl_mech"),
+        ({"broker.librdkafka": 3}, r"^broker\.librdkafka = \*+: must be a table"),
         (
-            {"broker.security_protocol": "SASL_SSL", "broker.sasl_mechanism": "OAUTHBEARER"},
-            r"needs a log-in; broker\.sasl_oauthbearer_.*_url and .*_client_id and .*_client_secret are not",
+            {"broker.librdkafka.sasl.username": ["me"]},
+            r"^broker\.librdkafka = \*+: sasl\.username must be text, a number",
         ),
-        ({"broker.sasl_oauthbearer_token_endpoint_url": "http://login.example/t"}, r"must begin with https://: the cl"),
-        ({"broker.sasl_oauthbearer_token_endpoint_url": "login/t"}, r"must be an address such as https://login"),
         (
-            {"broker.sasl_oauthbearer_token_endpoint_url": "https://a:b@login/t"},
-            r"= 'https://\*\*\*@login/t': must hold",
+            {"broker.librdkafka.security.protocol": "TLS"},
+            r"^broker\.librdkafka\.security\.protocol = 'TLS': librdkafka refuses it \(Invalid value",
         ),
-        ({"broker.sasl_oauthbearer_client_id": "a:b"}, r"must hold no colon"),
-        ({"broker.security_protocol": "TLS"}, r"must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        (
+            {"broker.librdkafka.socket.timeout.ms": 1},
+            r"^broker\.librdkafka\.socket\.timeout\.ms = '1': librdkafka refuses it \(.* outside allowed range 10",
+        ),
+        (
+            {"broker.librdkafka": {"sasl": {"pasword": "hunter2"}}},
+            r"^broker\.librdkafka\.sasl\.pasword = \*+: librdkafka has no such property \(did you mean sasl\.passwo",
+        ),
+        (
+            {"broker.librdkafka.isolation.level": "read_uncommitted"},
+            r"^broker\.librdkafka\.isolation\.level = .*: must not be set: it is what delivery needs; leave it out",
+        ),
+        (
+            {"broker.librdkafka.session.timeout.ms": 9000},
+            r"^broker\.librdkafka\.session\.timeout\.ms = .*: must not be set: it follows from broker\.session_timeout",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_what_can(values, expected):
@@ -384,16 +440,20 @@ def test_a_file_that_is_not_toml_names_the_line(text, shown, tmp_path):
 
 
 def test_secrets_are_never_shown():
-    settings = Settings.of({**MINIMAL, "broker.sasl_password": "hunter2", "broker.ssl_key_password": "hunter2"})
-    assert settings.broker.sasl_password is not None
-    assert settings.broker.sasl_password.get_secret_value() == "hunter2"
+    names = ("sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.oauthbearer.config")
+    oauth = ("client.secret", "assertion.private.key.passphrase", "assertion.private.key.pem")
+    given = dict.fromkeys((*names, *(f"sasl.oauthbearer.{name}" for name in oauth)), "hunter2")
+    settings = Settings.of(
+        {**MINIMAL, "broker": {"librdkafka": given, "bootstrap": "b"}, "worker.web_token": "hunter2"}
+    )
+    assert {name: librdkafka(settings)[name] for name in given} == given
     for text in (repr(settings), str(settings), str(settings.dump()), settings.model_dump_json()):
         assert "hunter2" not in text
     assert "**********" in str(settings.dump())
-    assert "17" not in refusal({"broker.sasl_password": 17})
+    assert "17" not in refusal({"worker.web_token": 17})
 
 
-@pytest.mark.parametrize("text", ['{"sasl_password": "hunter2"}', "hunter2"])
+@pytest.mark.parametrize("text", ['{"librdkafka": {"sasl.password": "hunter2"}}', "hunter2"])
 def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch, text):
     monkeypatch.setenv("RESONANCE_BROKER", text)
     with pytest.raises(ConfigurationError) as caught:
@@ -403,11 +463,9 @@ def test_a_section_that_is_no_table_is_refused_without_its_text(monkeypatch, tex
     assert "hunter2" not in refusal({"broker": text})
 
 
-@pytest.mark.parametrize(
-    "pairs", [["broker.sasl_password=hunter2"] * 2, ["broker.sasl_password hunter2"], ["broker.sasl_password:hunter2"]]
-)
+@pytest.mark.parametrize("pairs", [["page.token=hunter2"] * 2, ["page.token hunter2"], ["page.token:hunter2"]])
 def test_a_command_line_that_cannot_be_read_is_refused_without_its_values(pairs):
-    with pytest.raises(ConfigurationError, match=r"^--set broker\.sasl_password: ") as caught:
+    with pytest.raises(ConfigurationError, match=r"^--set page\.token: ") as caught:
         given(pairs, {})
     assert "hunter2" not in str(caught.value)
 
@@ -512,6 +570,13 @@ def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_giv
     ("old", "value", "now"),
     [
         ("alerts.unlike", False, 'alerts.off = ["unlike"]'),
+        ("broker.sasl_password", "hush", "RESONANCE_BROKER__LIBRDKAFKA__SASL_PASSWORD (docs/security.md)"),
+        (
+            "broker.ssl_ca_location",
+            "f",
+            "it is librdkafka's own: broker.librdkafka.ssl.ca.location, in the environment",
+        ),
+        ("broker.sasl_oauthbearer_scope", "s", "beside sasl.oauthbearer.method = oidc: broker.librdkafka.sasl.oauthb"),
         ("topics.routes", "r", "all topics are named by topics.pattern, by default {name}.{kind}"),
         (
             "alerts.one_cluster_records",

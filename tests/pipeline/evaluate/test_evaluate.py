@@ -195,9 +195,9 @@ def test_a_column_of_csv_is_the_truth_without_being_learned(evaluated, tmp_path,
 @pytest.mark.parametrize("before", [["--set", ""], ["--set="], ["-s", ""], ["-s"], ["--"]])
 def test_secrets_are_masked_in_the_command_that_is_shown(before, evaluated):
     *option, attached = before
-    document = evaluated("--truth", "kind", *option, f"{attached}broker.sasl_password=hunter2")
+    document = evaluated("--truth", "kind", *option, f"{attached}broker.librdkafka.sasl.password=hunter2")
     assert "hunter2" not in orjson.dumps(document).decode()
-    assert "broker.sasl_password=***" in document["command"]
+    assert "broker.librdkafka.sasl.password=***" in document["command"]
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_what_cannot_be_done_is_one_line(deployment, reset, capsys, options, tex
 
 
 def test_a_password_is_not_repeated(deployment, reset, capsys):
-    reset("--broker.sasl_password", "hush")
+    reset("--broker.librdkafka.sasl.password", "hush")
     shown = capsys.readouterr()
     assert "this does it: the same command with --yes" in shown.out
     assert "hush" not in shown.out + shown.err

@@ -346,4 +346,4 @@ def test_refusals_that_last_end_the_thread(clock):
         rounds(thread, 1)
         thread._note(KafkaError(KafkaError._AUTHENTICATION))
         clock.now += 6.0
-    assert "broker.sasl" in str(ended(thread))
+    assert "[broker.librdkafka]" in str(ended(thread))

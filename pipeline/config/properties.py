@@ -1,0 +1,138 @@
+"""Properties of librdkafka among the settings: the table ``[broker.librdkafka]``, which goes to every Kafka client."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, SecretStr
+from resonance.pipeline.errors import nearest
+
+TABLE: Final = "librdkafka"
+"""Name of the table in its section."""
+
+OWNED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "broker.bootstrap"),
+    "client.id": "name and worker.id",
+    "group.id": "name",
+    **dict.fromkeys(("group.instance.id", "transactional.id"), "name and worker.id"),
+    **dict.fromkeys(("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"), "broker.session_timeout"),
+    **dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), "delivery.transaction_timeout"),
+    "delivery.timeout.ms": "delivery.transaction_timeout",
+    **dict.fromkeys(("compression.type", "compression.codec"), "output.compression"),
+    **dict.fromkeys(
+        (
+            *("fetch.max.bytes", "fetch.message.max.bytes", "max.partition.fetch.bytes", "message.max.bytes"),
+            *("queue.buffering.max.kbytes", "queued.max.messages.kbytes", "receive.message.max.bytes"),
+        ),
+        "limits.memory",
+    ),
+    **dict.fromkeys(
+        (
+            *("acks", "request.required.acks", "enable.idempotence", "enable.gapless.guarantee"),
+            *("auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"),
+            *("batch.size", "linger.ms", "queue.buffering.max.ms", "queue.buffering.max.messages"),
+            *("delivery.report.only.error", "fetch.error.backoff.ms", "fetch.queue.backoff.ms", "fetch.wait.max.ms"),
+            *("group.protocol", "isolation.level", "log.connection.close", "logger", "reconnect.backoff.max.ms"),
+            *("partition.assignment.strategy", "partitioner"),
+        ),
+        "",
+    ),
+}
+"""Properties that a client has for what it does, with the settings that they follow from."""
+
+USUAL: Final = (
+    *("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "sasl.oauthbearer.method"),
+    *("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
+    *("sasl.oauthbearer.scope", "https.ca.location", "ssl.ca.location", "ssl.certificate.location"),
+    *("ssl.key.location", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password"),
+)
+"""Properties that are offered for a misspelt one: librdkafka has no list to ask for."""
+
+UNKNOWN: Final = "librdkafka has no such property"
+"""Begins the refusal of a property that does not exist."""
+
+_SECRET: Final = re.compile(r".*(password|passphrase|secret|key\.pem|oauthbearer\.config)")
+_NONE: Final = "there.is.no.such.property"
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a property holds a secret."""
+    return _SECRET.fullmatch(name) is not None
+
+
+def spelt(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield properties by their own names.
+
+    TOML takes dots for tables, and a variable has underscores in their place, which no property has.
+    """
+    for key, value in table.items():
+        name = f"{before}{key}".replace("_", ".").lower()
+        if isinstance(value, Mapping):
+            yield from spelt(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def refusal(name: str, value: str) -> str:
+    """Return why a property cannot be set to a value, and what to do; empty where it can."""
+    if (setting := OWNED.get(name)) is not None:
+        return f"must not be set: it {f'follows from {setting}' if setting else 'is what delivery needs'}; leave it out"
+    # Only where there are properties: it takes a while.
+    from confluent_kafka import KafkaException, Producer  # noqa: PLC0415
+
+    try:
+        # Properties are taken one by one, and the second ends it: no client is made.
+        Producer({name: value, _NONE: ""})
+    except (KafkaException, AttributeError, TypeError, ValueError) as error:
+        reason = (error.args[0].str() if isinstance(error, KafkaException) else str(error)).strip()
+        if _NONE in reason:
+            return ""
+        if f'"{name}"' in reason and "No such" in reason:
+            return f"{UNKNOWN}{nearest(name, (*USUAL, *OWNED))}; correct it, or leave it out"
+        return f"librdkafka refuses it ({reason}); see its CONFIGURATION.md"
+    return ""
+
+
+def gathered(section: Any) -> Any:
+    """Return the values of a section with its properties, which stand there as ``librdkafka.<name>``, in one table."""
+    if not isinstance(section, Mapping):
+        return section
+    own = {key.removeprefix(f"{TABLE}."): value for key, value in section.items() if key.startswith(f"{TABLE}.")}
+    others = {key: value for key, value in section.items() if not key.startswith(f"{TABLE}.")}
+    return {TABLE: own, **others} if own else others
+
+
+def apart(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one source's values with each property as a setting of its own, so that sources are joined one by one."""
+    section = values.get("broker")
+    if not isinstance(section, Mapping):
+        return dict(values)
+    found: dict[str, Any] = {}
+    for key, value in section.items():
+        if key.partition(".")[0] != TABLE:
+            found[key] = value
+            continue
+        with suppress(TypeError, ValueError):
+            value = json.loads(value)  # noqa: PLW2901 - in the environment a table is JSON
+        found |= spelt({key: value})
+    return {**values, "broker": found}
+
+
+def _properties(value: Any) -> Any:
+    """Hide secrets; properties without a value are not set."""
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, str | SecretStr] = {}
+    for name, given in spelt(value):
+        plain = given.get_secret_value() if isinstance(given, SecretStr) else given
+        text = str(plain).lower() if isinstance(plain, bool) else plain
+        if not isinstance(text, str | int | float | None):
+            raise ValueError(f"{name} must be text, a number, true or false")
+        if text not in ("", None):
+            found[name] = SecretStr(str(text)) if is_secret(name) else str(text)
+    return found
+
+
+Properties = Annotated[dict[str, str | SecretStr], BeforeValidator(_properties)]
