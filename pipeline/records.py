@@ -14,6 +14,9 @@ TopicPartition = tuple[str, int]
 
 NameT = TypeVar("NameT")
 
+STREAM_BYTES: Final = 256
+"""Bytes of a stream's name, at most; a record with a longer one is a dead letter."""
+
 
 class Record(NamedTuple):
     """A record as Kafka stores it."""

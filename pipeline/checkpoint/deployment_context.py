@@ -10,10 +10,13 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.records import STREAM_BYTES, TopicPartition
 from resonance.pipeline.task.decode.json_records import REVISION as DECODE_REVISION
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.task.stream_task import TaskContext
+
+KEY_LIMIT: Final = "limits.key_bytes"
+"""What a stored identity calls `STREAM_BYTES`: another release may allow other names of streams."""
 
 BEYOND_TRANSACTION: Final = 30.0
 """Seconds beyond the time of a transaction in which a dead worker's must have ended, before the broker is given up."""
@@ -71,7 +74,8 @@ class DeploymentContext:
             **{f"engine.{name}": value for name, value in settings.engine_parameters.items()},
         }
         limits = {
-            **{f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes", "key_bytes")},
+            **{f"limits.{name}": getattr(settings.limits, name) for name in ("streams", "record_bytes")},
+            KEY_LIMIT: STREAM_BYTES,
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
@@ -172,5 +176,6 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
     values["engine"] = {"name": identity.engine}
     for name, value in [*identity.settings.items(), *identity.limits.items()]:
         section, _, key = name.rpartition(".")
-        (values[section] if section else values)[key] = value
+        if name != KEY_LIMIT:
+            (values[section] if section else values)[key] = value
     return Settings.of(values)

@@ -205,7 +205,6 @@ def _send(
             batches,
             rate=rate,
             limit=limit,
-            compression=settings.output.compression,
             advanced=lambda sent: draw(sent if limit is not None else source.position),
         )
 

@@ -18,9 +18,6 @@ from resonance.pipeline.errors import nearest
 LABELS: Final = 1_000
 """Most labels of a stream; there is a bound because every assignment names all of them."""
 
-REGISTRY_SECONDS: Final = 50.0
-"""Longest wait for a Schema Registry: a worker that makes no progress for a minute counts as hanging."""
-
 
 class Problem(NamedTuple):
     """A setting that cannot be used beside the others."""
@@ -185,28 +182,12 @@ def _schema_registry(settings: Fields) -> Iterator[Problem]:
     for url in given.urls:
         parts = urlsplit(url)
         if parts.username or parts.password:
-            allowed = "must hold no log-in; it belongs in schema_registry.basic_auth_user and basic_auth_password"
+            allowed = "must hold no log-in; it belongs in schema_registry.client.basic.auth.user.info"
             yield Problem("schema_registry.url", url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             yield Problem("schema_registry.url", url, "must be addresses such as https://registry.example:8081")
-    if (given.basic_auth_user is None) != (given.basic_auth_password is None):
-        lacking = "basic_auth_password" if given.basic_auth_password is None else "basic_auth_user"
-        other = "basic_auth_user" if given.basic_auth_password is None else "basic_auth_password"
-        shown = given.basic_auth_user or "***"
-        yield Problem(f"schema_registry.{other}", shown, f"needs schema_registry.{lacking}, too")
-    if ":" in (given.basic_auth_user or ""):
-        yield Problem("schema_registry.basic_auth_user", given.basic_auth_user, "must hold no colon")
-    if (given.ssl_key_location or given.ssl_key_password) and given.ssl_certificate_location is None:
-        name = "ssl_key_location" if given.ssl_key_location else "ssl_key_password"
-        shown = given.ssl_key_location or "***"
-        yield Problem(f"schema_registry.{name}", shown, "needs schema_registry.ssl_certificate_location")
-    most = min(REGISTRY_SECONDS, settings.delivery.transaction_timeout)
-    if given.url and given.patience > most:
-        allowed = (
-            f"gives up a registry that does not answer after {given.patience:.0f} s, and a worker's transaction may "
-            f"wait {most:.0f} s; lower schema_registry.timeout, max_retries or retries_wait_ms"
-        )
-        yield Problem("schema_registry.max_retries", given.max_retries, allowed)
+    if "url" in given.client:
+        yield Problem("schema_registry.client.url", given.client["url"], "must not be set: it is schema_registry.url")
 
 
 def _delivery(settings: Fields) -> Iterator[Problem]:

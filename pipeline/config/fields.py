@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from resonance import engine as engines
 from resonance.engine.base import Engine
+from resonance.engine.drift.layout import PARAMETERS as DRIFT_PARAMETERS
 from resonance.engine.errors import ParameterError
 from resonance.engine.parameters import check_parameters
 from resonance.engine.prepare import MAX_AXES, REVISION, WARMUP_RECORDS, Preparation
@@ -304,7 +305,7 @@ class Fields(BaseSettings):
         if not self.drift.detect or self.input.sparse is not None:
             return None
         rarity = max(self.alerts.rarity / DRIFT_BOUND, 100.0) if self.drift.rarity == "auto" else self.drift.rarity
-        return {**self.drift.model_dump(exclude={"detect"}), "rarity": rarity}
+        return {each.name: each.default for each in DRIFT_PARAMETERS} | {"rarity": rarity}
 
     @property
     def tells_drift(self) -> bool:

@@ -1,4 +1,4 @@
-"""Properties of librdkafka among the settings: the table ``[broker.librdkafka]``, which goes to every Kafka client."""
+"""Properties of clients among the settings: ``[broker.librdkafka]`` goes to every Kafka client as it is."""
 
 import json
 import re
@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, SecretStr
 from resonance.pipeline.errors import nearest
 
-TABLE: Final = "librdkafka"
-"""Name of the table in its section."""
+TABLES: Final[Mapping[str, str]] = {"broker": "librdkafka", "schema_registry": "client"}
+"""Sections that have a table of properties, and its name."""
 
 OWNED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "broker.bootstrap"),
@@ -20,7 +20,6 @@ OWNED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"), "broker.session_timeout"),
     **dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), "delivery.transaction_timeout"),
     "delivery.timeout.ms": "delivery.transaction_timeout",
-    **dict.fromkeys(("compression.type", "compression.codec"), "output.compression"),
     **dict.fromkeys(
         (
             *("fetch.max.bytes", "fetch.message.max.bytes", "max.partition.fetch.bytes", "message.max.bytes"),
@@ -53,7 +52,7 @@ USUAL: Final = (
 UNKNOWN: Final = "librdkafka has no such property"
 """Begins the refusal of a property that does not exist."""
 
-_SECRET: Final = re.compile(r".*(password|passphrase|secret|key\.pem|oauthbearer\.config)")
+_SECRET: Final = re.compile(r".*(password|passphrase|secret|key\.pem|oauthbearer\.config|user\.info|auth\.token).*")
 _NONE: Final = "there.is.no.such.property"
 
 
@@ -95,29 +94,30 @@ def refusal(name: str, value: str) -> str:
     return ""
 
 
-def gathered(section: Any) -> Any:
-    """Return the values of a section with its properties, which stand there as ``librdkafka.<name>``, in one table."""
+def gathered(section: Any, table: str) -> Any:
+    """Return the values of a section with its properties, which stand there as ``table.name``, in one table."""
     if not isinstance(section, Mapping):
         return section
-    own = {key.removeprefix(f"{TABLE}."): value for key, value in section.items() if key.startswith(f"{TABLE}.")}
-    others = {key: value for key, value in section.items() if not key.startswith(f"{TABLE}.")}
-    return {TABLE: own, **others} if own else others
+    own = {key.removeprefix(f"{table}."): value for key, value in section.items() if key.startswith(f"{table}.")}
+    others = {key: value for key, value in section.items() if not key.startswith(f"{table}.")}
+    return {table: own, **others} if own else others
 
 
 def apart(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return one source's values with each property as a setting of its own, so that sources are joined one by one."""
-    section = values.get("broker")
-    if not isinstance(section, Mapping):
-        return dict(values)
-    found: dict[str, Any] = {}
-    for key, value in section.items():
-        if key.partition(".")[0] != TABLE:
-            found[key] = value
+    found = dict(values)
+    for name, table in TABLES.items():
+        if not isinstance(section := values.get(name), Mapping):
             continue
-        with suppress(TypeError, ValueError):
-            value = json.loads(value)  # noqa: PLW2901 - in the environment a table is JSON
-        found |= spelt({key: value})
-    return {**values, "broker": found}
+        own = found[name] = dict[str, Any]()
+        for key, value in section.items():
+            if key.partition(".")[0] != table:
+                own[key] = value
+                continue
+            with suppress(TypeError, ValueError):
+                value = json.loads(value) if key == table else value  # noqa: PLW2901 - a table of the environment
+            own |= spelt({key: value})
+    return found
 
 
 def _properties(value: Any) -> Any:

@@ -20,6 +20,18 @@ REPLACED: Final[Mapping[str, str]] = {
         'its value is fixed (docs/alerts.md); leave it out, or switch the rule off: alerts.off = ["{}"]'
     ),
     "emit_from": "`resonance bootstrap` learns what came before, without output (docs/replay.md)",
+    "schema_registry.basic_auth_.*": (
+        "it is schema_registry.client.basic.auth.user.info = user:password, in the environment "
+        "RESONANCE_SCHEMA_REGISTRY__CLIENT__BASIC_AUTH_USER_INFO"
+    ),
+    "schema_registry.(ssl_.*|timeout|max_retries|retries_.*)": (
+        "it is confluent-kafka's own: schema_registry.client.{dotted}, in the environment "
+        "RESONANCE_SCHEMA_REGISTRY__CLIENT__{upper}"
+    ),
+    "output.compression": "it is librdkafka's own: broker.librdkafka.compression.type",
+    "drift.(?:step|hold|ordinary|cells)": "its value is fixed (docs/drift.md); leave it out",
+    "limits.key_bytes": "the name of a stream has at most 256 bytes; leave it out",
+    "limits.dead_letter_bytes": "a dead letter has at most 900,000 bytes; leave it out",
     "limits.dead_letters_in_a_row": "a partition pauses beyond dlq.max_share",
     "dlq.window": "it is fixed at 1,000 records; dlq.max_share says how many of them pause a partition",
     "topics.(assignments|cluster_events|drift_events|alerts|dead_letters|clusters|snapshots|archive|routes|names)": (

@@ -78,7 +78,7 @@ class BrokerSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _gathered(cls, values: Any) -> Any:
-        return gathered(values)
+        return gathered(values, "librdkafka")
 
 
 class WorkerSection(Section):
@@ -139,41 +139,22 @@ class InputSection(Section):
 
 
 class SchemaRegistrySection(Section):
-    """The Schema Registry with the schemas of the input, named as by confluent-kafka's client."""
+    """The Schema Registry with the schemas of the input."""
 
     url: OptionalText = None
     """Its URLs, separated by commas."""
-    basic_auth_user: OptionalText = None
-    """User name or API key."""
-    basic_auth_password: OptionalSecret = None
-    """Password."""
-    ssl_ca_location: OptionalText = None
-    """File of trusted authorities; else certifi's."""
-    ssl_certificate_location: OptionalText = None
-    """The client's certificate."""
-    ssl_key_location: OptionalText = None
-    """Its private key."""
-    ssl_key_password: OptionalSecret = None
-    """The key's password."""
-    timeout: Seconds = Field(default=4.0, gt=0.0, le=30.0)
-    """Seconds that a request waits."""
-    max_retries: Count = Field(default=3, ge=0, le=20)
-    """Repeats of a request without an answer or with a passing error."""
-    retries_wait_ms: Count = Field(default=1_000, ge=1, le=30_000)
-    """Most milliseconds before the first repeat, doubled with each."""
-    retries_max_wait_ms: Count = Field(default=20_000, ge=1, le=60_000)
-    """Most milliseconds before any repeat."""
+    client: Properties = Field(default_factory=dict)
+    """Entries go to confluent-kafka's client: ``basic.auth.user.info = "user:password"``, ``ssl.ca.location``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, values: Any) -> Any:
+        return gathered(values, "client")
 
     @property
     def urls(self) -> list[str]:
         """The single addresses."""
         return [each.strip() for each in (self.url or "").split(",") if each.strip()]
-
-    @property
-    def patience(self) -> float:
-        """Seconds that a question can take until it is given up."""
-        waits = [min(self.retries_wait_ms << i, self.retries_max_wait_ms) for i in range(self.max_retries)]
-        return max(len(self.urls), 1) * ((1 + self.max_retries) * self.timeout + sum(waits) / 1000)
 
 
 class LabelsSection(Section):
@@ -236,14 +217,6 @@ class DriftSection(Section):
     """Watches dense records."""
     rarity: Rarity = "auto"
     """Records of a stream between false events, at least. ``auto``: a hundredth of `alerts.rarity`."""
-    step: Seconds = Field(default=0.5, ge=0.1, le=3.0)
-    """Smallest reported shift of a mean, in spreads of its cluster."""
-    hold: Count = Field(default=500, ge=64, le=1_000_000)
-    """Records that a change lasts, up to eight times as many."""
-    ordinary: Count = Field(default=5, ge=1, le=1_000_000)
-    """Returns to earlier places after which a rhythm is ordinary."""
-    cells: Count = Field(default=32, ge=0, le=64)
-    """Largest clusters that are watched beside the whole stream."""
 
 
 class DeliverySection(Section):
@@ -281,10 +254,6 @@ class LimitsSection(Section):
     """Seconds, by the records' times, after which a stream without any ends; 0: never. Needs ``stream = "key"``."""
     record_bytes: Count = Field(default=1_000_000, ge=1)
     """Bytes of a record's value."""
-    key_bytes: Count = Field(default=256, ge=1)
-    """Bytes of a stream's name."""
-    dead_letter_bytes: Count = Field(default=900_000, ge=2_000)
-    """Bytes of a dead letter; longer values are cut."""
 
 
 class DlqSection(Section):
@@ -333,8 +302,6 @@ class TopicsSection(Section):
 class OutputSection(Section):
     """The form of the outputs."""
 
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
-    """Compression of output batches."""
     envelope: Literal["events", "cloudevents", "plain"] = "events"
     """CloudEvents headers: on all but assignments (``events``), on all (``cloudevents``), or on none (``plain``)."""
     assignments: Literal["all", "changes", "novel", "none"] = "all"

@@ -154,7 +154,6 @@ def produce(
     *,
     rate: float | None = None,
     limit: int | None = None,
-    compression: str = "lz4",
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Produced:
     """Produce records, and wait until the broker has stored every one.
@@ -176,7 +175,7 @@ def produce(
         The batches raise it; the message adds how much of the file is stored by then.
     """
     limits = {target.topic: target.message_bytes} if target.message_bytes else {}
-    sender = _Sender({**producer_settings(client, compression=compression, message_bytes=limits)}, target)
+    sender = _Sender({**producer_settings(client, message_bytes=limits)}, target)
     step = max(int(rate / STEPS), 1) if rate else None
     began = time.monotonic()
     interrupted = False

@@ -70,7 +70,6 @@ _value = itemgetter(1)
 def producer_settings(
     client: Mapping[str, Any],
     *,
-    compression: str = "lz4",
     message_bytes: Mapping[str, int] | None = None,
     queued_bytes: int = 1024**3,
 ) -> dict[str, Any]:
@@ -81,9 +80,9 @@ def producer_settings(
     """
     limits = list((message_bytes or {}).values())
     return {
+        "compression.type": "lz4",
         **client,
         "enable.idempotence": True,
-        "compression.type": compression,
         # Large batches compress well; a commit sends what waits without waiting for this.
         "linger.ms": 20,
         # A batch counts as a whole towards the topic's limit, 512 bytes of framing included.
@@ -316,8 +315,6 @@ def step(outlet: Outlet, consumer: Consumer, offsets: Sequence[Offset], *, atomi
 def _smaller(message: Message) -> str:
     """Return what makes outputs of a message's kind smaller; empty where only a larger limit of the topic helps."""
     value = message.value or b""
-    if any(name.endswith(".error.stage") for name, _ in message.headers):
-        return ", or lower limits.dead_letter_bytes"
     if value.startswith(b'{"id":'):
         return ", or copy fewer members into the answers (output.include)"
     if value.startswith(b'{"kind":'):

@@ -12,11 +12,18 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Final, TypeVar
 
+from pydantic import SecretStr
 from resonance.pipeline.config.sections import SchemaRegistrySection
 from resonance.pipeline.errors import ConfigurationError, RegistryError, missing_extra
 
 EXTRA: Final = "registry"
 """The extra with what reads and checks values with schemas."""
+
+REQUEST_SECONDS: Final = 4.0
+"""How long a request waits."""
+
+REQUESTS: Final = 4
+"""Requests until a registry is given up, over all addresses: a worker that waits for a minute counts as hanging."""
 
 UNKNOWN_SECONDS: Final = 1.0
 """How long the answer that an id is unknown counts, so that many records with it cost one question."""
@@ -127,8 +134,7 @@ class SchemaRegistry:
             reason = str(error) or type(error).__name__
             raise RegistryError(
                 f"the schema registry {where} does not answer ({reason[:300]}), and nothing was decoded without it; "
-                "check schema_registry.url, schema_registry.ssl_* and that it runs, then start again. "
-                "schema_registry.timeout and max_retries say how long to wait"
+                "check schema_registry.url, schema_registry.client.ssl.* and that it runs, then start again"
             ) from error
 
     def _connected(self) -> Any:
@@ -143,27 +149,26 @@ def _connect(section: SchemaRegistrySection) -> Any:
         from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415
     except ImportError as error:
         raise missing_extra("schema_registry.url", error.name or "confluent-kafka[schemaregistry]", EXTRA) from error
-    password, key_password = section.basic_auth_password, section.ssl_key_password
-    given = {
-        "url": ",".join(section.urls),
-        "basic.auth.user.info": password and f"{section.basic_auth_user}:{password.get_secret_value()}",
-        "ssl.ca.location": section.ssl_ca_location,
-        "ssl.certificate.location": section.ssl_certificate_location,
-        "ssl.key.location": section.ssl_key_location,
-        "ssl.key.password": key_password and key_password.get_secret_value(),
-        "timeout": section.timeout,
-        "max.retries": section.max_retries,
-        "retries.wait.ms": section.retries_wait_ms,
-        "retries.max.wait.ms": section.retries_max_wait_ms,
-    }
+    given = {name: _plain(value) for name, value in section.client.items()}
+    waits = {"timeout": REQUEST_SECONDS, "max.retries": max(REQUESTS // len(section.urls) - 1, 0)}
     try:
-        return SchemaRegistryClient({name: value for name, value in given.items() if value is not None})
-    except (OSError, ValueError) as error:
-        files = [section.ssl_ca_location, section.ssl_certificate_location, section.ssl_key_location]
+        return SchemaRegistryClient({"url": ",".join(section.urls), **waits, **given})
+    except (OSError, TypeError, ValueError) as error:
+        files = [str(value) for name, value in given.items() if name.endswith(".location")]
         raise ConfigurationError(
-            f"schema_registry.*: no connection can be made with these settings ({error}); look at "
-            f"{', '.join(filter(None, files)) or 'schema_registry.url'}"
+            f"[schema_registry.client]: no connection can be made with these settings ({error}); look at "
+            f"{', '.join(files) or 'schema_registry.url'}"
         ) from error
+
+
+def _plain(value: str | SecretStr) -> str | float:
+    """Return a property as the client takes it, which refuses the texts of numbers."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(value)
+    return value
 
 
 def _refusal(status: int, code: int, text: str | None) -> str:
@@ -171,11 +176,11 @@ def _refusal(status: int, code: int, text: str | None) -> str:
     said = f"{status}: {str(text)[:300]}"
     if status == 401:
         return (
-            f"refuses the log-in ({said}); check schema_registry.basic_auth_user and basic_auth_password "
-            "(RESONANCE_SCHEMA_REGISTRY__BASIC_AUTH_PASSWORD)"
+            f"refuses the log-in ({said}); check schema_registry.client.basic.auth.user.info "
+            "(RESONANCE_SCHEMA_REGISTRY__CLIENT__BASIC_AUTH_USER_INFO)"
         )
     if status == 403:
-        return f"gives schema_registry.basic_auth_user no right to this ({said}); grant it, or name another user"
+        return f"gives the user of schema_registry.client.basic.auth.user.info no right to this ({said}); grant it"
     if status == 404:
         return f"has no registry at this path ({said}); check schema_registry.url"
     if status in (409, 422):
@@ -183,10 +188,14 @@ def _refusal(status: int, code: int, text: str | None) -> str:
     return f"fails (code {code}, {said}); look at it, then start again"
 
 
-@cache
 def registry_of(section: SchemaRegistrySection, form: str | None = None) -> SchemaRegistry:
     """Return the registry of some settings, one for the whole process.
 
     `form` is the one in which it gives schemas, as its interface calls it.
     """
-    return SchemaRegistry(section, form)
+    return _kept(section.url, tuple(section.client.items()), form)
+
+
+@cache
+def _kept(url: str | None, client: tuple[tuple[str, str | SecretStr], ...], form: str | None) -> SchemaRegistry:
+    return SchemaRegistry(SchemaRegistrySection(url=url, client=dict(client)), form)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.logs import at
-from resonance.pipeline.records import Message, Messages, Outputs, RoutedRecord, SourceRecord
-from resonance.pipeline.repartition.envelope import TOPIC_BYTES, no_place, read_route
+from resonance.pipeline.records import STREAM_BYTES, Message, Messages, Outputs, RoutedRecord, SourceRecord
+from resonance.pipeline.repartition.envelope import no_place, read_route
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT, TaskContext
@@ -30,8 +30,6 @@ class RoutedTask(PartitionTask):
         self._known = dict.fromkeys(settings.input.topics, context.inputs)
         if settings.labels.topic is not None:
             self._known[settings.labels.topic] = context.labels
-        # With one stream per topic the key is the topic's name, whatever the limit is.
-        self._longest = max(settings.limits.key_bytes, TOPIC_BYTES)
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
         """Learn routes and return the outputs of their records; see `PartitionTask.process`.
@@ -77,7 +75,7 @@ class RoutedTask(PartitionTask):
         """Return whether the outputs of a route fit into their topics; a worker writes no other route."""
         # This depends on the route alone, and not on the present number of input partitions, so that a restart and a
         # replay decide the same.
-        return len(route.stream) <= self._longest
+        return len(route.stream) <= STREAM_BYTES
 
     @property
     def counts(self) -> Counts:

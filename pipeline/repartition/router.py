@@ -9,7 +9,7 @@ from resonance.pipeline.config.values import category_text
 from resonance.pipeline.json_paths import ABSENT
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.record_columns import RecordColumns
-from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
+from resonance.pipeline.records import STREAM_BYTES, Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.repartition.envelope import REST_BYTES, rest_bytes, route_message
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
@@ -95,7 +95,6 @@ class RecordStreams:
 
     def __init__(self, settings: Settings, topic: str, mapping: InputMapping) -> None:
         self._mapping = mapping
-        self._limits = settings.limits
         self._path = settings.stream_field
         self._field = (settings.stream or "").partition(":")[2]
         self._whole = topic.encode()
@@ -114,12 +113,12 @@ class RecordStreams:
         stream: bytes = found.encode()
         if not stream:
             raise FaultError("validate", "no_key", f"{self._field} is empty text, and every stream has a name")
-        if len(stream) > self._limits.key_bytes:
+        if len(stream) > STREAM_BYTES:
             raise FaultError(
                 "limit",
                 "key_too_long",
-                f"{self._field} has {len(stream):,} bytes, limits.key_bytes allows {self._limits.key_bytes:,}; raise "
-                "it, or send shorter values",
+                f"{self._field} has {len(stream):,} bytes, and the name of a stream has at most {STREAM_BYTES}; send "
+                "shorter values",
             )
         return stream
 

@@ -222,8 +222,7 @@ def _sinks(
     if output.name is not None:
         client, topics = clients.librdkafka(settings), target_topics(settings, output.name)
         _make_targets(settings, topics, count, routes)
-        compression = settings.output.compression
-        yield [partial(TopicSink, client, topics, partition, compression) for partition in partitions]
+        yield [partial(TopicSink, client, topics, partition) for partition in partitions]
     elif output.folder is not None:
         open_folder(output.folder)
         try:

@@ -136,10 +136,10 @@ class TopicSink:
     `topics` maps each kind to its topic; `client` is the librdkafka configuration of the connection.
     """
 
-    def __init__(self, client: Mapping[str, Any], topics: Mapping[str, str], partition: int, compression: str) -> None:
+    def __init__(self, client: Mapping[str, Any], topics: Mapping[str, str], partition: int) -> None:
         self._topics = topics
         self._partition = partition
-        self._outlet = Outlet(producer_settings(client, compression=compression), SEND_SECONDS, reports=True)
+        self._outlet = Outlet(producer_settings(client), SEND_SECONDS, reports=True)
 
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""

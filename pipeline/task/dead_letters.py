@@ -7,7 +7,7 @@ from typing import Final
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
-from resonance.pipeline.records import Outputs
+from resonance.pipeline.records import STREAM_BYTES, Outputs
 from resonance.pipeline.task.counts import DeadLetterExample
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.encode.assignments import Encoder
@@ -65,11 +65,12 @@ class DeadLetters:
 
     def key_fault(self, key: bytes | None) -> FaultError | None:
         """Return what is wrong with a key that names a stream, or None."""
-        limit = self._limits.key_bytes
         if key is None:
             return FaultError("validate", "no_key", 'no key, and stream = "key" gives every key a model of its own')
-        if len(key) > limit:
-            text = f"a key of {len(key):,} bytes, limits.key_bytes allows {limit:,}; raise it, or send shorter keys"
+        if len(key) > STREAM_BYTES:
+            text = (
+                f"a key of {len(key):,} bytes, and the name of a stream has at most {STREAM_BYTES}; send shorter keys"
+            )
             return FaultError("limit", "key_too_long", text)
         return None
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
 from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin, FoundTopic
+from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
 from resonance.pipeline.topics.kinds import Topic
 
 DEFAULT_MESSAGE_BYTES: Final = 1_048_588
@@ -32,7 +33,7 @@ SAFE_COPIES: Final = 3
 MADE: Final[Mapping[str, str]] = {
     # The time of arrival: with a worker's own times its clock decides what retention deletes and the broker refuses.
     "message.timestamp.type": "LogAppendTime",
-    # As the worker has compressed it (output.compression).
+    # As the worker has compressed it.
     "compression.type": "producer",
 }
 """Configuration of every topic that this program makes for itself."""
@@ -151,7 +152,8 @@ def _message_bytes(topic: Topic, found: FoundTopic, _: Mapping[str, str]) -> Ite
         text += ": the worker would end there; raise it"
     else:
         text += "; raise the topic's"
-    stops = bool(kind.message_setting) or not kind.for_subscribers
+    # An event is hardly ever so large.
+    stops = needed != EVENT_BYTES
     yield _Problem(text, {"max.message.bytes": str(needed)}, stops=stops, error=ConfigurationError)
 
 
@@ -198,7 +200,7 @@ def _rest(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterato
     name, given = "compression.type", found.config.get("compression.type", "producer")
     if given != "producer":
         text = f"has {name}={given}: brokers unpack and pack every batch again; leave it to the worker"
-        yield _Problem(f"{text} (output.compression)", {name: wanted[name]}, stops=False)
+        yield _Problem(f"{text} (broker.librdkafka.compression.type)", {name: wanted[name]}, stops=False)
     name = "unclean.leader.election.enable"
     if found.config.get(name) == "true":
         text = f"has {name}=true: a broker that lacks messages may come first, and they are lost"

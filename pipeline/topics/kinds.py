@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES
 from resonance.pipeline.kafka.admin import EVERY_MESSAGE
+from resonance.pipeline.records import STREAM_BYTES
 from resonance.pipeline.repartition.envelope import REST_BYTES
 from resonance.pipeline.repartition.keyed.operation_sizes import operation_bytes
-from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
+from resonance.pipeline.task.encode.message_sizes import DEAD_LETTER_BYTES, EVENT_BYTES
 
 if TYPE_CHECKING:
     from resonance.pipeline.config.settings import Settings
@@ -32,7 +33,7 @@ SMALL_SEGMENTS: Final[Mapping[str, str]] = {
 
 
 def _snapshot_bytes(settings: "Settings") -> int:
-    return CHUNK_BYTES + KEY_BYTES + 4 * settings.limits.key_bytes
+    return CHUNK_BYTES + KEY_BYTES + 4 * STREAM_BYTES
 
 
 def _route_bytes(settings: "Settings") -> int:
@@ -130,8 +131,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "dead_letters",
         "records that could not be used, with the reason in headers",
         of_labels=True,
-        message_bytes=lambda settings: settings.limits.dead_letter_bytes,
-        message_setting="limits.dead_letter_bytes",
+        message_bytes=lambda _: DEAD_LETTER_BYTES,
     ),
     TopicKind(
         "clusters",

@@ -50,7 +50,7 @@ SHORT = {
     "mlca-exactly-once-labels": ["kill", "during-commit"],
     "caea-streams-that-end": ["kill", "during-commit", "between-snapshot-chunks"],
 }
-EAGER = {"drift.rarity": 100, "drift.hold": 64}
+EAGER = {"drift.rarity": 100}
 """Every dead letter opens an alert, and a stream of a whole partition is long enough for events of drift."""
 OWN = {"sa_art": {"input.sparse": "features", "prepare.scale": "given", "prepare.ranges": '{"*": [0, 16]}'}}
 """What an engine's case sets beside what all have."""

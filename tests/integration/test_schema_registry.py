@@ -46,14 +46,17 @@ def values(registry, first, count):
     return [BAD.get(n, value) for n, value in enumerate(found, first)]
 
 
+LOGIN = "RESONANCE_SCHEMA_REGISTRY__CLIENT__BASIC_AUTH_USER_INFO"
+
+
 def deployed(broker, registry, **more):
     settings = {
         **{"input.format": "avro", "input.features": "x,geo.lat", "input.id_path": "id", "input.time_path": "at"},
-        **{"schema_registry.url": registry.url, "schema_registry.basic_auth_user": registry.login[0]},
-        **{"schema_registry.timeout": 2, "schema_registry.retries_wait_ms": 200, **more},
+        **{"schema_registry.url": registry.url},
+        **more,
     }
     deployment = Deployment(broker, partitions=1, settings=settings)
-    return deployment, {"RESONANCE_SCHEMA_REGISTRY__BASIC_AUTH_PASSWORD": registry.login[1]}
+    return deployment, {LOGIN: ":".join(registry.login)}
 
 
 def test_what_a_worker_wrote_is_what_every_command_learns_again(broker, registry, monkeypatch, capsys):
@@ -125,7 +128,7 @@ def values_of(registry, first, count):
 
 def test_a_wrong_password_stops_the_start(broker, registry):
     deployment, _ = deployed(broker, registry)
-    with deployment.worker(environment={"RESONANCE_SCHEMA_REGISTRY__BASIC_AUTH_PASSWORD": "wrong"}) as worker:
+    with deployment.worker(environment={LOGIN: f"{registry.login[0]}:wrong"}) as worker:
         line = worker.last_line(69)
     assert "refuses the log-in" in line
-    assert "RESONANCE_SCHEMA_REGISTRY__BASIC_AUTH_PASSWORD" in line
+    assert LOGIN in line

@@ -18,7 +18,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.config.values import category_text
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT
-from resonance.pipeline.records import RoutedRecord, SourceRecord, bytes_beside
+from resonance.pipeline.records import STREAM_BYTES, RoutedRecord, SourceRecord, bytes_beside
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.foreign_values import no_object, not_json
@@ -100,7 +100,6 @@ class LabelMessages:
         self._whole = settings.stream == "topic"
         self._inputs = settings.input.topics
         self._choice = settings.stream
-        self._key_bytes = settings.limits.key_bytes
 
     def read(self, record: SourceRecord) -> LateLabels:
         """Return the content of a message that has a value; a `FaultError` says why it cannot be used."""
@@ -161,10 +160,10 @@ class LabelMessages:
                 "unknown_stream",
                 f"there is no stream {name!r}; with stream = topic they are {', '.join(self._inputs)}",
             )
-        if len(key) > self._key_bytes:
+        if len(key) > STREAM_BYTES:
             raise FaultError(
                 "limit",
                 "key_too_long",
-                f"stream has {len(key):,} bytes, limits.key_bytes allows {self._key_bytes:,}",
+                f"stream has {len(key):,} bytes, and the name of a stream has at most {STREAM_BYTES}",
             )
         return key

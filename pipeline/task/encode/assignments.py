@@ -26,6 +26,7 @@ from resonance.pipeline.records import (
 )
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.pipeline.task.encode.message_sizes import DEAD_LETTER_BYTES
 from resonance.pipeline.text import times
 from resonance.pipeline.text.paste import paste
 from resonance.schemas import (
@@ -121,7 +122,6 @@ class Encoder:
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self._name = settings.name
         self._plain = settings.output.envelope != "cloudevents"
-        self._largest = settings.limits.dead_letter_bytes
         self._place = (topic, partition)
         self._texts = _Kept(partial(_PlaceTexts.of, settings.name))
         self._ce_times = _Kept(lambda text: ("ce_time", text.encode()))
@@ -268,7 +268,7 @@ class Encoder:
         if decided_by is not None:
             dead_letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
         headers = [*(record.headers or ()), *dead_letter_headers(self._name, dead_letter)]
-        if len(record.key or b"") + len(record.value or b"") + _size(headers) <= self._largest:
+        if len(record.key or b"") + len(record.value or b"") + _size(headers) <= DEAD_LETTER_BYTES:
             return Message(record.key, record.value, headers, to)
         return self._cut(record, dead_letter)._replace(partition=to)
 
@@ -277,7 +277,7 @@ class Encoder:
         key, value, headers = record.key or b"", record.value or b"", list(record.headers or ())
         cut: list[str] = []
         dead_letter |= {"truncated": "value, headers, key", "length": str(len(value)), "sha256": "0" * 64}
-        room = self._largest - _size(dead_letter_headers(self._name, dead_letter))
+        room = DEAD_LETTER_BYTES - _size(dead_letter_headers(self._name, dead_letter))
         if len(key) + _size(headers) > room:
             headers = []
             cut.append("headers")

@@ -30,7 +30,6 @@ def make_delivery(
     client = clients.librdkafka(settings)
     producer = producer_settings(
         client,
-        compression=settings.output.compression,
         queued_bytes=memory.sending,
         message_bytes={
             topic: size

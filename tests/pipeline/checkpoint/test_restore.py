@@ -357,7 +357,6 @@ def described(**changes):
         ({"output__clusters_grace": 9}, "output.clusters_grace was 604800.0, is 9.0"),
         ({"limits__streams": 9}, "limits.streams was 10000, is 9"),
         ({"limits__record_bytes": 9}, "limits.record_bytes was 1000000, is 9"),
-        ({"limits__key_bytes": 9}, "limits.key_bytes was 256, is 9"),
     ],
 )
 def test_every_setting_that_decides_over_dead_letters_is_one_of_these_stops(log, changes, text):

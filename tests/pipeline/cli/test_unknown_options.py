@@ -37,7 +37,7 @@ def test_every_command_with_a_broker_says_which_option_names_it(monkeypatch, cap
         ("topics plan --stream key", "--set stream=... or --limits.streams"),
         # Not --reset, which is spelt alike.
         ("worker --preset a", "--engine.preset"),
-        ("worker --drift no", "--drift.detect or --drift.rarity or --drift.step"),
+        ("worker --drift no", "--drift.detect or --drift.rarity"),
     ],
 )
 def test_an_option_of_another_name_is_offered_and_so_is_a_setting(monkeypatch, capsys, line, meant):

@@ -35,7 +35,7 @@ def test_choices_and_ranges_are_reported():
     meaning = {row.name: row.meaning for rows in reference().values() for row in rows}
     assert meaning["worker.log_level"].endswith("One of debug, info, warning, error.")
     assert meaning["delivery.commit_interval"].endswith(". Above 0 to 60.")
-    assert meaning["limits.dead_letter_bytes"].endswith(". From 2,000.")
+    assert meaning["alerts.rarity"].endswith(". From 1,000.")
     assert "One of" not in meaning["delivery.mode"], "its meaning names them"
     assert meaning["engine.landmarks"].endswith(". 64-16,384.")
     assert meaning["engine.low"].endswith("have."), "its bounds are only there against overflows"

@@ -25,13 +25,17 @@ def refusal(values):
 def test_flags_win_over_the_environment_over_the_file_over_the_defaults(monkeypatch, tmp_path):
     file = tmp_path / "shop.toml"
     file.write_text(
-        'name = "file"\n[input]\ntopics = ["file"]\n[limits]\nstreams = 1\nkey_bytes = 1\n[worker]\nweb_port = 1\n'
+        'name = "file"\n[input]\ntopics = ["file"]\n[limits]\nstreams = 1\nmemory = 500000000\n[worker]\nweb_port = 1\n'
     )
     monkeypatch.setenv("RESONANCE_INPUT__TOPICS", "env-a, env-b")
     monkeypatch.setenv("RESONANCE_LIMITS__STREAMS", "2")
     monkeypatch.setenv("RESONANCE_NAME", "env")
     settings = Settings.load(file, {"limits.streams": "3", "worker": {"id": "w1"}, "output.envelope": None})
-    assert (settings.limits.streams, settings.limits.key_bytes, settings.limits.record_bytes) == (3, 1, 1_000_000)
+    assert (settings.limits.streams, settings.limits.memory, settings.limits.record_bytes) == (
+        3,
+        500_000_000,
+        1_000_000,
+    )
     assert settings.input.topics == ("env-a", "env-b")
     assert settings.name == settings.group == "env"
     assert (settings.worker.web_port, settings.worker_id) == (1, "w1")
@@ -577,6 +581,11 @@ def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_giv
             "it is librdkafka's own: broker.librdkafka.ssl.ca.location, in the environment",
         ),
         ("broker.sasl_oauthbearer_scope", "s", "beside sasl.oauthbearer.method = oidc: broker.librdkafka.sasl.oauthb"),
+        ("schema_registry.timeout", 9, "it is confluent-kafka's own: schema_registry.client.timeout, in the env"),
+        ("schema_registry.basic_auth_user", "me", "schema_registry.client.basic.auth.user.info = user:password, in"),
+        ("output.compression", "zstd", "it is librdkafka's own: broker.librdkafka.compression.type"),
+        ("drift.hold", 64, "its value is fixed (docs/drift.md); leave it out"),
+        ("limits.key_bytes", 9, "the name of a stream has at most 256 bytes; leave it out"),
         ("topics.routes", "r", "all topics are named by topics.pattern, by default {name}.{kind}"),
         (
             "alerts.one_cluster_records",

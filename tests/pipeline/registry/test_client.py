@@ -17,8 +17,8 @@ AVRO = {"input.topics": ["readings"], "input.format": "avro"}
 
 
 def at(registry, **given):
-    own = {"max_retries": 0, "timeout": 0.5, **given}
-    return SchemaRegistry(SchemaRegistrySection(url=registry.url, **own))
+    own = {"max.retries": 0, "timeout": 0.5, **given}
+    return SchemaRegistry(SchemaRegistrySection(url=registry.url, client=own))
 
 
 def test_a_registry_that_does_not_know_an_id_is_there(registry):
@@ -76,11 +76,18 @@ def test_tls_needs_the_authority():
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     with running(context) as registry, authority.cert_pem.tempfile() as file:
-        at(registry, ssl_ca_location=file).check()
-        with pytest.raises(RegistryError, match=r"certificate verify failed.*schema_registry.ssl"):
+        at(registry, **{"ssl.ca.location": file}).check()
+        with pytest.raises(RegistryError, match=r"certificate verify failed.*schema_registry.client.ssl"):
             at(registry).check()
     with pytest.raises(ConfigurationError, match=r"no connection can be made.*nowhere.pem"):
-        at(registry, ssl_ca_location="nowhere.pem").check()
+        at(registry, **{"ssl.ca.location": "nowhere.pem"}).check()
+
+
+@pytest.mark.parametrize("wrong", [{"max.retires": 3}, {"max.retries": "often"}, {"basic.auth.user.info": "me"}])
+def test_what_the_client_does_not_take_is_named(registry, wrong):
+    with pytest.raises(ConfigurationError, match=r"\[schema_registry.client\]: no connection can be made") as raised:
+        at(registry, **wrong).check()
+    assert next(iter(wrong)) in str(raised.value)
 
 
 def test_one_process_has_one_connection():
@@ -93,12 +100,8 @@ def test_one_process_has_one_connection():
     [
         ({}, ["input.format", "avro", "schema_registry.url", "readings"]),
         ({"url": "registry:8081"}, ["schema_registry.url", "registry:8081", "https://registry.example:8081"]),
-        ({"url": "http://me:secret@registry"}, ["schema_registry.url", "http://***@registry", "basic_auth_user"]),
-        ({"basic_auth_user": "me"}, ["schema_registry.basic_auth_user", "me", "basic_auth_password"]),
-        ({"basic_auth_password": "secret"}, ["schema_registry.basic_auth_password", "***", "basic_auth_user"]),
-        ({"basic_auth_user": "m:e", "basic_auth_password": "secret"}, ["basic_auth_user", "no colon"]),
-        ({"ssl_key_location": "k.pem"}, ["ssl_key_location", "k.pem", "ssl_certificate_location"]),
-        ({"timeout": 30}, ["schema_registry.max_retries", "after 127 s", "50 s", "schema_registry.timeout"]),
+        ({"url": "http://me:secret@registry"}, ["schema_registry.url", "http://***@registry", "basic.auth.user.info"]),
+        ({"client.url": "http://other"}, ["schema_registry.client.url", "must not be set: it is schema_registry.url"]),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(given, words):
@@ -111,6 +114,6 @@ def test_settings_that_do_not_go_together_are_refused(given, words):
 
 
 def test_the_password_is_never_shown():
-    given = {"url": "http://registry", "basic_auth_user": "me", "basic_auth_password": "se:cret"}
+    given = {"url": "http://registry", "client.basic.auth.user.info": "me:se:cret"}
     settings = Settings.of({**AVRO, **{f"schema_registry.{name}": value for name, value in given.items()}})
     assert "se:cret" not in json.dumps(settings.dump()) + repr(settings)

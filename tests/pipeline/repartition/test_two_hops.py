@@ -103,7 +103,7 @@ def test_a_field_may_be_text_an_integer_or_a_boolean(value, name):
         (b'{"country": ""}', "validate", "no_key", "country is empty"),
         (b'{"country": 1.5}', "validate", "wrong_type", "country is a number"),
         (b'{"country": {}}', "validate", "wrong_type", "country is an object"),
-        (b'{"country": "%s"}' % (b"x" * 300), "limit", "key_too_long", "limits.key_bytes"),
+        (b'{"country": "%s"}' % (b"x" * 300), "limit", "key_too_long", "the name of a stream has at most 256"),
         (b'{"country": "%s"}' % (b"x" * 3000), "limit", "record_too_large", "limits.record_bytes"),
     ],
 )

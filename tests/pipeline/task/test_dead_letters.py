@@ -6,6 +6,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.task.encode import assignments
 from resonance.schemas import load_schema
 
 from tests.pipeline.streams import (
@@ -117,7 +118,7 @@ def test_without_a_key_or_with_a_long_one_there_is_no_stream():
             ("validate", "no_key"),
             ("limit", "key_too_long"),
         ]
-        assert "limits.key_bytes allows 256" in errors(outputs.dead_letters[1])["message"]
+        assert "the name of a stream has at most 256; send shorter keys" in errors(outputs.dead_letters[1])["message"]
         assert outputs.dead_letters[0].key is None
         assert worker.models.names == ["p0:a", "p0:b", f"p0:{'x' * 256}", "p0:"]
     assert not run(task(), log).dead_letters
@@ -177,27 +178,30 @@ def test_a_value_that_the_topic_would_not_take_is_cut_and_says_so():
     Draft202012Validator(load_schema("dead_letter")).validate(found)
 
 
-def test_headers_and_keys_that_are_too_long_themselves_are_cut_too():
+def test_headers_and_keys_that_are_too_long_themselves_are_cut_too(monkeypatch):
+    monkeypatch.setattr(assignments, "DEAD_LETTER_BYTES", 4_000)
     large = b"x" * 5_000
     record = Record(TOPIC, 0, 5, STAMP, b"key", b"[]", (("mine", large),))
-    dead_letter = dead_letter_of(record, limits__dead_letter_bytes=4_000)
+    dead_letter = dead_letter_of(record)
     assert errors(dead_letter, "shop")["truncated"] == "headers"
     assert (dead_letter.key, dead_letter.value) == (b"key", b"[]")
     assert "mine" not in dict(dead_letter.headers)
-    dead_letter = dead_letter_of(record._replace(key=large, value=large), limits__dead_letter_bytes=4_000)
+    dead_letter = dead_letter_of(record._replace(key=large, value=large))
     found = errors(dead_letter, "shop")
     assert (found["truncated"], found["length"]) == ("value, headers, key", "5000")
     assert size_of(dead_letter) <= 4_000
     assert large.startswith(dead_letter.key)
 
 
-def test_a_value_that_just_fits_is_whole():
+def test_a_value_that_just_fits_is_whole(monkeypatch):
     record = Record(TOPIC, 0, 5, STAMP, None, b"[" * 3_000)
     dead_letter = dead_letter_of(record)
     assert dead_letter.value == record.value
     exact = size_of(dead_letter)
-    assert dead_letter_of(record, limits__dead_letter_bytes=exact) == dead_letter
-    assert errors(dead_letter_of(record, limits__dead_letter_bytes=exact - 1), "shop")["truncated"] == "value"
+    monkeypatch.setattr(assignments, "DEAD_LETTER_BYTES", exact)
+    assert dead_letter_of(record) == dead_letter
+    monkeypatch.setattr(assignments, "DEAD_LETTER_BYTES", exact - 1)
+    assert errors(dead_letter_of(record), "shop")["truncated"] == "value"
 
 
 # What an answer or an event would not have room for
@@ -229,16 +233,13 @@ def test_what_a_record_may_bring_into_its_outputs_is_answered_and_fits():
     assert payloads(outputs.assignments)[0]["id"] == members["id"]
 
 
-@pytest.mark.parametrize("stream", ["partition", "key"])
-def test_a_key_counts_for_all_the_names_that_it_gives(stream):
-    log = records(points(400).tolist(), keys=(b"\xff" * 4_990,))
-    outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
+@pytest.mark.parametrize(("stream", "length"), [("partition", 4_990), ("key", 256)])
+def test_a_key_counts_for_all_the_names_that_it_gives(stream, length):
+    log = records(points(400).tolist(), keys=(b"\xff" * length,))
+    outputs = run(task(settings(stream=stream)), log)
     assert outputs.cluster_events
     assert not outputs.dead_letters
     assert max(map(size_of, outputs.cluster_events)) < 200_000
-    log = records(points(2).tolist(), keys=(b"\xff" * 5_010, b"k"))
-    outputs = run(task(settings(stream=stream, limits__key_bytes=100_000)), log)
-    assert [errors(m)["class"] for m in outputs.dead_letters] == ["answer_too_large"] * (stream == "key")
 
 
 def test_a_traceparent_that_is_none_is_not_passed_through():

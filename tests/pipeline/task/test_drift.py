@@ -124,7 +124,7 @@ def test_other_settings_of_the_watch_begin_it_anew_and_keep_the_model():
     log = log_of(6_000)
     worker = task(given())
     run(worker, log[:3_900], 500)
-    for changes in ({"drift__detect": False}, {"drift__step": 1.0}):
+    for changes in ({"drift__detect": False}, {"drift__rarity": 1e9}):
         fresh = restored(given(**changes), worker.partition_state(), held(worker))
         model: StreamModel = fresh.models.named("p0")
         assert model.engine.state() == worker.models.named("p0").engine.state()

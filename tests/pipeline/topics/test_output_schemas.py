@@ -31,6 +31,6 @@ def test_every_schema_of_a_value_is_of_a_topic():
 def test_what_the_registry_does_not_take_is_named(registry):
     registry.failing = 409
     with pytest.raises(RegistryError, match="does not take the schema"):
-        register_outputs(settings(registry, **{"schema_registry.max_retries": 0}))
+        register_outputs(settings(registry))
     with pytest.raises(ConfigurationError, match=r"--register-schemas: schema_registry.url is not set"):
         check_registry(Settings.of({"input.topics": ["in"]}))

@@ -265,7 +265,7 @@ def test_a_record_that_is_no_alert_is_left_out(deployment: MemoryDeployment) -> 
 
 
 def test_drift_events_of_keyed_roots_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = MemoryDeployment(monkeypatch, records=2_400, routes=2, **{**KEYED, "drift__rarity": 100, "drift__hold": 64})
+    made = MemoryDeployment(monkeypatch, records=2_400, routes=2, **{**KEYED, "drift__rarity": 100})
     for _ in range(3):
         made.turn(0.6, everything=True)
     made.turn()

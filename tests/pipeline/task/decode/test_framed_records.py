@@ -31,7 +31,8 @@ SCHEMA = record(
     ("t", {"type": "long", "logicalType": "timestamp-millis"}),
     ("kind", {"type": "enum", "name": "Kind", "symbols": ["a", "b"]}),
 )
-FAST = {"schema_registry__timeout": 0.3, "schema_registry__max_retries": 1, "schema_registry__retries_wait_ms": 1}
+
+FAST = {"schema_registry__client": {"timeout": 0.3, "max.retries": 1, "retries.wait.ms": 1}}
 """Settings with which a registry that does not answer is given up soon."""
 
 
@@ -178,9 +179,9 @@ class TestARegistryThatDoesNotAnswerIsNoFaultOfARecord:
             ({"failing": 500}, ["fails", "500", "start again"]),
             ({"failing": 503}, ["fails", "503"]),
             ({"failing": 404}, ["no registry at this path", "schema_registry.url"]),
-            ({"failing": 403}, ["no right", "schema_registry.basic_auth_user"]),
-            ({"login": ("me", "secret")}, ["refuses the log-in", "schema_registry.basic_auth_user"]),
-            ({"slow": 1.0}, ["does not answer", "schema_registry.url", "schema_registry.timeout"]),
+            ({"failing": 403}, ["no right", "schema_registry.client.basic.auth.user.info"]),
+            ({"login": ("me", "secret")}, ["refuses the log-in", "schema_registry.client.basic.auth.user.info"]),
+            ({"slow": 1.0}, ["does not answer", "schema_registry.url"]),
         ],
     )
     def test_it_ends_the_process_after_repeats(self, registry, broken, words):
@@ -215,7 +216,7 @@ class TestARegistryThatDoesNotAnswerIsNoFaultOfARecord:
     def test_the_log_in_opens_it(self, registry):
         values = registry.avro(SCHEMA, reading([1, 2, 3]))
         registry.login = ("me", "se:cret")
-        who = {"schema_registry__basic_auth_user": "me", "schema_registry__basic_auth_password": "se:cret"}
+        who = {"schema_registry__client__basic.auth.user.info": "me:se:cret"}
         assert len(make_mapping(given_settings(registry, **who)).decode(log_of(values))) == 1
 
 
@@ -275,7 +276,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(registry, monke
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
     monkeypatch.delitem(__import__("sys").modules, "resonance.pipeline.task.decode.avro_values", raising=False)
     with pytest.raises(ConfigurationError, match=r"input.format = avro needs fastavro.*\[registry\]"):
-        make_mapping(given_settings(registry, schema_registry__timeout=0.9))
+        make_mapping(given_settings(registry, schema_registry__client__timeout=0.9))
 
 
 @pytest.fixture(scope="module")

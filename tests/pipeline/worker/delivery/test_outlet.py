@@ -17,7 +17,7 @@ LONG = b"x" * 2_000_000
     [
         ("answers", Message(b"k", b'{"id":"' + LONG, []), "copy fewer members into the answers (output.include)"),
         ("events", Message(None, b'{"kind":"' + LONG, []), "describe clusters with fewer features (input.features)"),
-        ("dead", Message(None, LONG, [("r.error.stage", b"limit")]), "lower limits.dead_letter_bytes"),
+        ("dead", Message(None, LONG, [("r.error.stage", b"limit")]), None),
         ("states", Message(b'["chunk",', LONG, []), None),
     ],
 )
