@@ -116,7 +116,7 @@ def check_owner(source: DeploymentContext, found: Identity) -> None:
     # With several inputs the name of a stream contains its topic; a name without one means the only input.
     only = [inputs[0] if len(inputs) == 1 else None for inputs in (found.inputs, now.inputs)]
     if only[0] != only[1]:
-        raise mismatches.inputs_changed(source.snapshots, found.inputs, now.inputs)
+        raise mismatches.inputs_changed(source.snapshots, ", ".join(found.inputs), ", ".join(now.inputs))
 
 
 def check_log(source: DeploymentContext, found: Identity) -> None:
@@ -156,4 +156,4 @@ def _check_relearning(source: DeploymentContext, at: TopicPartition, record: Par
     before = {"revision of the engine": found.revision, **found.limits}
     changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
-        raise mismatches.unclean_change(*at, changed, record.recovery_offset, start)
+        raise mismatches.unclean_change(*at, changed, record.recovery_offset, start - 1)

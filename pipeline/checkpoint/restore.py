@@ -196,7 +196,7 @@ class _Loader(Generic[TaskT]):
         if place.record is not None:
             check_record(source, at, place.record, place.start)
         if first > place.recovery_offset:
-            raise mismatches.truncated(topic, partition, place.recovery_offset, first)
+            raise mismatches.truncated(topic, partition, first, place.recovery_offset, first - place.recovery_offset)
         task = self._make_task(topic, partition)
         if (checkpoint := table.checkpoint(topic)) is not None:
             checkpoint.restore(task, self._check_cancelled)

@@ -63,7 +63,7 @@ def roll_back(
     if record.recovery_offset > record.position:
         raise MismatchError(f"{at[0]}[{at[1]}]: offset {record.position}, where it is to go on, was not reached")
     if record.recovery_offset < first:
-        raise mismatches.truncated(*at, record.recovery_offset, first)
+        raise mismatches.truncated(*at, first, record.recovery_offset, first - record.recovery_offset)
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
         raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
     mine = {key for key in stored.keys if _is_of(source, at, key)}

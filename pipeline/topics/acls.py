@@ -26,91 +26,52 @@ ROLES: Final[Mapping[str, str]] = {
 
 def needed(settings: "Settings") -> dict[str, list[Acl]]:
     """Return the rights that each of `ROLES` needs."""
-    topics = Topics.of(settings)
+    topics, name = Topics.of(settings), settings.name
+    create = ("Create",) if settings.topics.create else ()
+    transactions = [for_transactions(name)] if settings.delivery.mode == "exactly_once" else []
+    names = for_topic(settings.topic("names"), ("Read",), "show clusters under their names; it need not exist")
+    fits = "write the input, know how large a record may be"
+    groups = "a consumer group, where it has one (`watch` has none)"
     return {
-        "worker": _worker(settings, topics),
-        "subscriber": _subscriber(settings, topics),
-        "producer": _producer(topics),
-        "operator": _operator(settings, topics),
-        "names": _names(settings),
-        "dead letters": _dead_letters(settings, topics),
+        "worker": [
+            *(_right(topic, *topic.kind.operations, "DescribeConfigs") for topic in topics.of_others),
+            *(_right(topic, *create, *topic.kind.operations, "DescribeConfigs") for topic in topics.outputs),
+            for_group(settings.group),
+            *transactions,
+        ],
+        "subscriber": [
+            *(_right(topic, "Read") for topic in topics.outputs if topic.kind.for_subscribers),
+            names,
+            Acl("group", f"{name}-", ("Read",), groups, prefixed=True),
+        ],
+        "producer": [
+            *(for_topic(topic.name, ("Write", "DescribeConfigs"), fits) for topic in topics.inputs),
+            *(for_topic(topic.name, ("Write",), "write labels") for topic in topics.labels),
+        ],
+        "operator": [
+            *(_right(topic, "Read", "DescribeConfigs") for topic in topics.all),
+            names,
+            Acl("group", settings.group, ("Describe",), "see where the group stands"),
+        ],
+        "names": [
+            for_topic(settings.topic("clusters"), ("Read",), "know which clusters there are"),
+            for_topic(settings.topic("cluster_events"), ("Read",), "say what became of those that ended"),
+            for_topic(settings.topic("names"), (*create, "Write", "Read", "DescribeConfigs"), "write names"),
+        ],
+        "dead letters": [
+            for_topic(settings.topic("dead_letters"), ("Read",), "read dead letters"),
+            *(for_topic(topic.name, ("Write", "DescribeConfigs"), "replay them") for topic in topics.of_others),
+            Acl("group", replay_group(name), ("Read",), "keep what was replayed"),
+            Acl("transactional-id", replay_id(name), ("Write",), "replay each once"),
+        ],
     }
 
 
-def _worker(settings: "Settings", topics: Topics) -> list[Acl]:
-    rights = [
-        for_topic(topic.name, (*topic.kind.operations, "DescribeConfigs"), _read_why(topic))
-        for topic in topics.of_others
-    ]
-    create = ("Create",) if settings.topics.create else ()
-    for topic in topics.outputs:
-        why = f"write {topic.kind.title}" + (" and read them back" if topic.kind.worker_reads else "")
-        rights.append(for_topic(topic.name, (*create, *topic.kind.operations, "DescribeConfigs"), why))
-    rights.append(for_group(settings.group))
-    if settings.delivery.mode == "exactly_once":
-        rights.append(for_transactions(settings.name))
-    return rights
-
-
-def _read_why(topic: Topic) -> str:
-    return "read the input" if topic.kind is INPUT else f"read {topic.kind.title}"
-
-
-def _subscriber(settings: "Settings", topics: Topics) -> list[Acl]:
-    rights = [
-        for_topic(topic.name, ("Read",), f"read {topic.kind.title}")
-        for topic in topics.outputs
-        if topic.kind.for_subscribers
-    ]
-    return [
-        *rights,
-        _read_names(settings),
-        Acl(
-            "group",
-            f"{settings.name}-",
-            ("Read",),
-            "a consumer group, where it has one (`watch` has none)",
-            prefixed=True,
-        ),
-    ]
-
-
-def _producer(topics: Topics) -> list[Acl]:
-    return [
-        for_topic(topic.name, ("Write", "DescribeConfigs"), "write the input, know how large a record may be")
-        for topic in topics.inputs
-    ] + [for_topic(topic.name, ("Write",), "write labels") for topic in topics.labels]
-
-
-def _dead_letters(settings: "Settings", topics: Topics) -> list[Acl]:
-    return [
-        for_topic(settings.topic("dead_letters"), ("Read",), "read dead letters"),
-        *(for_topic(topic.name, ("Write", "DescribeConfigs"), "replay them") for topic in topics.of_others),
-        Acl("group", replay_group(settings.name), ("Read",), "keep what was replayed"),
-        Acl("transactional-id", replay_id(settings.name), ("Write",), "replay each once"),
-    ]
-
-
-def _operator(settings: "Settings", topics: Topics) -> list[Acl]:
-    rights = [for_topic(topic.name, ("Read", "DescribeConfigs"), f"read {topic.kind.title}") for topic in topics.all]
-    return [
-        *rights,
-        _read_names(settings),
-        Acl("group", settings.group, ("Describe",), "see where the group stands"),
-    ]
-
-
-def _read_names(settings: "Settings") -> Acl:
-    return for_topic(settings.topic("names"), ("Read",), "show clusters under their names; it need not exist")
-
-
-def _names(settings: "Settings") -> list[Acl]:
-    create = ("Create",) if settings.topics.create else ()
-    return [
-        for_topic(settings.topic("clusters"), ("Read",), "know which clusters there are"),
-        for_topic(settings.topic("cluster_events"), ("Read",), "say what became of those that ended"),
-        for_topic(settings.topic("names"), (*create, "Write", "Read", "DescribeConfigs"), "write names"),
-    ]
+def _right(topic: Topic, *operations: str) -> Acl:
+    what = "the input" if topic.kind is INPUT else topic.kind.title
+    if "Write" in operations:
+        return for_topic(topic.name, operations, f"write {what}{' and read them back' * ('Read' in operations)}")
+    return for_topic(topic.name, operations, f"read {what}")
 
 
 def replay_group(name: str) -> str:

@@ -53,7 +53,7 @@ def explained(event: Event, client: Mapping[str, Any], group: str, memory: Memor
             "(or web port), and start again where this one was silent while another took its place"
         )
     if code == KafkaError._AUTO_OFFSET_RESET:
-        return mismatches.truncated_ahead({(event.topic, event.partition): event.offset})
+        return mismatches.truncated_ahead(event.topic, event.partition, event.offset)
     if code in UNREACHED:
         return BrokerError(
             f"no Kafka broker answers any more at {servers} ({problem.str()}); the worker may be started again at "
