@@ -133,15 +133,13 @@ def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
     )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a question that offers the most similar known name, or an empty string."""
-    near = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+    """Return a question that offers the most similar of the known names, or an empty string.
 
-
-def several_nearest(name: str, known: Iterable[str], most: int = 3) -> str:
-    """Return a question that offers up to `most` similar names that users chose, or an empty string."""
-    near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.4)
+    Of names that users chose up to `most` are offered, also less similar ones.
+    """
+    names, cutoff = list(known), 0.6 if most == 1 else 0.4
+    near = difflib.get_close_matches(name if most > 1 else name.lower(), names, most, cutoff)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 

@@ -11,7 +11,7 @@ from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError, several_nearest
+from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.task.decode.stream_names import StreamNames
@@ -58,7 +58,7 @@ def check_stream(name: str, known: Collection[str], name_of_deployment: str) -> 
     if name not in known:
         some = "it has none yet" if not known else f"it has {len(known):,}"
         raise ConfigurationError(
-            f"--stream {name}: deployment {name_of_deployment} has no such stream, {some}{several_nearest(name, known)}"
+            f"--stream {name}: deployment {name_of_deployment} has no such stream, {some}{nearest(name, known, 3)}"
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
-from resonance.pipeline.errors import ResonanceError, several_nearest
+from resonance.pipeline.errors import ResonanceError, nearest
 from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
 from resonance.pipeline.watch.lifelines import LifeLine, in_order
@@ -123,7 +123,7 @@ def cluster(view: DeploymentView, name: str) -> dict[str, Any]:
         command = f"resonance inspect {shlex.quote(name)} --records"
         return found | row | more | {"present": True, "command": command}
     if ended is None and not events:
-        similar = several_nearest(name, known.clusters)
+        similar = nearest(name, known.clusters, 3)
         raise UnknownNameError(
             f"stream {known.name} has no cluster {name}{similar}; one that ended long ago is no longer known"
         )
@@ -154,7 +154,7 @@ def known_stream(view: DeploymentView, name: str, what: str = "") -> StreamView:
     """Return a stream; `UnknownNameError` offers similar ones, for the cluster `what` where that was searched."""
     known = view.streams.get(name)
     if known is None:
-        similar = several_nearest(name, view.streams)
+        similar = nearest(name, view.streams, 3)
         wanted = f"cluster {what}" if what else f"stream {name}"
         raise UnknownNameError(f"there is no {wanted}{similar}: {len(view.streams):,} streams are known")
     return known

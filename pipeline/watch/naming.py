@@ -6,7 +6,7 @@ from typing import Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, several_nearest
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, nearest
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin
@@ -55,10 +55,10 @@ def unknown_cluster(cluster: str, known: Collection[str]) -> str:
     # Among all clusters of many streams a comparison would take long.
     own = [each for each in known if each.rsplit("/", 2)[0] == stream]
     if own:
-        return f"there is no cluster {cluster}{several_nearest(cluster, own)}"
+        return f"there is no cluster {cluster}{nearest(cluster, own, 3)}"
     streams = {each.rsplit("/", 2)[0] for each in known}
     some = f"it has {counted(len(streams), 'stream')} with clusters" if streams else "it has no clusters yet"
-    near = several_nearest(stream, streams)
+    near = nearest(stream, streams, 3)
     return f"there is no cluster {cluster} and no stream {stream} in this deployment, {some}{near}"
 
 
@@ -90,7 +90,7 @@ def give(settings: Settings, cluster: str, name: str | None) -> None:
 def check_named(cluster: str, names: ClusterNames) -> None:
     """Raise `ConfigurationError`, with the nearest ids, where a cluster has no name that could be removed."""
     if cluster not in names.given:
-        listed = several_nearest(cluster, names.given) if names.given else "; no cluster has one"
+        listed = nearest(cluster, names.given, 3) if names.given else "; no cluster has one"
         raise ConfigurationError(f"cluster {cluster} has no name of its own{listed}")
 
 
