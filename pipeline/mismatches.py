@@ -169,8 +169,8 @@ damaged: Final = Mismatch(
     advice="Where there are archives, `resonance reset --to-archive TIME` goes back to one",
 )
 set_back: Final = Mismatch(
-    "{}: the snapshot of stream {} at offset {} was replaced by one at {}, of a worker that had lost the partition: with "
-    "delivery.mode = at_least_once nothing keeps it from that",
+    "{}: the snapshot of stream {} at offset {} was replaced by one at {}, of a worker that had lost the partition: "
+    "with delivery.mode = at_least_once nothing keeps it from that",
     RESET,
     advice="Where there are archives, `resonance reset --to-archive TIME` goes back to one",
 )

@@ -2,28 +2,23 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, TypedDict, cast
+from typing import Annotated, Any, Final, TypedDict, cast
+
+from resonance.schemas.common import Text, Time
 
 NAME_CHARACTERS: Final = 80
 """Longest name."""
 
 
 class ClusterName(TypedDict):
-    """A name on the compacted topic ``<name>.names``; a tombstone under the cluster's id removes it.
+    """A name that people gave a cluster, whose id is the key of the message. A tombstone removes it."""
 
-    Attributes
-    ----------
-    cluster : str
-        The cluster, which is also the key of the message.
-    name : str
-        Its name: one line of at most 80 characters.
-    time : str
-        When it was given, RFC 3339 in UTC.
-    """
-
-    cluster: str
-    name: str
-    time: str
+    cluster: Text
+    """The cluster."""
+    name: Annotated[Text, ("maxLength", NAME_CHARACTERS)]
+    """Its name, one line."""
+    time: Time
+    """When it was given, in UTC."""
 
 
 def is_name(text: object) -> bool:

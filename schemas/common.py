@@ -1,36 +1,52 @@
-"""Parts that several payloads share."""
+"""Parts that several payloads share.
 
-from typing import TypedDict
+A pair behind a type, such as ``("minimum", 0)``, is a keyword of its JSON Schema and the value there. The schemas are
+made from these types and the text behind each member by ``python -m tests.json_schemas``.
+"""
+
+from typing import Annotated, TypedDict
+
+Text = Annotated[str, ("minLength", 1)]
+Count = Annotated[int, ("minimum", 0)]
+Natural = Annotated[int, ("minimum", 1)]
+Share = Annotated[float, ("minimum", 0), ("maximum", 1)]
+Time = Annotated[
+    str,
+    ("format", "date-time"),
+    ("pattern", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"),
+]
+"""RFC 3339 in UTC."""
+
+StreamId = Annotated[
+    Text,
+    (
+        "description",
+        "The stream: p<partition>, or p<partition>:<key, percent-encoded>; <topic>. in front when the deployment reads "
+        "several.",
+    ),
+]
+ModelVersion = Annotated[Natural, ("description", "Version of the stream's model.")]
+Level = Annotated[Natural, ("description", "Level of the hierarchy, 1 = root.")]
+RecordId = Annotated[
+    str | int | float | None,
+    ("description", "What the record calls itself, by input.id_path; null where it has no name."),
+]
 
 
 class Source(TypedDict):
-    """Where the feature record stands in the log.
+    """Where a record stands in the log."""
 
-    Attributes
-    ----------
-    topic : str
-        Input topic.
-    partition : int
-        Partition of it.
-    offset : int
-        Offset in that partition.
-    """
-
-    topic: str
-    partition: int
-    offset: int
+    topic: Text
+    """Input topic."""
+    partition: Count
+    """Partition of it."""
+    offset: Count
+    """Offset in that partition."""
 
 
 class Cause(TypedDict):
-    """The record that caused an event.
+    """The record that caused an event."""
 
-    Attributes
-    ----------
-    id : str, int, float or None
-        What the record calls itself, by ``input.id_path``; None where it has no name.
-    source : Source
-        Where it stands.
-    """
-
-    id: str | int | float | None
+    id: RecordId
     source: Source
+    """Where it stands."""

@@ -4,7 +4,9 @@ A dead letter carries key, value and headers of the original record as they were
 ``<name>.error.<member>``, whose members, as a JSON object of texts, are described here.
 """
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from resonance.schemas.common import Text
 
 DeadLetterStage = Literal["decode", "validate", "limit", "label"]
 
@@ -35,55 +37,49 @@ DeadLetterClass = Literal[
     "name_too_long",
 ]
 
-# "class" is a reserved word: the functional form.
-DeadLetter = TypedDict(
-    "DeadLetter",
-    {
-        "topic": str,
-        "partition": str,
-        "offset": str,
-        "stage": DeadLetterStage,
-        "class": DeadLetterClass,
-        "message": str,
-        "truncated": NotRequired[str],
-        "length": NotRequired[str],
-        "sha256": NotRequired[str],
-        "topic_id": NotRequired[str],
-        "version": NotRequired[str],
-        "decided_by": NotRequired[str],
-        "routes_offset": NotRequired[str],
-    },
-)
-"""Members of the text headers.
+Digits = Annotated[str, ("pattern", "^[0-9]+$")]
 
-Attributes
-----------
-topic, partition, offset : str
-    Where the original stands.
-stage : {"decode", "validate", "limit", "label"}
-    What it did not pass.
-class : str
-    The kind of fault, one word for alerts and queries.
-message : str
-    What is wrong and what to do, for people.
-truncated : str, optional
-    What was cut because the topic would not take it whole: ``value``, ``headers`` (all of the original's), ``key``.
-length : str, optional
-    Bytes of the whole value, when it was cut.
-sha256 : str, optional
-    SHA-256 of the whole value in hexadecimal digits, when it was cut.
-topic_id : str, optional
-    Kafka's id of the topic of the original, which changes when a topic is deleted and made again. Not there where the
-    broker gives none, nor in dead letters of releases before it was written.
-version : str, optional
-    Version with which the models of new streams began in that partition when it was written: a number below that of a
-    later dead letter belongs to a history that was given up. Not there where an earlier release wrote them.
-decided_by : str, optional
-    The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``: labels had
-    waited for their record until then.
-routes_offset : str, optional
-    Offset in the routes topic of the record with which it was decided, where that is learned in a second stage.
-"""
+# "class" is a reserved word: the functional form.
+_FaultClass = TypedDict(
+    "_FaultClass",
+    {"class": Annotated[DeadLetterClass, ("description", "The kind of fault, one word for alerts and queries.")]},
+)
+
+
+class DeadLetter(_FaultClass):
+    """What the text headers <name>.error.* of a dead letter say.
+
+    Key, value and other headers are those of the original record.
+    """
+
+    topic: str
+    """Topic of the original."""
+    partition: Digits
+    """Its partition."""
+    offset: Digits
+    """Its offset."""
+    stage: DeadLetterStage
+    """What it did not pass."""
+    message: str
+    """What is wrong and what to do, for people."""
+    truncated: NotRequired[str]
+    """What was cut because the topic would not take it whole: ``value``, ``headers`` (all of the original's), ``key``;
+    joined by commas."""
+    length: NotRequired[Digits]
+    """Bytes of the whole value, when it was cut."""
+    sha256: NotRequired[Annotated[str, ("pattern", "^[0-9a-f]{64}$")]]
+    """SHA-256 of the whole value, when it was cut."""
+    topic_id: NotRequired[Text]
+    """Kafka's id of the topic of the original, which changes when a topic is deleted and made again; absent if the
+    broker gives none."""
+    version: NotRequired[Digits]
+    """Version with which the models of new streams began in that partition when it was written: a lower number than
+    that of a later dead letter belongs to a history that was given up."""
+    decided_by: NotRequired[Text]
+    """The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``: labels had
+    waited for their record until then."""
+    routes_offset: NotRequired[Digits]
+    """Offset in the routes topic of the record with which it was decided, where that is learned in a second stage."""
 
 
 def dead_letter_headers(name: str, dead_letter: DeadLetter) -> list[tuple[str, bytes | None]]:

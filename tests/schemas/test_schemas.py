@@ -1,70 +1,12 @@
-"""The JSON Schema files and the typed payloads say the same, and good payloads pass."""
-
-import types
-from typing import Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+"""The JSON Schema files are those of the types, and good payloads pass."""
 
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from resonance.schemas import (
-    SCHEMA_NAMES,
-    Alert,
-    Assignment,
-    CloudEvents,
-    Cluster,
-    ClusterEvent,
-    ClusterName,
-    DeadLetter,
-    DriftEvent,
-    dead_letter_headers,
-    load_schema,
-    schema_id,
-    source_uri,
-)
+from resonance.schemas import SCHEMA_NAMES, CloudEvents, dead_letter_headers, load_schema, source_uri
 
-PAYLOADS = {
-    "assignment": Assignment,
-    "cluster_event": ClusterEvent,
-    "cluster": Cluster,
-    "drift_event": DriftEvent,
-    "alert": Alert,
-    "dead_letter": DeadLetter,
-    "cluster_name": ClusterName,
-}
-PRIMITIVES = {str: {"string"}, int: {"integer"}, float: {"number"}, bool: {"boolean"}, type(None): {"null"}}
-
-
-def agree(annotation, schema, document, where):
-    """Assert that an annotation and a (sub)schema allow the same."""
-    if "$ref" in schema:
-        schema = document["$defs"][schema["$ref"].removeprefix("#/$defs/")]
-    if is_typeddict(annotation):
-        hints = get_type_hints(annotation, include_extras=True)
-        assert set(hints) == set(schema["properties"]), where
-        assert list(hints) == list(schema["properties"]), where
-        assert annotation.__required_keys__ == frozenset(schema["required"]), where
-        for name, hint in hints.items():
-            inner = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
-            agree(inner, schema["properties"][name], document, f"{where}.{name}")
-        return
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    if get_origin(annotation) is Literal:
-        assert kinds == ["string"], where
-        assert list(get_args(annotation)) == schema["enum"], where
-    elif get_origin(annotation) is list:
-        assert kinds == ["array"], where
-        agree(get_args(annotation)[0], schema["items"], document, f"{where}[]")
-    elif get_origin(annotation) is dict:
-        assert kinds == ["object"], where
-        if "additionalProperties" in schema:
-            agree(get_args(annotation)[1], schema["additionalProperties"], document, f"{where}{{}}")
-    else:
-        union = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-        expected = set().union(*(PRIMITIVES[member] for member in union))
-        if "number" in expected:
-            expected.discard("integer")
-        assert set(kinds) == expected, where
+from tests.json_schemas import FOLDER, PAYLOADS, text
 
 
 def test_every_schema_has_a_payload():
@@ -72,12 +14,9 @@ def test_every_schema_has_a_payload():
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
-def test_file_and_code_agree(name):
-    document = load_schema(name)
-    Draft202012Validator.check_schema(document)
-    assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert document["$id"] == schema_id(name)
-    agree(PAYLOADS[name], document, document, name)
+def test_the_file_is_that_of_its_type(name):
+    Draft202012Validator.check_schema(load_schema(name))
+    assert (FOLDER / f"{name}.schema.json").read_text() == text(name), "python -m tests.json_schemas writes it"
 
 
 @pytest.mark.parametrize("name", SCHEMA_NAMES)
@@ -86,7 +25,7 @@ def test_every_member_is_described(name):
     for part in [document, *document.get("$defs", {}).values()]:
         assert part["description"]
         for member in part["properties"].values():
-            assert "$ref" in member or member["description"]
+            assert member["description"]
 
 
 SOURCE = {"topic": "features", "partition": 3, "offset": 17}
