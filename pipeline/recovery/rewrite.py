@@ -102,12 +102,14 @@ def rewrite(
     """
     at, record = checkpoint.at, checkpoint.record
     writer = ChangelogWriter(source.identities[at[0]], at[1], began=record.began, archives=archives)
-    key, archive, listed = archives_key(at[0]), iter(()), iter(())
+    key = archives_key(at[0])
+    archive: Iterable[Message] = ()
+    listed: Iterable[Message] = ()
     if task is not None:
         archive, listed = archive_of(source, at, task, writer, record.position)
     elif archives.entries or archives.used or key in stored:
         value = writer.archives.value() if archives.entries or archives.used else None
-        listed = iter([Message(key, value, [])])
+        listed = (Message(key, value, []),)
     # First of all, because no snapshot may be replaced by an earlier one; the list of the archives is never gone.
     removed = (Message(each, None, []) for each in sorted(stored) if each != key)
     # Without transactions the models can be read before the offset is committed. A start in between must not take it

@@ -115,8 +115,8 @@ def bootstrap(
                 by_time, [PartitionRange(settings, source, at, *ranges[at]) for at in partitions]
             )
             if file:
-                how = {"skip_bad": file.skip_bad, "encode": encoder(settings, file.path)}
-                read = partial(read_rows, file.path, file.columns, topics[0], len(partitions), **how)
+                rows_of = partial(read_rows, file.path, file.columns, topics[0], len(partitions))
+                read = partial(rows_of, skip_bad=file.skip_bad, encode=encoder(settings, file.path))
             ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, settings, source, plans, read)], 1, report)
         elif file:
             run = partial(learn_file, settings, source)

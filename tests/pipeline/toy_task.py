@@ -33,6 +33,12 @@ class ToyModels(dict):
 
     def snapshot(self, stream):
         self.since.pop(stream, None)
+        return self._state(stream)
+
+    def states(self):
+        return [self._state(stream) for stream in self]
+
+    def _state(self, stream):
         body = orjson.dumps(self[stream]) + b" " * self.size
         return StreamSnapshot(stream, self[stream]["next"], {"version": 1}, body)
 

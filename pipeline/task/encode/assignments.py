@@ -26,7 +26,6 @@ from resonance.pipeline.records import (
 )
 from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
-from resonance.pipeline.task.encode.message_sizes import DEAD_LETTER_BYTES
 from resonance.pipeline.text import times
 from resonance.pipeline.text.paste import paste
 from resonance.schemas import (
@@ -37,6 +36,8 @@ from resonance.schemas import (
     source_uri,
 )
 
+DEAD_LETTER_BYTES: Final = 900_000
+"""Bytes of a dead letter; longer values are cut."""
 KEPT = 20_000
 """Texts kept of each kind; numbers of clusters and nodes are never used again, so old texts must go."""
 MIN_TEXTS: Final = 1_000

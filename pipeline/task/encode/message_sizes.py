@@ -24,9 +24,6 @@ CAUSE_BYTES: Final = 200_000
 ANSWER_BYTES: Final = 900_000
 """Bytes that a record may add to its assignment, copied members included; a topic takes 1,048,588 by default."""
 
-DEAD_LETTER_BYTES: Final = 900_000
-"""Bytes of a dead letter; longer values are cut."""
-
 EVENT_BYTES: Final = 1_000_000
 """Bytes of a message that a topic of events certainly takes, for a topic whose limit is not known."""
 
