@@ -13,8 +13,8 @@ from resonance.schemas.cluster import ClusterEnd
 from resonance.schemas.cluster_event import ClusterEvent, ClusterSnapshot, begun_by, ended_by
 from resonance.schemas.cluster_life import ClusterBeginning, ClusterLife
 
-REMEMBERED: Final = 1_000_000
-"""Ended clusters that a table can resolve, by default; about 400 bytes each."""
+REMEMBERED: Final = 400_000
+"""Ended clusters that a table can resolve, by default; about 550 bytes each."""
 
 
 class EventGapError(ValueError):

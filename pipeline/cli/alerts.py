@@ -1,7 +1,7 @@
 """``resonance alerts``."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
@@ -26,8 +26,6 @@ Streams = Annotated[
 
 app = CommandApp()
 
-Item = TypeVar("Item")
-
 
 @app.command()
 @says_when_stopped(UNCHANGED)
@@ -39,7 +37,7 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     """
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.task.alerts import alert_table
-    from resonance.pipeline.watch import named, sentences
+    from resonance.pipeline.watch import alike_alerts, named, sentences
 
     settings = load_outputs()
     if not settings.raises_alerts:
@@ -72,32 +70,19 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     elif not found:
         say(f"no alert of {', '.join(streams)} is open" if streams else "no alert is open")
     else:
-        rows = [
-            (sentences.second(first["since"]), first["severity"], first["rule"], _summed(alike, _text(first, names)))
-            for alike in _together(found, lambda alert: alert, each=each)
-            for first in alike[:1]
-        ]
+        rows = []
+        for alike in alike_alerts.together(found, lambda alert: alert, each=each):
+            first, text = alike[0], alike_alerts.summary(alike, _text(alike[0], names))
+            rows.append((sentences.second(first["since"]), first["severity"], first["rule"], text))
         print_table(["since", "severity", "rule", "what"], rows)
     if not ended:
         return
     print_line()
-    groups = _together(ended, lambda one: one.payload, each=each)
+    groups = alike_alerts.together(ended, lambda one: one.payload, each=each)
     cleared = [_cleared(alike, names) for alike in groups[:SHOWN]]
     print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)
     if more := sum(map(len, groups[SHOWN:])):
         footnote(f"{more:,} more have cleared: --json has them")
-
-
-def _together(found: Sequence[Item], alert_of: Callable[[Item], Mapping[str, Any]], *, each: bool) -> list[list[Item]]:
-    from resonance.pipeline.watch import alike_alerts
-
-    return [[one] for one in found] if each else alike_alerts.together(found, alert_of)
-
-
-def _summed(alerts: Sequence[Mapping[str, Any]], text: str) -> str:
-    from resonance.pipeline.watch import alike_alerts
-
-    return text if len(alerts) == 1 else alike_alerts.summary(alerts, text)
 
 
 def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
@@ -109,7 +94,7 @@ def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
 
 def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -> tuple[str, ...]:
     """Return the row of cleared alerts: when, severity, rule, and how the first of them ended."""
-    from resonance.pipeline.watch import named, sentences
+    from resonance.pipeline.watch import alike_alerts, named, sentences
 
     payload, learned = alike[0]
     text = _text(payload, names)
@@ -123,5 +108,5 @@ def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -
         sentences.second(payload["time"]),
         payload["severity"],
         payload["rule"],
-        _summed(alerts, text),
+        alike_alerts.summary(alerts, text),
     )

@@ -107,10 +107,9 @@ def watch(
     followed_starts = starts | {at: end for at, (_, end) in behind.items()}
     ends = {at: end for at, (_, end) in ranges.items()}
     shown = 0
-    topics |= {topic: "names" for topic, _ in behind}
     with outputs.DeploymentOutputs(settings, followed_starts) as followed:
         hint = "; --from earliest shows what is there already" if begin == positions.LATEST else ""
-        following = watched.Watch(followed, settings.name, topics, wanted, say, hint, table, names)
+        following = watched.Watch(followed, wanted, say, hint, table, names)
         for batch in following.batches(ends, follow=not until_end):
             here = batch if limit is None else batch[: limit - shown]
             _print(here, names, each=each, as_json=as_json)
@@ -118,8 +117,7 @@ def watch(
             if shown == limit:
                 return
     if until_end and not shown:
-        outputs_of = ", ".join(topic for topic, kind in topics.items() if kind != "names")
-        say(f"nothing on {outputs_of} from {start} to the end")
+        say(f"nothing on {', '.join(topics)} from {start} to the end")
 
 
 def _existing(cluster: "admin.ClusterAdmin", topics: dict[str, str], *, chosen: bool) -> dict[str, str]:
@@ -152,8 +150,7 @@ def _print(outputs: "Sequence[watched.WatchedOutput]", names: ClusterNames, *, e
         width = max(map(len, COLOURS))
         coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         lines = []
-        groups = [[one] for one in outputs] if each else alike_alerts.together(outputs, watched.alert_of)
-        for alike in groups:
+        for alike in alike_alerts.together(outputs, watched.alert_of, each=each):
             kind = alike[0].kind
             first, *more = fitted(
                 f"{watched.time_of(alike[0]):19}  {kind:{width}}  {watched.as_line(*alike, names=names)}", _MARGIN

@@ -42,15 +42,18 @@ class _Alike(NamedTuple):
     stream: str
 
 
-def together(items: Iterable[Item], alert_of: Callable[[Item], Mapping[str, Any] | None]) -> list[list[Item]]:
+def together(
+    items: Iterable[Item], alert_of: Callable[[Item], Mapping[str, Any] | None], *, each: bool = False
+) -> list[list[Item]]:
     """Group items whose alerts are alike: of one rule and kind, soon after each other, in `FEWEST` streams or more.
 
-    A group has the place of its first item. Any other item is a group of its own, so is one without an alert.
+    A group has the place of its first item. Any other item is a group of its own, so is one without an alert; with
+    `each` all are.
     """
     groups: list[_Group[Item]] = []
     newest: dict[tuple[object, ...], _Group[Item]] = {}
     for item in items:
-        alike = _alike(alert_of(item))
+        alike = None if each else _alike(alert_of(item))
         if alike is None:
             groups.append(_Group(items=[item]))
             continue
@@ -81,6 +84,8 @@ def _alike(alert: Mapping[str, Any] | None) -> _Alike | None:
 
 def summary(alerts: Sequence[Mapping[str, Any]], text: str) -> str:
     """Return one sentence for alike alerts, whose first one says `text`."""
+    if len(alerts) == 1:
+        return text
     streams = list(dict.fromkeys(alert["stream"] for alert in alerts))
     last = max(alert["time"] for alert in alerts)[11:19]
     more = len(streams) - 1 - NAMED

@@ -33,6 +33,7 @@ class DeploymentOutputs(OutputReader):
         loads: Callable[[Any], Any] | None = exact_json.loads,
     ) -> None:
         self.trouble = ""
+        self.deployment = settings.name
         topics = {kind: settings.topic(kind.replace("-", "_")) for kind in get_args(OutputKind)}
         read = {topic for topic, _ in starts}
         self._client = {"group.id": f"{settings.name}-watch", **librdkafka(settings), **(client or {})}
@@ -40,6 +41,10 @@ class DeploymentOutputs(OutputReader):
         given = {"log_level": 0, **self._client, "error_cb": self._note}
         kinds = [kind for kind in get_args(OutputKind) if topics[kind] in read]
         super().__init__(given, settings.name, kinds, starts, topics=topics, loads=loads)
+
+    def topics(self, without: OutputKind) -> list[str]:
+        """Return the topics that are read, without those of a kind."""
+        return [topic for topic, kind in self._kinds.items() if kind != without]
 
     def _fetch(self, timeout: float) -> list[Output]:
         with translated(self._client, _PROBLEM):

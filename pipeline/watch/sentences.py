@@ -26,15 +26,16 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
     if kind == "stream_ended":
         return _stream_ended(event)
     new, old = _find(name, event["after"]), _find(name, event["before"])
+    lived = _records(old, " after {}")
     if kind == "emerged":
-        return f"{name} emerged" + _details(portrait(new, peers), _size(new))
+        return f"{name} emerged" + _details(portrait(new, peers), _records(new))
     if kind == "split":
         parent = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} split from {other}" + _details(_moves(parent, new))
     if kind == "absorbed":
         heir = _find(other, event["after"]) or _find(other, event["before"])
-        return f"{name} was absorbed by {other}{_life(old)}" + _details(_moves(old, heir), _now(heir))
-    return f"{name} vanished{_life(old)}" + _details(portrait(old, peers))
+        return f"{name} was absorbed by {other}{lived}" + _details(_moves(old, heir), _records(heir, "{} together"))
+    return f"{name} vanished{lived}" + _details(portrait(old, peers))
 
 
 def _started(event: ClusterEvent) -> str:
@@ -94,16 +95,9 @@ def centres(cluster: ClusterSnapshot, features: Iterable[str]) -> str:
     return ", ".join(f"{feature} {number(cluster['centre'][feature])}" for feature in features)
 
 
-def _life(cluster: ClusterSnapshot | None) -> str:
-    return "" if cluster is None else f" after {counted(cluster['size'], 'record')}"
-
-
-def _now(cluster: ClusterSnapshot | None) -> str:
-    return "" if cluster is None else f"{counted(cluster['size'], 'record')} together"
-
-
-def _size(cluster: ClusterSnapshot | None) -> str:
-    return "" if cluster is None else counted(cluster["size"], "record")
+def _records(cluster: ClusterSnapshot | None, text: str = "{}") -> str:
+    """Return the size of a cluster within a text."""
+    return "" if cluster is None else text.format(counted(cluster["size"], "record"))
 
 
 def counted(count: int, what: str) -> str:

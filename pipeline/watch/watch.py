@@ -27,6 +27,9 @@ OUTPUTS: Final[Mapping[str, str]] = {
 }
 """What can be watched, and the kind of topic that holds it."""
 
+KIND_OF: Final[Mapping[str, str]] = {topic.replace("_", "-"): kind for kind, topic in OUTPUTS.items()}
+"""What is watched of each kind of output."""
+
 USUAL: Final = ("events", "drift", "alerts", "dead-letters")
 """What is watched by default: what happens, and not the answer to every record."""
 
@@ -78,8 +81,7 @@ class Filter:
         """
         known = [*OUTPUTS, *EVENT_KINDS]
         # A topic is named after its kind, too.
-        topics = {topic.replace("_", "-"): kind for kind, topic in OUTPUTS.items()}
-        kinds = [topics.get(word, word) for word in kinds]
+        kinds = [KIND_OF.get(word, word) for word in kinds]
         for word in kinds:
             if word not in known:
                 raise ConfigurationError(f"--kind {word}: must be one of {', '.join(known)}{nearest(word, known)}")
@@ -128,18 +130,16 @@ def stream_of(output: WatchedOutput) -> str | None:
 
 
 class Watch:
-    """Follows the outputs of the deployment `name`, with the kind of output by topic.
+    """Follows the outputs of a deployment.
 
     `report` is called with a sentence about anything that is no output: that none arrive, to which `hint` is appended,
     or that the broker cannot be reached. `table` has the clusters of before, by which new ones are described, and
-    `names` what clusters are called; it takes in what comes on the topic of the names, if that is among `topics`.
+    `names` what clusters are called; it takes in what comes on the topic of the names, if that is read.
     """
 
     def __init__(
         self,
         reader: DeploymentOutputs,
-        name: str,
-        topics: Mapping[str, str],
         wanted: Filter,
         report: Callable[[str], None] = lambda _: None,
         hint: str = "",
@@ -149,8 +149,6 @@ class Watch:
         self._names = ClusterNames() if names is None else names
         self._table = ClusterTable(strict=False) if table is None else table
         self._reader = reader
-        self._name = name
-        self._topics = topics
         self._wanted = wanted
         self._report = report
         self._hint = hint
@@ -198,9 +196,9 @@ class Watch:
         if output.kind == "names":
             self._names.apply(output.key, output.value)
             return None
-        kind, record = self._topics[output.topic], record_of(output)
+        kind, record = KIND_OF[output.kind], record_of(output)
         if kind == "dead-letters":
-            dead_letter = StoredDeadLetter.of(record, self._name)
+            dead_letter = StoredDeadLetter.of(record, self._reader.deployment)
             return None if dead_letter is None else WatchedOutput(kind, record, dead_letter)
         watched = WatchedOutput(kind, record, output.value)
         if kind == "events":
@@ -223,8 +221,8 @@ class Watch:
             if self._wanted.streams and self.streams and (missing := self._wanted.streams - self.streams):
                 self._say_once(f"{self._no_such_stream(missing)}; waiting for some")
             else:
-                topics = [topic for topic, kind in self._topics.items() if kind != "names"]
-                self._say_once(f"nothing yet; waiting for outputs on {', '.join(topics)} (Ctrl-C ends it){self._hint}")
+                topics = ", ".join(self._reader.topics("names"))
+                self._say_once(f"nothing yet; waiting for outputs on {topics} (Ctrl-C ends it){self._hint}")
 
     def _no_such_stream(self, missing: frozenset[str]) -> str:
         if not self.streams:
@@ -247,15 +245,12 @@ def alert_of(output: WatchedOutput) -> Mapping[str, Any] | None:
 
 def as_line(output: WatchedOutput, *alike: WatchedOutput, names: ClusterNames | None = None) -> str:
     """Return an output as a sentence, with the names of its clusters; of `alike` alerts there is only the number."""
-    if not alike:
-        return _called(output.payload, _sentence(output), names)
     payload = output.payload
-    text = summary([payload, *(each.payload for each in alike)], _called(payload, payload["text"], names))
-    return f"{_alert_head(payload)}: {text}"
-
-
-def _called(payload: Any, text: str, names: ClusterNames | None) -> str:
-    return text if names is None else with_names(text, mentioned(payload), names)
+    text = payload["text"] if alike else _sentence(output)
+    called = text if names is None else with_names(text, mentioned(payload), names)
+    if not alike:
+        return called
+    return f"{_alert_head(payload)}: {summary([payload, *(each.payload for each in alike)], called)}"
 
 
 def _sentence(output: WatchedOutput) -> str:

@@ -252,8 +252,7 @@ def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
     broker.create(["later.assignments"])
     said = []
     with reading(broker, {("later.assignments", 2): 0}, "later") as reader:
-        topics = {"later.assignments": "assignments"}
-        batches = Watch(reader, "later", topics, Filter(), said.append, "; look back").batches({}, follow=True)
+        batches = Watch(reader, Filter(), said.append, "; look back").batches({}, follow=True)
 
         def poll(timeout, poll=reader.poll):
             found = poll(0.02)
