@@ -14,7 +14,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
-from resonance.pipeline.kafka.log_search import one_by_one
+from resonance.pipeline.kafka.positions import one_by_one
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.timestamps import TimeTexts
 

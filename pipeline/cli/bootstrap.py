@@ -49,10 +49,10 @@ def bootstrap(
     as_json: Json = False,
 ) -> None:
     """Learn recorded data."""
-    from resonance.pipeline.kafka import ranges
+    from resonance.pipeline.kafka import positions
     from resonance.pipeline.replay import bootstrapping
 
-    span = ranges.Span.parse(end=end)
+    span = positions.Span.parse(end=end)
     file = as_file(source)
     if file is not None and end is not None:
         raise ConfigurationError("--to is for topics: a file is learned to its end; leave it out")

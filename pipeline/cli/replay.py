@@ -20,7 +20,7 @@ from resonance.schemas import AlertRule
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
-    from resonance.pipeline.kafka import ranges
+    from resonance.pipeline.kafka import positions
     from resonance.pipeline.replay import replaying
     from resonance.pipeline.replay import run as replay_run
 
@@ -59,10 +59,10 @@ DRAWN = ("assignments", "cluster_events", "drift_events", "clusters")
 app = CommandApp()
 
 
-def _span(begin: From = None, end: To = None, last: Last = None, partition: Partition = None) -> "ranges.Span":
-    from resonance.pipeline.kafka import ranges
+def _span(begin: From = None, end: To = None, last: Last = None, partition: Partition = None) -> "positions.Span":
+    from resonance.pipeline.kafka import positions
 
-    return ranges.Span.parse(begin, end, last, partition)
+    return positions.Span.parse(begin, end, last, partition)
 
 
 def _processes(
@@ -73,7 +73,7 @@ def _processes(
     return processes or cores()
 
 
-ChosenSpan = Annotated["ranges.Span", Depends(_span)]
+ChosenSpan = Annotated["positions.Span", Depends(_span)]
 Processes = Annotated[int, Depends(_processes)]
 
 

@@ -16,7 +16,7 @@ from resonance.pipeline.errors import BrokerError, ConfigurationError, InputFile
 from resonance.pipeline.files.arrays import Encode
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, read_rows

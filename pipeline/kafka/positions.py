@@ -1,21 +1,33 @@
-"""Places in a log as users name them: ``earliest``, ``latest``, a time, ``-10m`` for ten minutes ago, or an offset."""
+"""Places in a log as users name them, and what stands between two of them.
 
+A place is ``earliest``, ``latest``, a time, ``-10m`` for ten minutes ago, or an offset.
+"""
+
+import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, nearest
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
-from resonance.pipeline.records import TopicPartition
+from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.timestamps import milliseconds
+
+AHEAD: Final = 60_000
+"""Milliseconds by which a record's clock may be ahead of this machine's; its timestamp means nothing beyond that."""
+
+NEWEST: Final = 20
+"""Offsets at the end of each partition that are searched for the newest record."""
 
 _UNITS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # No more digits than fit a number of milliseconds.
 _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,45 @@ WORDS: Final[Mapping[str, int]] = {"earliest": 0, "latest": sys.maxsize}
 
 EARLIEST: Final = Position(offset=WORDS["earliest"])
 LATEST: Final = Position(offset=WORDS["latest"])
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The requested part of a log."""
+
+    begin: Position = EARLIEST
+    """First record."""
+    end: Position = LATEST
+    """First record that is left out."""
+    last: int | None = None
+    """Milliseconds up to the newest record, in place of `begin`."""
+    partition: int | None = None
+    """The only partition; None for all."""
+
+    @classmethod
+    def parse(
+        cls, begin: str | None = None, end: str | None = None, last: str | None = None, partition: int | None = None
+    ) -> Self:
+        """Parse the values of ``--from``, ``--to`` and ``--last``.
+
+        Raises `ConfigurationError` for a value that is no place in a log, or where both `begin` and `last` are given.
+        """
+        if begin is not None and last is not None:
+            raise ConfigurationError("--from and --last both say where the range begins; leave one out")
+        length = None
+        if last is not None and (length := length_of(last.strip())) is None:
+            raise ConfigurationError(f"--last {last}: give a number with ms, s, m, h or d behind it, such as 10m")
+        return cls(
+            EARLIEST if begin is None else Position.parse(begin, "--from"),
+            LATEST if end is None else Position.parse(end, "--to"),
+            length,
+            partition,
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Span()
 
 
 def length_of(text: str) -> int | None:
@@ -97,3 +148,85 @@ def ranges_from(
     """Return the ranges to read, from a position to the present end."""
     bounds = reader.bounds(partitions)
     return {at: (first, bounds[at][1]) for at, first in offsets_of(start, bounds, reader.offsets_at).items()}
+
+
+def choose(span: Span, inputs: Collection[str], partitions: int) -> list[TopicPartition]:
+    """Return the input partitions of a span; raise `ConfigurationError` where there is no such partition."""
+    if span.partition is not None and not 0 <= span.partition < partitions:
+        raise ConfigurationError(f"--partition {span.partition}: the input has the partitions 0 to {partitions - 1}")
+    numbers = range(partitions) if span.partition is None else [span.partition]
+    return [(topic, number) for topic in inputs for number in numbers]
+
+
+def resolve(reader: LogReader, span: Span, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+    """Return the offsets of a span in each partition, limited to what exists and is committed.
+
+    What an open transaction holds back there is a warning. Raises `BrokerError` where the broker does not answer.
+    """
+    # In this order: what comes meanwhile is held back by nothing.
+    high = reader.high_watermarks(partitions)
+    bounds = reader.bounds(partitions)
+    begin = span.begin if span.last is None else Position(time=newest_time(reader, partitions) - span.last)
+
+    first, last = (offsets_of(place, bounds, reader.offsets_at) for place in (begin, span.end))
+    found = {at: (first[at], max(first[at], last[at])) for at in partitions}
+    for (topic, partition), (_, end) in found.items():
+        at = topic, partition
+        if end == bounds[at][1] < high[at]:
+            _log.warning(
+                "%s[%d]@%d: %d records are left out: a transaction that is open there holds them back; repeat this "
+                "after its end",
+                *(topic, partition, end, high[at] - end),
+            )
+    return found
+
+
+def newest_time(reader: LogReader, partitions: Collection[TopicPartition]) -> int:
+    """Return the newest timestamp of the last records of some partitions, in milliseconds; now where there is none.
+
+    A timestamp ahead of this machine's clock is left out: one record with a wrong date would otherwise be the end of
+    every range. Raises `BrokerError` where the broker does not answer.
+    """
+    now = time.time_ns() // 1_000_000
+    ends = {at: (max(first, end - NEWEST), end) for at, (first, end) in reader.bounds(partitions).items()}
+    times = [record.timestamp for _, records in reader.read(ends) for record in records]
+    return max((found for found in times if 0 <= found <= now + AHEAD), default=now)
+
+
+def first_offset(reader: LogReader, partition: TopicPartition, holds: Callable[[Record], bool | None]) -> int:
+    """Return the offset of the first committed record for which `holds` is true, or the end of the log.
+
+    `holds` must be monotone (once true, true for all records behind); otherwise the result is some record for which it
+    is true, or the end. Where it returns None the next record decides. Raises `BrokerError` where the broker does not
+    answer, or where records were deleted meanwhile.
+    """
+    low, end = reader.bounds([partition])[partition]
+    high, found = end, end
+    while low < high:
+        middle = (low + high) // 2
+        found_at = _first_answer(reader, partition, middle, high, holds)
+        if found_at is None:
+            # No record from the middle on can decide: those before it do.
+            high = middle
+        elif found_at[1]:
+            high, found = middle, found_at[0]
+        else:
+            low = found_at[0] + 1
+    return found
+
+
+def _first_answer(
+    reader: LogReader, partition: TopicPartition, first: int, end: int, holds: Callable[[Record], bool | None]
+) -> tuple[int, bool] | None:
+    """Return offset and answer of the first record of a range that can decide."""
+    for record in one_by_one(reader, partition, first, end):
+        answer = holds(record)
+        if answer is not None:
+            return record.offset, answer
+    return None
+
+
+def one_by_one(reader: LogReader, partition: TopicPartition, first: int, end: int) -> Iterator[Record]:
+    """Yield the committed records of a range, for a caller that needs only the first of them."""
+    for _, records in reader.read({partition: (first, end)}, 1):
+        yield from records

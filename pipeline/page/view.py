@@ -14,7 +14,7 @@ import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
-from resonance.pipeline.kafka.ranges import AHEAD
+from resonance.pipeline.kafka.positions import AHEAD
 from resonance.pipeline.page.share_history import ShareHistory
 from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
 from resonance.pipeline.records import Record

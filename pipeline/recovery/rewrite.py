@@ -28,8 +28,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
 from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
-from resonance.pipeline.kafka.group_members import group_state
-from resonance.pipeline.kafka.group_offsets import group_offsets
+from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition

@@ -16,8 +16,7 @@ from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
-from resonance.pipeline.kafka.positions import Position, offsets_of
-from resonance.pipeline.kafka.ranges import Span, resolve
+from resonance.pipeline.kafka.positions import Position, Span, offsets_of, resolve
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.recovery import rewrite

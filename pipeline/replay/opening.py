@@ -9,7 +9,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.ranges import Span, choose, resolve
+from resonance.pipeline.kafka.positions import Span, choose, resolve
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import Task, make_task

@@ -15,7 +15,7 @@ from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.replay import file_partitions
 from resonance.pipeline.replay.jobs import Report, run_jobs

@@ -13,8 +13,7 @@ from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run, run_candidate
 from resonance.pipeline.evaluate.source import TopicSource
 from resonance.pipeline.kafka.log_reader import OffsetRange
-from resonance.pipeline.kafka.log_search import first_offset
-from resonance.pipeline.kafka.ranges import Span, choose, resolve
+from resonance.pipeline.kafka.positions import Span, choose, first_offset, resolve
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
-from resonance.pipeline.kafka.log_search import first_offset
+from resonance.pipeline.kafka.positions import first_offset
 from resonance.pipeline.records import Message, Messages, Outputs, Record
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask

@@ -8,8 +8,7 @@ from typing import Any
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
-from resonance.pipeline.kafka.positions import EARLIEST
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import EARLIEST, Span
 from resonance.pipeline.replay.jobs import Report, run_jobs
 from resonance.pipeline.replay.opening import open_ranges
 from resonance.pipeline.verify.differences import OutputDifference

@@ -6,7 +6,7 @@ import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.clients import librdkafka
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.task.partition_task import PartitionTask

@@ -15,7 +15,7 @@ from itertools import chain
 
 import pytest
 from resonance.pipeline.crash_points import FAULT_POINTS
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Message
 from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.pipeline.verify.verify import verify

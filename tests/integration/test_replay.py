@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.replay.bootstrapping import bootstrap
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_file, replay_topics
 from resonance.pipeline.verify.verify import verify

@@ -11,7 +11,7 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import entry, rewrite

@@ -14,8 +14,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
 from resonance.pipeline.kafka.errors import reason_of
-from resonance.pipeline.kafka.group_members import group_state
-from resonance.pipeline.kafka.group_offsets import group_offsets
+from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
 

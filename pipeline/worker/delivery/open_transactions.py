@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.errors import reason_of
-from resonance.pipeline.kafka.group_offsets import group_offsets
+from resonance.pipeline.kafka.groups import group_offsets
 
 RETRY_SECONDS = 0.2
 ANSWER_SECONDS = 5.0

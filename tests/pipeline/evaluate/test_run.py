@@ -11,7 +11,7 @@ from resonance.pipeline.evaluate.evaluation import evaluate
 from resonance.pipeline.evaluate.run import run_candidate
 from resonance.pipeline.evaluate.source import FileSource, open_topic
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Message
 
 from tests.pipeline.labels.feedback import LABELS, labelled, labels_of, late, rows

@@ -4,7 +4,7 @@ import struct
 from types import SimpleNamespace
 
 import pytest
-from resonance.pipeline.kafka.group_members import group_state
+from resonance.pipeline.kafka.groups import group_state
 
 
 class Admin:

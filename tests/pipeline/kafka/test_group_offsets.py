@@ -5,13 +5,13 @@ import sys
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from resonance.pipeline.kafka.group_offsets import group_offsets
+from resonance.pipeline.kafka.groups import group_offsets
 
 from tests.brokers import create_topic, topic_name
 
 READ = """
 from confluent_kafka import TopicPartition
-from resonance.pipeline.kafka.group_offsets import group_offsets
+from resonance.pipeline.kafka.groups import group_offsets
 print(group_offsets({{"bootstrap.servers": "{0}"}}, "{1}", [TopicPartition("{2}", 0)], 20)[0].offset)
 """
 """In a process of its own: librdkafka's admin client has ended it on a broker that had just begun."""

@@ -1,7 +1,7 @@
 """A search finds the first record for which something holds, and reads few records."""
 
 import pytest
-from resonance.pipeline.kafka.log_search import first_offset
+from resonance.pipeline.kafka.positions import first_offset
 from resonance.pipeline.records import Message
 
 from tests.pipeline.logs import MemoryReader

@@ -4,8 +4,7 @@ import logging
 from types import SimpleNamespace
 
 import pytest
-from resonance.pipeline.kafka.positions import Position
-from resonance.pipeline.kafka.ranges import Span, resolve
+from resonance.pipeline.kafka.positions import Position, Span, resolve
 
 AT = ("in", 0)
 

@@ -11,7 +11,7 @@ from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.inspect import listing
 from resonance.pipeline.inspect.inspection import inspect
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.replay import replaying

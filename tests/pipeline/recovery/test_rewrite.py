@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import DeniedError
-from resonance.pipeline.kafka.group_members import GroupMember, GroupState
+from resonance.pipeline.kafka.groups import GroupMember, GroupState
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery import rewrite
 

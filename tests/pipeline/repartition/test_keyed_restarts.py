@@ -6,7 +6,7 @@ import orjson
 import pytest
 from resonance.pipeline import mismatches
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.repartition.keyed.operation_records import Reader

@@ -7,7 +7,7 @@ from resonance.pipeline.evaluate.candidates import Candidate
 from resonance.pipeline.evaluate.evaluation import evaluate
 from resonance.pipeline.evaluate.source import open_topic
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.repartition.router import RouterTask
 from resonance.pipeline.replay import replaying, two_stage_file
 from resonance.pipeline.verify import verify as verifying

@@ -11,8 +11,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.inspect import listing
 from resonance.pipeline.inspect.inspection import inspect
-from resonance.pipeline.kafka.positions import Position
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Position, Span
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery, reset, rollback
 from resonance.pipeline.recovery.reset_stream import plan_stream_reset

@@ -7,7 +7,7 @@ import pytest
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.replay import file_partitions
