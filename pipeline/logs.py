@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, TextIO
 import orjson
 
 LIBRARIES = {
-    # Their INFO lines describe internals; the worker logs what a user needs of them.
-    "faust": logging.WARNING,
-    "mode": logging.WARNING,
+    # They describe internals; the worker logs what a user needs of them.
+    "faust": logging.ERROR,
+    "mode": logging.ERROR,
     "aiohttp": logging.ERROR,
     "asyncio": logging.ERROR,
     "httpx2": logging.WARNING,
@@ -42,8 +42,6 @@ _UNSEEN: Final = (
 _OBEYED: Final = re.compile(f"[\0-\x1f{_UNSEEN}\ud800-\udfff]")
 _OBEYED_IN_JSON: Final = re.compile(f"[{_UNSEEN}]")
 
-WARNING: Final = {"levelno": logging.WARNING, "levelname": "WARNING"}
-
 
 def printable(text: str) -> str:
     """Return one line of text with escapes for what a terminal would obey: ids and keys are chosen by senders."""
@@ -58,32 +56,6 @@ def printable_json(text: str) -> str:
 def _as_units(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-
-
-LATE: Final = ("Thread keepalive is not responding", "is overlapping (interval=")
-"""Parts of the messages of mode, under Faust, when its threads and timers had to wait for the processor."""
-
-
-def explain_late(record: logging.LogRecord) -> bool:
-    """Explain mode's reports of late threads and timers: nothing failed, but the machine is busy."""
-    if record.levelno in (logging.WARNING, logging.ERROR) and any(part in str(record.msg) for part in LATE):
-        record.__dict__.update(WARNING)
-        record.msg = (
-            "a thread of the worker had to wait for seconds: this machine has too little processor time for what runs "
-            f"on it; answers come late, none is lost ({record.getMessage()})"
-        )
-        record.args = None
-    return True
-
-
-SERVICE: Final = re.compile(r"\[\^[^\]]*\]: ")
-"""Name of a service before the lines of mode and Faust."""
-
-
-def without_service(record: logging.LogRecord) -> bool:
-    """Remove the name of a service from a line of Faust; return False for lines on monitoring that is not used."""
-    record.msg = SERVICE.sub("", str(record.msg))
-    return not record.msg.startswith("Missing sensor state")
 
 
 class Format(logging.Formatter):
@@ -187,7 +159,8 @@ class QueuedHandler(QueueHandler):
             if lost := self._dropped - said:
                 said += lost
                 text = f"{lost:,} lines of the log were dropped: nothing read standard error"
-                self._put(self.format(logging.makeLogRecord({"name": __name__, "msg": text} | WARNING)))
+                level = {"levelno": logging.WARNING, "levelname": "WARNING"}
+                self._put(self.format(logging.makeLogRecord({"name": __name__, "msg": text, **level})))
 
     def _put(self, line: str) -> None:
         # A standard error that is closed or on a full disk is no reason to end.
@@ -213,10 +186,3 @@ def configure(level: str, style: Literal["text", "json"] = "text", label: str = 
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name, least in LIBRARIES.items():
         logging.getLogger(name).setLevel(logging.DEBUG if debug else least)
-
-    def shown(record: logging.LogRecord) -> bool:
-        # On the handler: a logger's filter sees its own records only.
-        explain_late(record)
-        return debug or record.name.partition(".")[0] not in ("faust", "mode") or without_service(record)
-
-    handler.addFilter(shown)

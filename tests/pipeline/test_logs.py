@@ -115,25 +115,9 @@ def test_a_log_that_is_not_read_holds_up_nothing_and_what_was_dropped_is_counted
             process.kill()
 
 
-@pytest.mark.parametrize(
-    ("level", "message", "values"),
-    [
-        (logging.ERROR, "[^--ConsumerThread]: Thread keepalive is not responding...", ()),
-        (logging.WARNING, "Timer %s is overlapping (interval=%r runtime=%r)", ("watchdog", 1.0, 2.8)),
-    ],
-)
-def test_late_threads_are_reported_as_a_busy_machine(capsys, level, message, values):
-    logs.configure("info", "json")
-    logging.getLogger("mode.threads").log(level, message, *values)
-    said = json.loads(written(capsys))
-    assert said["level"] == "warning"
-    assert said["message"].startswith("a thread of the worker had to wait for seconds: this machine has too little")
-    # Without the name of Faust's service.
-    assert said["message"].endswith(f"({(message % values).removeprefix('[^--ConsumerThread]: ')})")
-
-
-def test_what_faust_says_of_its_own_monitoring_is_left_out(capsys):
+def test_what_faust_warns_of_is_left_out(capsys):
     logs.configure("info", "json")
     logging.getLogger("faust.app.base").warning("[^WorkerApp]: Missing sensor state for rebalance #%s", 1)
-    logging.getLogger("faust.app.base").warning("[^-Consumer]: gone")
+    logging.getLogger("mode.timers").warning("Timer %s is overlapping (interval=%r runtime=%r)", "x", 1.0, 2.8)
+    logging.getLogger("faust.app.base").error("gone")
     assert [json.loads(line)["message"] for line in written(capsys).splitlines()] == ["gone"]
