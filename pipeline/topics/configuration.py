@@ -7,7 +7,7 @@ start, what is only unwise is a warning. The requirements of one kind of topic s
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from resonance.pipeline.errors import BrokerError, ConfigurationError, ResonanceError
@@ -50,6 +50,8 @@ class TopicDifference:
 
     text: str
     """What differs, where, and what to do."""
+    remedy: Mapping[str, str] = field(default_factory=dict)
+    """Configuration of the topic that ends it; empty where there is a choice."""
     stops: bool = True
     """Whether it stops a worker's start; otherwise it is worth a warning."""
     error: type[ResonanceError] = BrokerError
@@ -86,10 +88,10 @@ def differences_of(
     """
     rules = (_input,) if topic.kind.of_others else (_policy, _retention, _message_bytes, _copies, _timestamps, _rest)
     differences = []
-    for problem in (each for rule in rules for each in rule(topic, found, wanted)):
-        command = f": {cluster.configure(topic.name, problem.remedy)}" if problem.remedy else ""
-        text = f"{topic.kind.title} topic {topic.name} {problem.text}{command}"
-        differences.append(TopicDifference(text, problem.stops, problem.error))
+    for difference in (each for rule in rules for each in rule(topic, found, wanted)):
+        command = f": {cluster.configure(topic.name, difference.remedy)}" if difference.remedy else ""
+        text = f"{topic.kind.title} topic {topic.name} {difference.text}{command}"
+        differences.append(replace(difference, text=text))
     return differences
 
 
@@ -107,40 +109,32 @@ def refuse_or_warn(differences: Sequence[TopicDifference]) -> None:
         _log.warning("%s", difference.text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """What stands behind the name of the topic, and the configuration that ends it; empty where there is a choice."""
-
-    text: str
-    remedy: Mapping[str, str]
-    stops: bool = True
-    error: type[ResonanceError] = BrokerError
-
-
-def _policy(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[_Problem]:
+def _policy(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[TopicDifference]:
     kind, policy = topic.kind, found.config.get("cleanup.policy", topic.kind.policy)
     # Without any policy everything is kept.
     if policy != kind.policy and (policy or kind.policy == "compact"):
         remedy = {name: value for name, value in wanted.items() if name in kind.config}
-        yield _Problem(f"has cleanup.policy={policy} and {kind.otherwise}; it must be {kind.policy}", remedy)
+        yield TopicDifference(f"has cleanup.policy={policy} and {kind.otherwise}; it must be {kind.policy}", remedy)
 
 
-def _retention(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[_Problem]:
+def _retention(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[TopicDifference]:
     if topic.kind.policy != "delete":
         return
     for name, what in (("retention.ms", "records for a shorter time"), ("retention.bytes", "fewer bytes")):
         kept, made = found.config.get(name, "-1"), wanted.get(name, str(WEEK_MS if name == "retention.ms" else -1))
         if 0 <= int(kept) < LEAST[name]:
-            yield _Problem(f"has {name}={kept}: Kafka deletes messages before they can be read; raise it", {name: made})
+            yield TopicDifference(
+                f"has {name}={kept}: Kafka deletes messages before they can be read; raise it", {name: made}
+            )
         elif topic.kind.retention_of_input and name in wanted and longest([kept, made]) != kept:
             text = f"keeps {what} ({name}={kept}) than the input ({made}), so the earliest of them cannot be replayed"
-            yield _Problem(text, {name: made}, stops=False)
+            yield TopicDifference(text, {name: made}, stops=False)
         elif name == "retention.ms" and not topic.kind.retention_of_input and 0 <= int(kept) < DAY_MS:
             text = f"has {name}={kept}: who subscribes loses what it does not read in that time; raise it"
-            yield _Problem(text, {name: made}, stops=False)
+            yield TopicDifference(text, {name: made}, stops=False)
 
 
-def _message_bytes(topic: Topic, found: FoundTopic, _: Mapping[str, str]) -> Iterator[_Problem]:
+def _message_bytes(topic: Topic, found: FoundTopic, _: Mapping[str, str]) -> Iterator[TopicDifference]:
     kind, needed = topic.kind, topic.message_bytes
     taken = int(found.config.get("max.message.bytes", needed))
     if taken >= needed:
@@ -154,41 +148,41 @@ def _message_bytes(topic: Topic, found: FoundTopic, _: Mapping[str, str]) -> Ite
         text += "; raise the topic's"
     # An event is hardly ever so large.
     stops = needed != EVENT_BYTES
-    yield _Problem(text, {"max.message.bytes": str(needed)}, stops=stops, error=ConfigurationError)
+    yield TopicDifference(text, {"max.message.bytes": str(needed)}, stops=stops, error=ConfigurationError)
 
 
-def _copies(_: Topic, found: FoundTopic, __: Mapping[str, str]) -> Iterator[_Problem]:
+def _copies(_: Topic, found: FoundTopic, __: Mapping[str, str]) -> Iterator[TopicDifference]:
     copies, name = found.copies, "min.insync.replicas"
     needed = int(found.config.get(name, 0))
     if not copies or not needed:
         return
     advised = {name: str(max(copies - 1, 1))}
     if needed > copies:
-        yield _Problem(
+        yield TopicDifference(
             f"has {name}={needed} and {_counted(copies)}, so that it takes no message; add copies "
             "(kafka-reassign-partitions.sh), or lower it",
             advised,
         )
     elif needed == copies > 1:
         text = f"has {name}={needed} and {_counted(copies)}: it takes no message while one broker is away; lower it"
-        yield _Problem(text, advised, stops=False)
+        yield TopicDifference(text, advised, stops=False)
     elif needed == 1 and copies >= SAFE_COPIES:
         text = f"has {name}=1: what only one of {_counted(copies)} has is lost with its broker; raise it"
-        yield _Problem(text, {name: "2"}, stops=False)
+        yield TopicDifference(text, {name: "2"}, stops=False)
 
 
 def _counted(copies: int) -> str:
     return f"{copies} {'copy' if copies == 1 else 'copies'} of each partition"
 
 
-def _timestamps(_: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[_Problem]:
+def _timestamps(_: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[TopicDifference]:
     name = "message.timestamp.type"
     if found.config.get(name) != "CreateTime":
         return
     for limit in LIMITS:
         allowed = int(found.config.get(limit, DRIFT_MS))
         if allowed < DRIFT_MS:
-            yield _Problem(
+            yield TopicDifference(
                 f"has {limit}={allowed} and {name}=CreateTime: it refuses messages of a worker whose clock differs by "
                 "more, or that wait for longer",
                 {name: wanted[name]},
@@ -196,26 +190,26 @@ def _timestamps(_: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Itera
             )
 
 
-def _rest(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[_Problem]:
+def _rest(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[TopicDifference]:
     name, given = "compression.type", found.config.get("compression.type", "producer")
     if given != "producer":
         text = f"has {name}={given}: brokers unpack and pack every batch again; leave it to the worker"
-        yield _Problem(f"{text} (broker.librdkafka.compression.type)", {name: wanted[name]}, stops=False)
+        yield TopicDifference(f"{text} (broker.librdkafka.compression.type)", {name: wanted[name]}, stops=False)
     name = "unclean.leader.election.enable"
     if found.config.get(name) == "true":
         text = f"has {name}=true: a broker that lacks messages may come first, and they are lost"
-        yield _Problem(text, {name: "false"}, stops=False)
+        yield TopicDifference(text, {name: "false"}, stops=False)
     name = "delete.retention.ms"
     if topic.kind.policy == "compact" and 0 <= int(found.config.get(name, DAY_MS)) < DRIFT_MS:
         text = f"has {name}={found.config[name]}: who reads it for longer than that takes what was removed for present"
-        yield _Problem(text, {name: str(DAY_MS)}, stops=False)
+        yield TopicDifference(text, {name: str(DAY_MS)}, stops=False)
 
 
-def _input(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[_Problem]:
+def _input(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterator[TopicDifference]:
     """Yield what is unwise of a topic of other programs, who may have their reasons: nothing stops a start."""
     policy = found.config.get("cleanup.policy", "")
     if "compact" in policy.split(","):
-        yield _Problem(
+        yield TopicDifference(
             f"is compacted (cleanup.policy={policy}): it takes no record without a key, and records that the broker "
             "removes are missing when a model is rebuilt, so answers after a restart can differ from those of a run "
             "that never stopped",
@@ -227,9 +221,9 @@ def _input(topic: Topic, found: FoundTopic, wanted: Mapping[str, str]) -> Iterat
         ("retention.bytes", LEAST["retention.bytes"], "records are deleted before they can be read"),
     ):
         if "delete" in policy.split(",") and 0 <= int(kept := found.config.get(name, "-1")) < least:
-            yield _Problem(f"has {name}={kept}: {then}; raise it", {name: str(least)}, stops=False)
+            yield TopicDifference(f"has {name}={kept}: {then}; raise it", {name: str(least)}, stops=False)
     if topic.gives_times and found.config.get("message.timestamp.type") == "LogAppendTime":
-        yield _Problem(
+        yield TopicDifference(
             "has message.timestamp.type=LogAppendTime: a record's time is that of its arrival, however late; "
             "input.time_path can name a time of its own",
             {},

@@ -55,14 +55,7 @@ class TopicSurvey:
 
     partitions: int
     """Partitions of every input."""
-    inputs: Sequence[TopicStatus]
-    outputs: Sequence[TopicStatus]
-    labels: Sequence[TopicStatus] = ()
-
-    @property
-    def all(self) -> list[TopicStatus]:
-        """Topics of other programs, then outputs."""
-        return [*self.inputs, *self.labels, *self.outputs]
+    all: Sequence[TopicStatus]
 
     @property
     def differences(self) -> list[TopicDifference]:
@@ -72,7 +65,7 @@ class TopicSurvey:
     @property
     def missing(self) -> list[TopicStatus]:
         """Outputs that do not exist."""
-        return [status for status in self.outputs if status.found is None]
+        return [status for status in self.all if status.found is None]
 
 
 def prepare_topics(cluster: ClusterAdmin, topics: Topics, *, create: bool = True) -> Deployment:
@@ -167,10 +160,7 @@ def survey(cluster: ClusterAdmin, topics: Topics) -> TopicSurvey:
         differences = _differences(cluster, topic, there, made, wanted, why) if there else ()
         return TopicStatus(topic, there, made, command, differences, wanted)
 
-    found_inputs, found_outputs, found_labels = (
-        [status(topic) for topic in some] for some in (topics.inputs, topics.outputs, topics.labels)
-    )
-    return TopicSurvey(partitions, found_inputs, found_outputs, found_labels)
+    return TopicSurvey(partitions, [status(topic) for topic in topics.all])
 
 
 def make_missing(cluster: ClusterAdmin, found: TopicSurvey, *, create: bool = True) -> list[str]:

@@ -260,9 +260,7 @@ def test_the_topic_of_labels_may_have_any_number_of_partitions():
     assert (found.partitions, found.labels, found.routes, found.state_partitions, found.dead_letters) == (3, 4, 3, 4, 4)
     assert found.topic_ids.keys() == {"in", "said", "shop.routes"}
     cluster.topics["said"] = 4, {"cleanup.policy": "compact"}
-    assert any(
-        "labels topic said is compacted" in d.text for s in survey(cluster, wanted).labels for d in s.differences
-    )
+    assert any("labels topic said is compacted" in d.text for s in survey(cluster, wanted).all for d in s.differences)
     del cluster.topics["said"]
     with pytest.raises(BrokerError, match=r"no topic said with labels on .*; check labels\.topic, or create it"):
         survey(cluster, wanted)
