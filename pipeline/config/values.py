@@ -4,6 +4,7 @@ import json
 import re
 from contextlib import suppress
 from datetime import datetime
+from math import inf
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
@@ -184,13 +185,18 @@ def _missing(value: Any) -> Any:
     return _no_boolean(value)
 
 
-def _project(value: Any) -> Any:
-    if isinstance(value, str) and value.strip() == "auto":
-        return "auto"
-    try:
-        return int(value) if isinstance(value, str) else _integer(value)
-    except ValueError:
-        raise ValueError("must be auto, or an integer from 0 to 64") from None
+def _auto(kind: type[int] | type[float], low: float, high: float, allowed: str) -> BeforeValidator:
+    """Read ``auto``, or a number within bounds."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str) and value.strip() == "auto":
+            return "auto"
+        with suppress(ValueError, TypeError, OverflowError):
+            if low <= (found := kind(_no_boolean(value))) <= high and found == float(value):
+                return found
+        raise ValueError(f"must be auto, or {allowed}")
+
+    return BeforeValidator(read)
 
 
 def _robust(value: Any) -> Any:
@@ -199,39 +205,6 @@ def _robust(value: Any) -> Any:
     if found is None:
         raise ValueError("must be auto, true or false")
     return found
-
-
-def _rarity(value: Any) -> Any:
-    if isinstance(value, str) and value.strip() == "auto":
-        return "auto"
-    with suppress(ValueError, TypeError):
-        if 100.0 <= (found := float(_no_boolean(value))) <= 1e15:
-            return found
-    raise ValueError("must be auto, or a number from 100 to 1e15")
-
-
-def _processes(value: Any) -> Any:
-    if isinstance(value, str) and value.strip() == "auto":
-        return "auto"
-    with suppress(ValueError, TypeError):
-        if 1 <= (found := int(_no_boolean(value))) <= 1_000 and found == float(value):
-            return found
-    raise ValueError("must be auto, or an integer from 1 to 1,000")
-
-
-def _memory(value: Any) -> Any:
-    if isinstance(value, str) and value.strip() == "auto":
-        return "auto"
-    with suppress(ValueError, TypeError):
-        if (found := int(_no_boolean(value))) >= LEAST and found == float(value):
-            return found
-    raise ValueError(f"must be auto, or a number of bytes, at least {LEAST}, of which the program takes most")
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{value!r} is no integer")
-    return value
 
 
 def parameter_value(value: Any, parameter: Parameter | None) -> Any:
@@ -264,11 +237,14 @@ OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidato
 OptionalText = Annotated[str | None, BeforeValidator(_optional)]
 Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_texts)]
 Ranges = Annotated[dict[str, tuple[float, float]], BeforeValidator(_range_pairs)]
-Project = Annotated[int | Literal["auto"], BeforeValidator(_project)]
+Project = Annotated[int | Literal["auto"], _auto(int, 0, 64, "an integer from 0 to 64")]
 Robust = Annotated[bool | Literal["auto"], BeforeValidator(_robust)]
-Processes = Annotated[int | Literal["auto"], BeforeValidator(_processes)]
-Memory = Annotated[int | Literal["auto"], BeforeValidator(_memory)]
-Rarity = Annotated[float | Literal["auto"], BeforeValidator(_rarity)]
+Processes = Annotated[int | Literal["auto"], _auto(int, 1, 1_000, "an integer from 1 to 1,000")]
+Memory = Annotated[
+    int | Literal["auto"],
+    _auto(int, LEAST, inf, f"a number of bytes, at least {LEAST}, of which the program takes most"),
+]
+Rarity = Annotated[float | Literal["auto"], _auto(float, 100.0, 1e15, "a number from 100 to 1e15")]
 Missing = Annotated[float | str, BeforeValidator(_missing)]
 Count = Annotated[int, BeforeValidator(_no_boolean)]
 Seconds = Annotated[float, BeforeValidator(_no_boolean)]
