@@ -12,42 +12,30 @@ from resonance.pipeline.errors import nearest
 TABLES: Final[Mapping[str, str]] = {"broker": "librdkafka", "schema_registry": "client"}
 """Sections that have a table of properties, and its name."""
 
-OWNED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "broker.bootstrap"),
-    "client.id": "name and worker.id",
-    "group.id": "name",
-    **dict.fromkeys(("group.instance.id", "transactional.id"), "name and worker.id"),
-    **dict.fromkeys(("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"), "broker.session_timeout"),
-    **dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), "delivery.transaction_timeout"),
-    "delivery.timeout.ms": "delivery.transaction_timeout",
-    **dict.fromkeys(
-        (
-            *("fetch.max.bytes", "fetch.message.max.bytes", "max.partition.fetch.bytes", "message.max.bytes"),
-            *("queue.buffering.max.kbytes", "queued.max.messages.kbytes", "receive.message.max.bytes"),
-        ),
-        "limits.memory",
-    ),
-    **dict.fromkeys(
-        (
-            *("acks", "request.required.acks", "enable.idempotence", "enable.gapless.guarantee"),
-            *("auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"),
-            *("batch.size", "linger.ms", "queue.buffering.max.ms", "queue.buffering.max.messages"),
-            *("delivery.report.only.error", "fetch.error.backoff.ms", "fetch.queue.backoff.ms", "fetch.wait.max.ms"),
-            *("group.protocol", "isolation.level", "log.connection.close", "logger", "reconnect.backoff.max.ms"),
-            *("partition.assignment.strategy", "partitioner"),
-        ),
-        "",
-    ),
+_OWNED: Final[Mapping[str, str]] = {
+    "broker.bootstrap": "bootstrap.servers metadata.broker.list",
+    "name": "group.id",
+    "name and worker.id": "client.id group.instance.id transactional.id",
+    "broker.session_timeout": "session.timeout.ms heartbeat.interval.ms max.poll.interval.ms",
+    "delivery.transaction_timeout": "transaction.timeout.ms message.timeout.ms delivery.timeout.ms",
+    "limits.memory": "fetch.max.bytes fetch.message.max.bytes max.partition.fetch.bytes message.max.bytes "
+    "queue.buffering.max.kbytes queued.max.messages.kbytes receive.message.max.bytes",
+    "": "acks request.required.acks enable.idempotence enable.gapless.guarantee auto.offset.reset enable.auto.commit "
+    "enable.auto.offset.store enable.partition.eof batch.size linger.ms queue.buffering.max.ms group.protocol logger "
+    "queue.buffering.max.messages delivery.report.only.error fetch.error.backoff.ms fetch.queue.backoff.ms "
+    "fetch.wait.max.ms isolation.level log.connection.close reconnect.backoff.max.ms partition.assignment.strategy "
+    "partitioner",
 }
+OWNED: Final = {name: setting for setting, names in _OWNED.items() for name in names.split()}
 """Properties that a client has for what it does, with the settings that they follow from."""
 
 USUAL: Final = (
     *("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "sasl.oauthbearer.method"),
     *("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
     *("sasl.oauthbearer.scope", "https.ca.location", "ssl.ca.location", "ssl.certificate.location"),
-    *("ssl.key.location", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password"),
+    *("ssl.key.location", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password", "client.rack"),
 )
-"""Properties that are offered for a misspelt one: librdkafka has no list to ask for."""
+"""Properties that are offered for a misspelt one: librdkafka gives no list of its own."""
 
 UNKNOWN: Final = "librdkafka has no such property"
 """Begins the refusal of a property that does not exist."""
