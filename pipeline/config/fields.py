@@ -308,7 +308,7 @@ class Fields(BaseSettings):
         return {each.name: each.default for each in DRIFT_PARAMETERS} | {"rarity": rarity}
 
     @property
-    def tells_drift(self) -> bool:
+    def emits_drift(self) -> bool:
         """Whether drift events are emitted: of the data, of ranges, or of how the engine groups the features."""
         return self.drift_parameters is not None or self.rescale or bool(getattr(self.engine_class, "clustered", False))
 

@@ -117,7 +117,7 @@ KINDS: Final[tuple[TopicKind, ...]] = (
         "drift_events",
         "changes of the data themselves",
         of_streams=True,
-        wanted=lambda settings: settings.tells_drift,
+        wanted=lambda settings: settings.emits_drift,
     ),
     TopicKind(
         "alerts",

@@ -84,7 +84,7 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
 def compared_events(settings: Settings, part: RecordRange, ref: RefOf) -> list[Compared]:
     """Return the events to compare: those about clusters, and those about drift where there are any."""
     at, begin, end, oldest = part
-    kinds = ("cluster_events", "drift_events") if settings.tells_drift else ("cluster_events",)
+    kinds = ("cluster_events", "drift_events") if settings.emits_drift else ("cluster_events",)
     return [Compared(kind, (settings.topic(kind), at[1]), Others(at, begin, end, ref, oldest), ref) for kind in kinds]
 
 

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.ranges import Span
+from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.recovery.entry import open_source
 from resonance.pipeline.replay.bootstrapping import bootstrap
 from resonance.pipeline.task.partition_task import PartitionTask

@@ -95,7 +95,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     from_archives = chaos.from_archives()
     again = sum(part.replayed for part in parts.values())
     case = request.node.callspec.id
-    kinds = OUTPUTS if chaos.settings().tells_drift else OUTPUTS[:-1]
+    kinds = OUTPUTS if chaos.settings().emits_drift else OUTPUTS[:-1]
     counts = {kind: sum(map(len, expected[kind].values())) for kind in kinds}
     print(f"{case}, {chaos.records:,} records: {chaos.tally}; {again} learned again at the end; {counts}")  # noqa: T201
 

@@ -9,7 +9,7 @@ from resonance.engine import ENGINES, LabelEngine
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.encode.cluster_description import describe_features
+from resonance.pipeline.task.encode.cluster_description import present
 from resonance.pipeline.task.encode.message_sizes import event_bytes_of
 from resonance.pipeline.task.stream_task import TaskContext
 from sklearn.metrics import adjusted_rand_score
@@ -83,16 +83,13 @@ def test_features_of_their_own_scales_are_described_in_their_own_units():
     X = (centres[y] + 0.1 * rng.normal(size=(1500, 40))) * scale + 3.0
     worker = task(given())
     answers = payloads(run(worker, log_of(X.tolist())).assignments)
-    model = worker.models.named("p0")
-    described = {
-        f"p0/1/{cluster.id}": describe_features(model.preparation, cluster) for cluster in model.engine.clusters()
-    }
+    described = {cluster["id"]: cluster for cluster in present(worker.models.named("p0"))}
     for chosen in range(3):
         own = [answer["cluster"] for answer, kind in zip(answers[1000:], y[1000:], strict=True) if kind == chosen]
         cluster = described[max(set(own), key=own.count)]
-        off = (np.array([*cluster.centre.values()]) - centres[chosen] * scale - 3.0) / scale
+        off = (np.array([*cluster["centre"].values()]) - centres[chosen] * scale - 3.0) / scale
         assert np.abs(off).max() < 0.1
-        spread = np.array([*cluster.spread.values()]) / scale
+        spread = np.array([*cluster["spread"].values()]) / scale
         assert ((spread > 0.03) & (spread < 0.3)).all()
 
 

@@ -15,6 +15,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery.model_checks import check_models
 from resonance.pipeline.task.encode import cluster_description
+from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -322,4 +323,6 @@ def test_a_cluster_without_features_is_described():
     (cluster,) = worker.models.clusters("p0")
     assert (cluster["centre"], cluster["spread"]) == ({}, {})
     empty = Cluster(0, (), 1, 1, np.empty(0), np.empty(0))
-    assert cluster_description.describe_features(worker.models.named("p0").preparation, empty).centre == {}
+    model = worker.models.named("p0")
+    texts = StreamTexts(model.stream, model.version, model.engine.depth)
+    assert cluster_description.describe(model, texts, empty)["centre"] == {}
