@@ -14,14 +14,15 @@ from resonance.pipeline.checkpoint.changelog_records import (
     ArchiveIndex,
     Identity,
     Manifest,
+    Manifests,
     PartitionRecord,
+    StoredManifest,
     archives_key,
     manifest_key,
     partition_key,
 )
 from resonance.pipeline.checkpoint.changelog_writer import CHUNK_BYTES, NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
-from resonance.pipeline.checkpoint.manifests import Manifests, StoredManifest
 from resonance.pipeline.disk_map import DiskMap
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import StoredStreams, StreamSnapshot

@@ -15,13 +15,14 @@ from resonance.pipeline.checkpoint.changelog_records import (
     ArchiveIndex,
     Identity,
     Manifest,
+    Manifests,
     PartitionRecord,
+    StoredManifest,
     archives_key,
     manifest_key,
     partition_key,
 )
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
-from resonance.pipeline.checkpoint.manifests import Manifests, StoredManifest
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.records import Message, StreamSnapshot
 from resonance.pipeline.tasks import Task

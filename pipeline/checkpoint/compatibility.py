@@ -1,16 +1,19 @@
-"""Find where a partition stands in its log, and check that log, offset, snapshots and settings belong together.
+"""Find where a partition stands in its log, and check that log, topics, offset, snapshots and settings belong together.
 
 Where they do not, the start ends with a startup mismatch (`mismatches`).
 """
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from resonance.pipeline import logs, mismatches
 from resonance.pipeline.checkpoint.changelog_records import Identity, PartitionRecord
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote, is_proved
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, OffsetMetadata, is_proved
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
@@ -63,7 +66,7 @@ def _locate_unknown(
 ) -> ResumePoint:
     """Locate a partition that has no record on the snapshots topic."""
     (topic, partition), (first, end) = at, bounds
-    committed, note = group.offset, OffsetNote.read(group)
+    committed, note = group.offset, OffsetMetadata.read(group)
     if committed == NO_OFFSET:
         if first > 0 and source.start_of(topic) == "earliest":
             _log.warning(
@@ -157,3 +160,25 @@ def _check_relearning(source: DeploymentContext, at: TopicPartition, record: Par
     changed = mismatches.differences(before, {"revision of the engine": now.revision, **now.limits})
     if changed:
         raise mismatches.unclean_change(*at, changed, record.recovery_offset, start - 1)
+
+
+def check_topics(source: DeploymentContext, found: Mapping[str, FoundTopic]) -> None:
+    """Check that no topic was deleted or recreated, and that no log got partitions that its models cannot have.
+
+    Raises MismatchError, with the remedy, where one was; BrokerError for a topic that the next start makes again.
+    """
+    for topic, known in source.identities.items():
+        if (there := found.get(topic)) is None:
+            raise mismatches.topic_deleted(topic)
+        now = replace(known, topic_id=there.topic_id, partitions=there.partitions)
+        check_log(replace(source, identities={**source.identities, topic: now}), known)
+    for topic, topic_id in source.deployment.output_ids.items():
+        there = found.get(topic)
+        if there is not None and there.topic_id == topic_id:
+            continue
+        if topic in (source.snapshots, source.archive):
+            raise BrokerError(
+                f"topic {topic} was deleted under the running worker; the next start makes it again, and learns from "
+                "the log what its snapshots held"
+            )
+        raise mismatches.output_deleted(topic)

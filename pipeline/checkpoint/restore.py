@@ -25,7 +25,7 @@ from resonance.pipeline.checkpoint.compatibility import (
     locate,
 )
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange, RestoreCancelledError

@@ -113,7 +113,7 @@ def _cleared(source: "deployment_context.DeploymentContext", change: "rewrite.Ch
     return [(message.key or b"").decode() for message in messages]
 
 
-def _at(standing: "rewrite.Standing | None") -> str:
+def _at(standing: "rewrite.StreamPosition | None") -> str:
     if standing is None:
         return "not there"
     at = f" at offset {standing.next}" if standing.next is not None else ", in no snapshot yet"

@@ -99,11 +99,11 @@ def _plan(
 ) -> "list[rewrite.Change]":
     """Return the changes that the options choose."""
     from resonance.pipeline.kafka import positions
-    from resonance.pipeline.recovery import past_models, reset_stream, rollback
+    from resonance.pipeline.recovery import models, rollback
     from resonance.pipeline.recovery import reset as whole_reset
 
     if stream is not None:
-        return [reset_stream.plan_stream_reset(settings, source, stream)]
+        return [whole_reset.plan_stream_reset(settings, source, stream)]
     if to_archive is not None:
         changes, unchanged = rollback.plan_return(
             settings, source, positions.Position.parse(to_archive, "--to-archive")
@@ -111,4 +111,4 @@ def _plan(
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes
-    return whole_reset.plan_reset(source, partial(past_models.tasks_of(source), settings))
+    return whole_reset.plan_reset(source, partial(models.tasks_of(source), settings))

@@ -80,11 +80,11 @@ def list_snapshots(as_json: Json = False) -> None:
 @says_when_stopped(UNCHANGED)
 def export_snapshots(file: TargetFile, *, as_json: Json = False) -> None:
     """Write the newest snapshots into one file, with the deployment they belong to and their offsets."""
-    from resonance.pipeline.checkpoint import export_file
+    from resonance.pipeline.checkpoint import codec
 
     settings = load()
     partitions = [state.checkpoint for state in _read(settings) if state.checkpoint is not None]
-    size = export_file.write_file(file, partitions)
+    size = codec.write_file(file, partitions)
     count = sum(len(partition.streams) for partition in partitions)
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})
@@ -100,8 +100,8 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     Without --yes it is only shown what would be changed. Each partition of the file returns to the offset where it
     stood.
     """
-    from resonance.pipeline.checkpoint import export_file
-    from resonance.pipeline.recovery import entry, past_models, rewrite, rollback
+    from resonance.pipeline.checkpoint import codec
+    from resonance.pipeline.recovery import entry, models, rewrite, rollback
 
     settings = load()
     settings.check_local(
@@ -109,12 +109,12 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
         "roots and subtrees would have to come from the same moment of both logs; go on from the snapshots that the "
         "deployment has, or give it another name and let it begin anew",
     )
-    partitions = export_file.read_file(file)
+    partitions = codec.read_file(file)
     source = entry.open_source(settings)
     if yes:
         plans.alone(source)
     try:
-        changes = rollback.plan_import(source, partitions, partial(past_models.tasks_of(source), settings))
+        changes = rollback.plan_import(source, partitions, partial(models.tasks_of(source), settings))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None

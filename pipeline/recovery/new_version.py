@@ -1,7 +1,7 @@
 """Start new models under the present settings where the old ones cannot continue, at the same offset of the log."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.past_models import MakeTaskThen, models_then
+from resonance.pipeline.recovery.models import MakeTaskThen, models_then
 from resonance.pipeline.recovery.rewrite import rewrite_models
 from resonance.pipeline.tasks import Task
 
@@ -120,21 +120,13 @@ def _old_models(
     at: TopicPartition,
     table: ChangelogTable,
     make_task: MakeTaskThen,
-) -> tuple[list[StreamSnapshot], Task | None]:
+) -> tuple[Sequence[StreamSnapshot], Task | None]:
     """Return a partition's old models, and the task that has learned them up to its offset.
 
     The task is None where they cannot be rebuilt; the models are then those of the last snapshots.
     """
     checkpoint = table.checkpoint(at[0])
     if checkpoint is None:
-        return [], None
-    snapshots = {snapshot.stream: snapshot for snapshot in checkpoint.streams}
+        return (), None
     part = models_then(settings, source, at, checkpoint.record, make_task)
-    if part is None:
-        return list(snapshots.values()), None
-    models = part.task.models
-    for stream, snapshot in models.changes(models.pending(everything=True)):
-        snapshots.pop(stream, None)
-        if snapshot is not None:
-            snapshots[stream] = snapshot
-    return list(snapshots.values()), part.task
+    return (checkpoint.streams, None) if part is None else (part.task.models.states(), part.task)

@@ -15,14 +15,14 @@ from functools import partial
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.compatibility import check_log
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset, is_proved
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, is_proved
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import rewrite
+from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.new_version import begin_versions
-from resonance.pipeline.recovery.past_models import tasks_of
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
 from resonance.pipeline.repartition.envelope import read_route

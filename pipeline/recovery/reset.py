@@ -1,4 +1,6 @@
-"""A reset: models and offsets are dropped, and everything starts over where the log begins now.
+"""A reset: models and offsets are dropped, and everything, or one stream, starts over.
+
+All models start over where the log begins now, and a single one where its partition stands.
 
 Where streams are re-keyed the inputs are routed once more; what was routed before is skipped, and the routes start at
 their end.
@@ -10,18 +12,31 @@ there.
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from resonance.pipeline.checkpoint.changelog_records import ArchiveIndex
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import is_reproducible
+from resonance.pipeline.checkpoint.offset_metadata import is_reproducible
+from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.inspect.listing import check_stream
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, read_stored, standing_of
+from resonance.pipeline.recovery.models import tasks_of
+from resonance.pipeline.recovery.rewrite import (
+    Change,
+    StreamChange,
+    StreamPosition,
+    is_stream_of,
+    read_stored,
+    rewrite_models,
+    stream_positions,
+)
 from resonance.pipeline.recovery.versions import highest_version, used_versions
 from resonance.pipeline.tasks import MakeTask
 
@@ -77,11 +92,11 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         archives = ArchiveIndex(identity.topic_id, partition, used=used if used >= version else 0)
         checkpoint = PartitionCheckpoint.of(task, identity, partition, first, began=first)
         change = rewrite.rewrite(source, checkpoint, keys.pop(partition, ()), committed[at], archives)
-        known = standing_of(source, at, stored[partition]).items()
+        known = stream_positions(source, at, stored[partition]).items()
         changes.append(
             replace(
                 change,
-                streams=[StreamChange(name, before, Standing(version, first)) for name, before in known],
+                streams=[StreamChange(name, before, StreamPosition(version, first)) for name, before in known],
                 clusters=[Message(key, None, []) for key in clusters.pop(partition, ())],
                 reproducible=is_reproducible(first, version),
                 outputs=alerts.clear(at, "reset"),
@@ -124,3 +139,25 @@ def _next_version(
             task.restore_partition(record.state)
             return task.models.first_version
     return highest_version(at, stored, committed, make_task) + 1
+
+
+def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> Change:
+    """Return the change with which one stream's model is dropped; the other streams of its partition continue.
+
+    Raises `ConfigurationError`, with the nearest names, where there is no such stream, and `MismatchError` where the
+    partition cannot be restored.
+    """
+    # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
+    chosen = [at for at in source.logs if is_stream_of(source, at, stream)] or source.logs
+    tasks = tasks_of(source)
+    parts = restore_partitions(source, chosen, partial(tasks, settings))
+    known = {name: at for at, part in parts.items() for name in part.task.models.names}
+    check_stream(stream, known, source.group)
+    at = known[stream]
+    part, task, start = parts[at], parts[at].task, parts[at].start
+    snapshot = next(state for _, state in task.models.changes([stream]) if state is not None)
+    before = StreamPosition(task.models.named(stream).version, part.writer.snapshot_at(stream))
+    task.models.used = part.writer.archives.used
+    task.restore(replace(snapshot, next=start), new_version=True)
+    changed = StreamChange(stream, before, StreamPosition(task.models.named(stream).version, start))
+    return replace(rewrite_models(source, at, task, start, part.writer, part.committed), streams=[changed])

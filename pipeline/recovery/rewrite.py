@@ -22,7 +22,7 @@ from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError
@@ -39,7 +39,7 @@ ANSWER_SECONDS: Final = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Standing(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where a stream's model stands."""
 
     version: int
@@ -51,8 +51,8 @@ class StreamChange(NamedTuple):
     """What becomes of a stream, by its newest snapshot; shown to users."""
 
     stream: str
-    before: Standing | None
-    after: Standing | None
+    before: StreamPosition | None
+    after: StreamPosition | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Change:
     clusters: Iterable[Message] = ()
     """For the topic of the clusters."""
     reproducible: bool = False
-    """As in `OffsetNote`."""
+    """As in `OffsetMetadata`."""
     outputs: Sequence[Batch] = ()
     """For the output topics."""
 
@@ -86,7 +86,7 @@ def rewrite(
     archives: ArchiveIndex = NO_ARCHIVES,
     task: Task | None = None,
 ) -> Change:
-    """Return the change with which a checkpoint takes the place of all that is stored of a partition, in any order.
+    """Return the change with which a checkpoint takes the place of all that is stored of a partition.
 
     Parameters
     ----------
@@ -155,13 +155,15 @@ def read_stored(reader: LogReader, source: DeploymentContext) -> dict[int, Chang
     return read_tables(reader, source, partitions, source.patience, strict=False)
 
 
-def standing_of(source: DeploymentContext, at: TopicPartition, stored: ChangelogTable) -> dict[str, Standing]:
+def stream_positions(
+    source: DeploymentContext, at: TopicPartition, stored: ChangelogTable
+) -> dict[str, StreamPosition]:
     """Return where the streams of a partition stand, as far as that can be read."""
     found = {}
     for manifest in stored.manifests():
         with suppress(*UNREADABLE):
             if is_stream_of(source, at, manifest.stream):
-                found[manifest.stream] = Standing(int(manifest.header["version"]), manifest.next)
+                found[manifest.stream] = StreamPosition(int(manifest.header["version"]), manifest.next)
     return dict(sorted(found.items()))
 
 
@@ -212,9 +214,9 @@ def wait_for_empty_group(
             raise RestoreCancelledError
 
 
-def note_beside(source: DeploymentContext, change: Change) -> str:
+def metadata_of(source: DeploymentContext, change: Change) -> str:
     """Return the metadata to commit with the offset of a change."""
-    return OffsetNote(source.identities[change.at[0]].topic_id, change.reproducible).at(change.offset)
+    return OffsetMetadata(source.identities[change.at[0]].topic_id, change.reproducible).at(change.offset)
 
 
 def end_open_transaction(source: DeploymentContext) -> None:
@@ -244,7 +246,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
         settings |= _transactional(source)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
     consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
-    offsets = [Offset(*change.at, change.offset, note_beside(source, change)) for change in changes]
+    offsets = [Offset(*change.at, change.offset, metadata_of(source, change)) for change in changes]
     try:
         if atomic:
             outlet.producer.init_transactions(ANSWER_SECONDS)

@@ -23,16 +23,15 @@ from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.model_checks import check_models
-from resonance.pipeline.recovery.past_models import models_then, tasks_of
+from resonance.pipeline.recovery.models import check_models, models_then, tasks_of
 from resonance.pipeline.recovery.rewrite import (
     Change,
-    Standing,
     StreamChange,
+    StreamPosition,
     is_stream_of,
     read_stored,
     rewrite,
-    standing_of,
+    stream_positions,
 )
 from resonance.pipeline.recovery.succession import succession
 from resonance.pipeline.recovery.versions import used_versions
@@ -73,10 +72,10 @@ def roll_back(
             "read, so that the versions in use are unknown, and ids of clusters could be used again; begin anew with "
             "`resonance reset`"
         )
-    standing = standing_of(source, at, stored)
-    after = {snapshot.stream: Standing(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
+    standing = stream_positions(source, at, stored)
+    after = {snapshot.stream: StreamPosition(int(snapshot.header["version"]), snapshot.next) for snapshot in snapshots}
     # A stream without a model in the state starts with the state's first version.
-    new = Standing(first_version, record.position)
+    new = StreamPosition(first_version, record.position)
     if not _is_of_log(source, at, record, stored):
         _check_versions(at, {name: after.get(name, new) for name in standing}, standing)
     if (begun := _first_version(at, stored, make_task)) > first_version:
@@ -107,7 +106,9 @@ def _is_of_log(source: DeploymentContext, at: TopicPartition, record: PartitionR
     return False
 
 
-def _check_versions(at: TopicPartition, after: Mapping[str, Standing], standing: Mapping[str, Standing]) -> None:
+def _check_versions(
+    at: TopicPartition, after: Mapping[str, StreamPosition], standing: Mapping[str, StreamPosition]
+) -> None:
     """Refuse to roll a stream back behind the start of its version: its next version would reuse this version's ids.
 
     Raises `MismatchError`, which names the stream: a later state, or a reset, is needed.
@@ -121,7 +122,7 @@ class _GoneBehindError(MismatchError):
     """Models are from before the beginning of a version."""
 
 
-def _gone_behind(who: str, version: int, back: Standing) -> MismatchError:
+def _gone_behind(who: str, version: int, back: StreamPosition) -> MismatchError:
     return _GoneBehindError(
         f"{who} has begun version {version} since it stood at offset {back.next} with version {back.version}, and a "
         "later version would use the ids of clusters again that it has used; choose a later state, or begin anew with "

@@ -15,7 +15,7 @@ from resonance.pipeline.checkpoint.restore import RestoredPartition
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.rewrite import Change, Standing, StreamChange, rewrite_models
+from resonance.pipeline.recovery.rewrite import Change, StreamChange, StreamPosition, rewrite_models
 from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -62,8 +62,8 @@ def succession(
     changes = []
 
     def change(name: str, before: StreamSnapshot | None) -> None:
-        standing = Standing(int(before.header["version"]), before.next) if before else None
-        changes.append(StreamChange(name, standing, Standing(task.models.named(name).version, position)))
+        standing = StreamPosition(int(before.header["version"]), before.next) if before else None
+        changes.append(StreamChange(name, standing, StreamPosition(task.models.named(name).version, position)))
 
     for snapshot in streams:
         name = snapshot.stream

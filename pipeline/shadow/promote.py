@@ -13,7 +13,7 @@ from resonance.pipeline.mismatches import differences
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import entry
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.past_models import tasks_of
+from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.rewrite import Change
 from resonance.pipeline.recovery.succession import succession
 from resonance.pipeline.replay.initial_models import find_start

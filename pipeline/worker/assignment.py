@@ -11,7 +11,7 @@ from prometheus_client import Histogram
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote, is_reproducible
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, OffsetMetadata, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoredPartition
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.counts import Counts
@@ -39,7 +39,7 @@ class AssignedPartition:
     """None where no archives are written."""
     timestamp: int | None = None
     """Kafka timestamp of the last processed record, in milliseconds."""
-    note: OffsetNote = field(default_factory=lambda: OffsetNote("", reproducible=False))
+    note: OffsetMetadata = field(default_factory=lambda: OffsetMetadata("", reproducible=False))
     """Committed beside its offset."""
     learned_again: Counts | None = None
     """Counts of the restore, which the metrics leave out."""
@@ -75,7 +75,7 @@ class AssignedPartition:
     def begin(self, transactional_id: str, membership: str) -> None:
         """Set what is noted beside its offsets; both are empty where the worker commits without transactions."""
         reproducible = is_reproducible(self.writer.began, self.task.models.first_version)
-        self.note = OffsetNote(self.writer.identity.topic_id, reproducible, transactional_id, membership)
+        self.note = OffsetMetadata(self.writer.identity.topic_id, reproducible, transactional_id, membership)
         self.waiting = 0
 
 
@@ -108,7 +108,7 @@ def unchanged(
 
 def _is_proof(part: AssignedPartition) -> bool:
     """Whether everything is committed, and no other commit looks the same."""
-    note = OffsetNote.read(CommittedOffset(part.committed, part.metadata))
+    note = OffsetMetadata.read(CommittedOffset(part.committed, part.metadata))
     return part.position == part.committed and note is not None and note.membership != ""
 
 

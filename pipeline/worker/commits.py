@@ -13,7 +13,7 @@ from typing import Final
 
 from faust.types import TP
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
-from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.kafka.producer import Batch
 from resonance.pipeline.records import OUTPUT_KINDS, Outputs
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters, Histograms
@@ -245,7 +245,7 @@ class Commits:
         # The processor may be waiting for records when the commit ends; a failure must not wait for the next record.
         self.running[0].add_done_callback(lambda _: self.ended())
 
-    def _note(self, tp: TP) -> OffsetNote:
+    def _note(self, tp: TP) -> OffsetMetadata:
         note = self.partitions[tp].note
         # Behind its last commit a worker leaves nothing open.
         return replace(note, owner="") if self.is_closing else note

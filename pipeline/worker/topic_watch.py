@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Self
 
+from resonance.pipeline.checkpoint.compatibility import check_topics
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.topic_identity import check_topics
 from resonance.pipeline.errors import BrokerError, DeliveryError, DeniedError, MismatchError, ResonanceError
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 

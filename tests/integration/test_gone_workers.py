@@ -5,7 +5,7 @@ import threading
 import pytest
 from confluent_kafka import TopicPartition
 from faust.types import TP
-from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.kafka.producer import Batch, producer_settings
 from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.delivery.gone_workers import end_left_open
@@ -32,7 +32,7 @@ class Group:
         )
         delivery.start()
         delivery.bind(self.member.membership)
-        delivery.commit({TP(self.topic, 0): 5}, {TP(self.topic, 0): OffsetNote("id-1", True, owner).at(5)})
+        delivery.commit({TP(self.topic, 0): 5}, {TP(self.topic, 0): OffsetMetadata("id-1", True, owner).at(5)})
         delivery.send(Batch(self.topic, 1, messages(b"left open")))
         delivery._offsets([TopicPartition(self.topic, 0, 6)], delivery._metadata, 10.0)
         return delivery

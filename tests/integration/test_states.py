@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from resonance.pipeline.checkpoint.archive_reader import Archives
-from resonance.pipeline.checkpoint.export_file import read_file
+from resonance.pipeline.checkpoint.codec import read_file
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.recovery.entry import open_source

@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, Producer, TopicPartition
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
@@ -76,7 +76,7 @@ class Pipeline:
         for at, part in parts.items():
             for message in part.writer.messages(part.task, positions[at], positions[at]):
                 producer.produce(self.snapshots, message.value, message.key, at[1])
-        note = OffsetNote(self.source.identities[self.topic].topic_id, reproducible=True)
+        note = OffsetMetadata(self.source.identities[self.topic].topic_id, reproducible=True)
         offsets = [TopicPartition(*at, offset, note.at(offset)) for at, offset in positions.items()]
         metadata = Consumer(self.client | {"group.id": self.group}).consumer_group_metadata()
         producer.send_offsets_to_transaction(offsets, metadata, 10)

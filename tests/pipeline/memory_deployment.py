@@ -6,7 +6,7 @@ import pytest
 from resonance.pipeline.checkpoint import archive_writer
 from resonance.pipeline.checkpoint.archive_writer import ArchiveWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata, is_reproducible
 from resonance.pipeline.checkpoint.restore import restore_partitions
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka import log_reader
@@ -15,7 +15,7 @@ from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message, Outputs
 from resonance.pipeline.recovery import entry, rewrite
-from resonance.pipeline.recovery.past_models import tasks_of
+from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.replay import bootstrapping, opening
 from resonance.pipeline.verify import verify as verifying
 
@@ -92,7 +92,7 @@ class MemoryDeployment(MemoryReader):
         return {at: (offset, self.beside.get(at, "")) for at, offset in self.committed(partitions).items()}
 
     def commit(self, at, offset, part):
-        note = OffsetNote(
+        note = OffsetMetadata(
             part.writer.identity.topic_id, is_reproducible(part.writer.began, part.task.models.first_version)
         )
         self.offsets[at], self.beside[at] = offset, note.at(offset)
@@ -230,7 +230,7 @@ class MemoryDeployment(MemoryReader):
                     self.append((batch.topic, to), message)
             if self.stopped:
                 raise BrokerError("stopped before the offsets")
-            self.offsets[change.at], self.beside[change.at] = change.offset, rewrite.note_beside(source, change)
+            self.offsets[change.at], self.beside[change.at] = change.offset, rewrite.metadata_of(source, change)
         self.written += changed
 
 

@@ -4,7 +4,7 @@ import orjson
 import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.positions import Position
-from resonance.pipeline.recovery import recovery, reset, reset_stream, rollback
+from resonance.pipeline.recovery import recovery, reset, rollback
 from resonance.pipeline.replay.opening import Span
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.task.partition_task import PartitionTask
@@ -185,7 +185,7 @@ def _new_version(deployment):
 
 def _stream_resets(deployment):
     for stream in deployment.restored(TOPIC)[AT].task.models.names:
-        change = reset_stream.plan_stream_reset(deployment.given, deployment.source, stream)
+        change = reset.plan_stream_reset(deployment.given, deployment.source, stream)
         deployment.write(deployment.source, [change], atomic=True)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from faust.types import TP
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, OffsetMetadata
 from resonance.pipeline.kafka import log_reader
 from resonance.pipeline.kafka.producer import Outlet
 from resonance.pipeline.worker import assignment, worker
@@ -168,7 +168,7 @@ def keep_models_over_a_loss(patch):
         self._kept |= held
 
     def committed_by_a_member(part):
-        note = OffsetNote.read(CommittedOffset(part.committed, part.metadata))
+        note = OffsetMetadata.read(CommittedOffset(part.committed, part.metadata))
         return note is not None and note.membership != ""
 
     patch.setattr(worker.Worker, "_before_revoke", keep)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, OffsetMetadata
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
@@ -72,7 +72,7 @@ def _last_owners(client: Mapping[str, Any], group: str, assigned: Collection[Top
     """Return who committed last in each partition."""
     found = group_offsets(client, group, [Place(*at) for at in assigned], ANSWER_SECONDS)
     committed = [CommittedOffset(max(at.offset, NO_OFFSET), at.metadata or "") for at in found]
-    return {note.owner for note in map(OffsetNote.read, committed) if note is not None}
+    return {note.owner for note in map(OffsetMetadata.read, committed) if note is not None}
 
 
 def _members(admin: AdminClient, group: str) -> set[str]:

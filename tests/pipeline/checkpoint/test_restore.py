@@ -13,7 +13,7 @@ from resonance.pipeline.checkpoint import restore
 from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_writer import ChangelogWriter
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.offset_note import OffsetNote, is_reproducible
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata, is_reproducible
 from resonance.pipeline.checkpoint.restore import RestoreProgress, restore_partitions
 from resonance.pipeline.config import fields
 from resonance.pipeline.config.settings import Settings
@@ -33,7 +33,7 @@ class Log:
 
     def __init__(self, monkeypatch):
         self.first, self.end, self.committed_offset, self.snapshots, self.gaps = 0, 0, -1, [], set()
-        self.cancelled, self.reads, self.note = None, [], OffsetNote("id-1", reproducible=True)
+        self.cancelled, self.reads, self.note = None, [], OffsetMetadata("id-1", reproducible=True)
         monkeypatch.setattr(DeploymentContext, "reader", lambda _, cancelled=None, **__: self.open(cancelled))
 
     def open(self, cancelled):
@@ -287,16 +287,16 @@ def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(l
 def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place(log):
     log.committed_offset, log.end = 50, 60
     assert restored().start == 50
-    log.note, log.reads = OffsetNote("id-1", reproducible=False), []
+    log.note, log.reads = OffsetMetadata("id-1", reproducible=False), []
     text = stopped(log)
     assert re.search(NOTHING_KNOWN, text)
     assert "did not come from this log alone (a file, a new version, a reset, other settings)" in text
     assert [is_reproducible(*other) for other in ((0, 1), (0, 2), (7, 1), (-1, 1))] == [True, False, False, False]
-    log.note = OffsetNote("id-2", reproducible=True)
+    log.note = OffsetMetadata("id-2", reproducible=True)
     assert "was deleted and made again (its id is id-1, the snapshots were written for id-2)" in stopped(log)
 
 
-OTHER_NOTES = [OffsetNote("id-1", True).at(40), OffsetNote("id-2", True).at(43)]
+OTHER_NOTES = [OffsetMetadata("id-1", True).at(40), OffsetMetadata("id-2", True).at(43)]
 """Of another offset, and of another topic."""
 
 

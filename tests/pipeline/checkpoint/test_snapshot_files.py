@@ -6,8 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from resonance.pipeline.checkpoint.codec import _pieces
-from resonance.pipeline.checkpoint.export_file import read_file, write_file
+from resonance.pipeline.checkpoint.codec import _pieces, read_file, write_file
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.recovery.reset import reset
 

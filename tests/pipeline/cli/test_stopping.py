@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from resonance.pipeline.checkpoint import export_file
+from resonance.pipeline.checkpoint import codec
 from resonance.pipeline.cli import dlq, main, plans, reset, topics
 from resonance.pipeline.recovery import entry, rewrite, rollback
 
@@ -13,7 +13,7 @@ UNCHANGED = "stopped; nothing was changed"
 PART = f"{UNCHANGED}, but"
 WRITTEN = "stopped while it was being written: it may be done"
 TOPICS, DEAD_LETTERS = "replay.replaying.replay_topics", "dead_letters.records.read_dead_letters"
-SOURCE, STATES = "recovery.entry.open_source", "checkpoint.export_file.read_file"
+SOURCE, STATES = "recovery.entry.open_source", "checkpoint.codec.read_file"
 SURVEY, START = "topics.topics.survey", "topics.start_check.check_start"
 WRITE = "recovery.rewrite.write"
 
@@ -53,7 +53,7 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, sai
     names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
     source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0, counts={}), task_context=None)
     monkeypatch.setattr(entry, "open_source", lambda _: source)
-    monkeypatch.setattr(export_file, "read_file", lambda _: [])
+    monkeypatch.setattr(codec, "read_file", lambda _: [])
     monkeypatch.setattr(rollback, "plan_import", lambda *_: [])
     monkeypatch.setattr(reset, "_plan", lambda *_: [])
     monkeypatch.setattr(plans, "alone", lambda _: None)
@@ -77,7 +77,7 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, sai
 
 
 def test_an_export_that_is_stopped_leaves_no_half_file_behind(monkeypatch, tmp_path):
-    monkeypatch.setattr(export_file, "encoded", lambda *_: (interrupt() for _ in "x"))
+    monkeypatch.setattr(codec, "encoded", lambda *_: (interrupt() for _ in "x"))
     with pytest.raises(KeyboardInterrupt):
-        export_file.write_file(tmp_path / "file", [])
+        codec.write_file(tmp_path / "file", [])
     assert not any(tmp_path.iterdir())

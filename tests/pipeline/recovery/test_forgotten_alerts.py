@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.past_models import tasks_of
+from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.task.alerts import thresholds
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.schemas import AlertRule, load_schema

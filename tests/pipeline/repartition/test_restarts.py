@@ -14,7 +14,7 @@ from resonance.pipeline.inspect.inspection import inspect
 from resonance.pipeline.kafka.positions import Position, Span
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery, reset, rollback
-from resonance.pipeline.recovery.reset_stream import plan_stream_reset
+from resonance.pipeline.recovery.reset import plan_stream_reset
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.verify import verify

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.positions import Span, newest_time
-from resonance.pipeline.recovery.reset_stream import plan_stream_reset
+from resonance.pipeline.recovery.reset import plan_stream_reset
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.pipeline.timestamps import TimeTexts
 

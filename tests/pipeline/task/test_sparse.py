@@ -13,7 +13,7 @@ from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.recovery.model_checks import check_models
+from resonance.pipeline.recovery.models import check_models
 from resonance.pipeline.task.encode import cluster_description
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.message_sizes import CAUSE_BYTES, event_bytes_of

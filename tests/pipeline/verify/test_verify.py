@@ -8,7 +8,7 @@ from resonance.pipeline.checkpoint.archive_reader import Archives
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
-from resonance.pipeline.recovery.reset_stream import plan_stream_reset
+from resonance.pipeline.recovery.reset import plan_stream_reset
 from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.memory_deployment import MemoryDeployment

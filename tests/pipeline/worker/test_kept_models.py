@@ -4,13 +4,13 @@ import threading
 
 import pytest
 from faust.types import TP
-from resonance.pipeline.checkpoint.offset_note import OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.worker.assignment import AssignedPartition, unchanged
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 
 AT, OTHER = ("in", 0), ("in", 1)
-MINE = OffsetNote("id-1", reproducible=True, membership="5 me")
+MINE = OffsetMetadata("id-1", reproducible=True, membership="5 me")
 
 
 class Reader:
@@ -63,10 +63,10 @@ def test_where_nothing_was_committed_meanwhile_the_models_stay(source, reader):
         {"offset": 41, "metadata": MINE.at(41)},
         {"offset": 40, "metadata": ""},
         # Another worker has archived the partition, and so committed the same offset.
-        {"metadata": OffsetNote("id-1", reproducible=True, membership="6 you").at(40)},
-        {"metadata": OffsetNote("id-1", reproducible=True, membership="7 me").at(40)},
+        {"metadata": OffsetMetadata("id-1", reproducible=True, membership="6 you").at(40)},
+        {"metadata": OffsetMetadata("id-1", reproducible=True, membership="7 me").at(40)},
         # A command has, or an earlier release.
-        {"metadata": OffsetNote("id-1", reproducible=True).at(40)},
+        {"metadata": OffsetMetadata("id-1", reproducible=True).at(40)},
         # What the models need was deleted, or the log was cut.
         {"bounds_of": (41, 90)},
         {"bounds_of": (3, 39)},
@@ -82,6 +82,6 @@ def test_what_proves_nothing_is_restored(source, reader):
     # Learned and not committed.
     assert not goes_on(source, part(position=41))
     # Committed by an earlier release, by a command, or without a transaction.
-    anyone = OffsetNote("id-1", reproducible=True)
+    anyone = OffsetMetadata("id-1", reproducible=True)
     reader.metadata = anyone.at(40)
     assert not goes_on(source, part(note=anyone))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from faust.types import TP
-from resonance.pipeline.checkpoint.offset_note import CommittedOffset, OffsetNote
+from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, OffsetMetadata
 from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Message, Outputs, Record
@@ -393,7 +393,7 @@ def test_the_partition_that_has_waited_longest_is_archived_first(bench):
 def test_a_close_that_comes_before_its_opening_is_carried_out_stands(bench):
     b = bench(opened=False)
     part = b.partitions[P0]
-    part.note, part.position, part.archive = OffsetNote("id", True, owner="me"), 7, Shelf()
+    part.note, part.position, part.archive = OffsetMetadata("id", True, owner="me"), 7, Shelf()
     gate = threading.Event()
     b.processor._inbox.call(gate.wait)
     b.processor.open(MEMBER, b.partitions)
@@ -403,7 +403,7 @@ def test_a_close_that_comes_before_its_opening_is_carried_out_stands(bench):
     closed.result(5)
     # What is left open has no owner: the note of the last commit names no owner, and no archive is begun.
     assert b.diary.lines == [("bind", 1), ("commit", {0: 7})]
-    assert OffsetNote.read(CommittedOffset(7, b.diary.notes[P0])).owner == ""
+    assert OffsetMetadata.read(CommittedOffset(7, b.diary.notes[P0])).owner == ""
 
 
 def test_no_archive_is_waited_for_to_take_partitions_over(bench):
@@ -769,9 +769,9 @@ def test_nothing_counts_of_a_topic_that_changed(bench, atomic):
 
 def test_the_note_beside_an_offset_names_topic_and_offset(bench):
     b = bench(opened=False)
-    b.partitions[P0].note = OffsetNote("id-1", reproducible=True)
+    b.partitions[P0].note = OffsetMetadata("id-1", reproducible=True)
     b.open()
     b.processor.submit(chunk(P0, 0, 2))
     b.wait(lambda: b.lines("commit"))
-    assert OffsetNote.read(CommittedOffset(2, b.diary.notes[P0])) == b.partitions[P0].note
-    assert OffsetNote.read(CommittedOffset(3, b.diary.notes[P0])) is None
+    assert OffsetMetadata.read(CommittedOffset(2, b.diary.notes[P0])) == b.partitions[P0].note
+    assert OffsetMetadata.read(CommittedOffset(3, b.diary.notes[P0])) is None

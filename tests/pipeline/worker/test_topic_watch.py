@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from resonance.pipeline.checkpoint.compatibility import check_topics
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.checkpoint.topic_identity import check_topics
 from resonance.pipeline.errors import (
     BrokerError,
     ConfigurationError,

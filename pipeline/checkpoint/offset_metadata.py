@@ -23,7 +23,7 @@ class CommittedOffset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetNote:
+class OffsetMetadata:
     """What a partition's note says beside the offset itself."""
 
     topic_id: str
@@ -55,5 +55,5 @@ class OffsetNote:
 
 def is_proved(committed: CommittedOffset, record: PartitionRecord) -> bool:
     """Return whether a worker or a command committed an offset, for the log of a partition's snapshots."""
-    note = OffsetNote.read(committed)
+    note = OffsetMetadata.read(committed)
     return note is not None and note.topic_id == record.identity.topic_id

@@ -1,16 +1,18 @@
-"""Old models, rebuilt under the settings with which they were learned."""
+"""Models that commands load: old ones under the settings of their time, and others as the next start will load them."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord
+from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, program_revision, settings_then
 from resonance.pipeline.checkpoint.restore import RestoredPartition, restore_partitions
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.records import TopicPartition
-from resonance.pipeline.tasks import Task, make_task
+from resonance.pipeline.recovery.rewrite import is_stream_of
+from resonance.pipeline.tasks import MakeTask, Task, make_task
 
 MakeTaskThen = Callable[[Settings, str, int], Task]
 """Makes an empty task for a partition of a topic, under the given settings."""
@@ -42,3 +44,28 @@ def models_then(
         why = error.problem if isinstance(error, MismatchError) else error
         _log.warning("%s[%d]: the last snapshots stand for the old models: %s", *at, why)
         return None
+
+
+def check_models(source: DeploymentContext, checkpoint: PartitionCheckpoint, make_task: MakeTask) -> Task:
+    """Load the models that are to be written, and return a task with them.
+
+    Raises `MismatchError` where a model cannot be loaded or contradicts its own header.
+    """
+    at = checkpoint.at
+    where = f"{at[0]}[{at[1]}]"
+    task = make_task(*at)
+    task.restore_partition(checkpoint.record.state)
+    for snapshot in checkpoint.streams:
+        name, header = snapshot.stream, snapshot.header
+        if not is_stream_of(source, at, name):
+            raise MismatchError(f"{where}: stream {name} is none of this partition")
+        try:
+            task.restore(snapshot)
+            model = task.models.named(name)
+            stands = (model.next, model.version, list(model.preparation.features))
+            fits = stands == (snapshot.next, header["version"], header["features"])
+        except (*UNREADABLE, AttributeError, IndexError, ArithmeticError, MemoryError) as error:
+            raise MismatchError(f"{where}: the state of stream {name} cannot be loaded ({error!r})") from None
+        if not fits:
+            raise MismatchError(f"{where}: the state of stream {name} contradicts its header")
+    return task
