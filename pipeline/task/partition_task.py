@@ -21,7 +21,8 @@ from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
 from resonance.pipeline.task.learning import Learner, StreamRows
-from resonance.pipeline.task.model.stream_drift import Marks, WatchedChange
+from resonance.pipeline.task.model.stream_drift import Marks
+from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 PIECE = 2048
@@ -139,54 +140,60 @@ class PartitionTask(StreamTask):
         if self._alerts is not None:
             self._alerts.begin(records, batch, outputs)
         long = message_sizes.too_long(batch, keyed=self._by_key)
-        expiry = self.models.expiry
         marks = (
             Marks(some_of(records.offsets, batch.index), Times.of(batch.times).milliseconds)
             if self._watches_drift
             else None
         )
         for key, group in self._groups(batch, long):
-            model = self.models.get(key)
-            if model is None:
-                first = batch.offsets[group[0]]
-                if len(self.models) - expiry.absent(first) >= self._settings.limits.streams:
-                    batch.blame(self._dead_letters.no_room(key), group)
-                    continue
-                model = self._learner.begin(key)
-                if expiry.active:
-                    expiry.began(key, model, first, batch.clocks[group[0]])
-                if self._alerts is not None:
-                    self._alerts.began(key, model)
-            if expiry.active:
-                clock = batch.clocks[group[-1]]
-                model.seen = clock if model.seen is None else max(model.seen, clock)
+            if (model := self._model_of(key, batch, group)) is None:
+                continue
             behind = _behind(group, batch.offsets, model.next)
             while behind:
                 portion = model.portion(len(behind))
                 positions, behind = behind[:portion], behind[portion:]
                 where = None if marks is None else marks.take(slice_of(positions))
-                result = self._learner.learn(model, StreamRows(batch, positions, outputs), where)
-                for at, error in result.faults:
-                    batch.blame(error, [positions[at]])
-                for at, error, record in result.dead_letters:
-                    batch.faults.append(error.at(batch.index[positions[at]], record))
-                if outputs is not None:
-                    self._answers.put(model, self._learner.texts_of(model), positions, result)
-                if self._sender is not None:
-                    self._sender.send(
-                        model, batch.take(positions), result, self._answers.wanted(model, result), outputs
-                    )
-                self._answers.remember(model, result)
-                if self._alerts is not None:
-                    texts = self._learner.texts_of(model)
-                    drift = [(at, each.change) for at, each in result.drift if isinstance(each, WatchedChange)]
-                    self._alerts.learned(model, positions, result, texts, drift)
+                self._learn(model, StreamRows(batch, positions, outputs), where)
         if outputs is not None:
             self._answers.write(outputs, batch)
         if self._alerts is not None:
             self._alerts.end(records, batch, outputs, long)
         self._dead_letters.record(records, batch.faults, outputs, self.models.first_version)
         self.models.evict()
+
+    def _model_of(self, key: bytes | None, batch: RecordBatch, group: Sequence[int]) -> StreamModel | None:
+        """Return the model of some records of a stream, which may begin; None where there is no room for it."""
+        model, expiry = self.models.get(key), self.models.expiry
+        if model is None:
+            first = batch.offsets[group[0]]
+            if len(self.models) - expiry.absent(first) >= self._settings.limits.streams:
+                batch.blame(self._dead_letters.no_room(key), group)
+                return None
+            model = self._learner.begin(key)
+            if expiry.active:
+                expiry.began(key, model, first, batch.clocks[group[0]])
+            if self._alerts is not None:
+                self._alerts.began(key, model)
+        if expiry.active:
+            clock = batch.clocks[group[-1]]
+            model.seen = clock if model.seen is None else max(model.seen, clock)
+        return model
+
+    def _learn(self, model: StreamModel, rows: StreamRows, marks: Marks | None) -> None:
+        """Give records to their stream's model, and what becomes of them to all that write or watch."""
+        batch, positions, outputs = rows
+        result, texts = self._learner.learn(model, rows, marks), self._learner.texts_of(model)
+        for at, error in result.faults:
+            batch.blame(error, [positions[at]])
+        for at, error, record in result.dead_letters:
+            batch.faults.append(error.at(batch.index[positions[at]], record))
+        if outputs is not None:
+            self._answers.put(model, texts, positions, result)
+        if self._sender is not None:
+            self._sender.send(model, batch.take(positions), result, self._answers.wanted(model, result), outputs)
+        self._answers.remember(model, result)
+        if self._alerts is not None:
+            self._alerts.learned(model, positions, result, texts)
 
     def _groups(
         self, batch: RecordBatch, long: Mapping[int, FaultError]

@@ -21,6 +21,7 @@ from resonance.pipeline.task.decode.faults import Fault
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.encode.cluster_events import EventCause, EventEncoder
+from resonance.pipeline.task.model.stream_drift import WatchedChange
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Alert, AlertRule
 
@@ -121,28 +122,23 @@ class PartitionAlerts:
             self._silent.end(key)
 
     def learned(
-        self,
-        model: "StreamModel",
-        positions: Sequence[int],
-        result: "LearnResult",
-        texts: StreamTexts,
-        drift: Sequence[tuple[int, DriftChange]] = (),
+        self, model: "StreamModel", positions: Sequence[int], result: "LearnResult", texts: StreamTexts
     ) -> None:
         """Run the rules on what became of a stream's records, which stand at some positions of the batch.
 
-        `drift` has its drift events, each with its row. What opens and clears is applied by `end`.
+        What opens and clears is applied by `end`.
         """
         alerts = model.alerts
         if alerts is None or not self._raises:
             return
+        drift = ((at, each.change) for at, each in result.drift if isinstance(each, WatchedChange))
         found: list[tuple[int, Transition | DriftChange]] = [*self._answers.transitions(alerts, result, texts), *drift]
         self._found += [_Found(positions[at], model, change, texts) for at, change in found]
 
     def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
         if model.alerts is None or texts is None:
             return []
-        rules = {"share": "share" in self._rules, "drift_open": "drift_open" in self._rules}
-        return list(transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), **rules))
+        return list(transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), self._rules))
 
     def end(
         self,
