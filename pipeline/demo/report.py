@@ -10,7 +10,6 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
-from resonance.pipeline.errors import missing_extra
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
@@ -91,14 +90,9 @@ def compare(expected: Sequence[Sequence[Message]], written: Sequence[Sequence[Me
 
 
 def quality(story: Story) -> list[RegionQuality]:
-    """Compare the clusters of each region with the truth.
+    """Compare the clusters of each region with the truth."""
+    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
 
-    Raises `ConfigurationError`, with what to install, where scikit-learn is missing.
-    """
-    try:
-        from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_extra("the demo", "scikit-learn", "demo") from error
     telemetry, half = story.telemetry, story.telemetry.records // 2
     rows = []
     for partition, region in enumerate(REGIONS):
