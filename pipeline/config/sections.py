@@ -151,6 +151,10 @@ class SchemaRegistrySection(Section):
     def _gathered(cls, values: Any) -> Any:
         return gathered(values, "client")
 
+    def __hash__(self) -> int:
+        """Return a hash although the table of the client has none: readers of schemas are kept by their settings."""
+        return hash((self.url, *self.client.items()))
+
     @property
     def urls(self) -> list[str]:
         """The single addresses."""

@@ -25,6 +25,9 @@ REQUEST_SECONDS: Final = 4.0
 REQUESTS: Final = 4
 """Requests until a registry is given up, over all addresses: a worker that waits for a minute counts as hanging."""
 
+GIVEN_UP_SECONDS: Final = REQUESTS * REQUEST_SECONDS + 7.0
+"""After how long a registry is given up, with the client's pauses of 1, 2 and 4 seconds between requests."""
+
 UNKNOWN_SECONDS: Final = 1.0
 """How long the answer that an id is unknown counts, so that many records with it cost one question."""
 
@@ -188,14 +191,10 @@ def _refusal(status: int, code: int, text: str | None) -> str:
     return f"fails (code {code}, {said}); look at it, then start again"
 
 
+@cache
 def registry_of(section: SchemaRegistrySection, form: str | None = None) -> SchemaRegistry:
     """Return the registry of some settings, one for the whole process.
 
     `form` is the one in which it gives schemas, as its interface calls it.
     """
-    return _kept(section.url, tuple(section.client.items()), form)
-
-
-@cache
-def _kept(url: str | None, client: tuple[tuple[str, str | SecretStr], ...], form: str | None) -> SchemaRegistry:
-    return SchemaRegistry(SchemaRegistrySection(url=url, client=dict(client)), form)
+    return SchemaRegistry(section, form)

@@ -51,7 +51,7 @@ LONGER: Final = (
     (STEP, "watchdog.WORK_SECONDS", "see overdue"),
     (
         "watchdog.WORK_SECONDS",
-        "checks.REGISTRY_SECONDS + processor.LONG_SLICE_SECONDS",
+        "registry.GIVEN_UP_SECONDS + processor.LONG_SLICE_SECONDS",
         "a schema registry that is away counts as a hang",
     ),
     ("status.POLL_SECONDS", "2 * client.FETCH_SECONDS", "an idle fetch loop counts as one that hangs"),

@@ -18,7 +18,7 @@ SOURCES = [*(ROOT / "pipeline" / "worker").rglob("*.py"), ROOT / "pipeline" / "k
 PIPELINE = ROOT / "pipeline"
 MODULES = (
     *SOURCES,
-    *(PIPELINE / place for place in ("logs.py", "config/checks.py", "checkpoint/deployment_context.py")),
+    *(PIPELINE / place for place in ("logs.py", "checkpoint/deployment_context.py")),
 )
 DOCKER = ROOT / "docker"
 
@@ -33,6 +33,7 @@ def times(path: Path) -> list[str]:
 def seconds(text: str, settings: Settings | None = None) -> float:
     """What a time of the table is in seconds."""
     modules = {path.stem: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES}
+    modules["registry"] = "pipeline.registry.client"
     named = {
         name: importlib.import_module(f"resonance.{modules[name]}")
         for name in modules.keys() & re.findall(r"\w+", text)
