@@ -24,7 +24,7 @@ _OWNED: Final[Mapping[str, str]] = {
     "enable.auto.offset.store enable.partition.eof batch.size linger.ms queue.buffering.max.ms group.protocol logger "
     "queue.buffering.max.messages delivery.report.only.error fetch.error.backoff.ms fetch.queue.backoff.ms "
     "fetch.wait.max.ms isolation.level log.connection.close reconnect.backoff.max.ms partition.assignment.strategy "
-    "partitioner",
+    "partitioner max.in.flight max.in.flight.requests.per.connection retries message.send.max.retries",
 }
 OWNED: Final = {name: setting for setting, names in _OWNED.items() for name in names.split()}
 """Properties that a client has for what it does, with the settings that they follow from."""
