@@ -46,7 +46,7 @@ def _options() -> Namespace:
 
 def _contestants(given: Namespace) -> list[Contestant]:
     names = given.contestants or [EngineSection().name]
-    if set(names) <= set(ENGINES):
+    if set(names) <= set(ENGINES) and not given.sweep:
         return [engine(name, given=dict(given.set)) for name in names]
     from bench.quality.peers import CONTESTANTS  # noqa: PLC0415 - needs the packages of requirements/bench.txt
 
@@ -92,6 +92,8 @@ def main() -> None:
         show("Figures of the papers, ours beside them", rows_of(given.papers), given.json)
         return
     lines = _measure(given)
+    if not lines:
+        raise SystemExit("no stream or contestant has that in its name")
     if given.page:
         from bench.quality.page import page  # noqa: PLC0415
 

@@ -193,7 +193,7 @@ def _ladder() -> list[Stream]:
 
 def _sets() -> list[Stream]:
     sets = {shown: partial(public, name=name) for shown, name in PUBLIC.items()}
-    makers: dict[str, Maker] = {"10 blobs d16": still, "moving blobs d4": moving, **sets}
+    makers: dict[str, Maker] = {"still blobs d16": still, "moving blobs d4": moving, **sets}
     return [Stream("sets", name, 20_000, make, 0) for name, make in makers.items()]
 
 

@@ -35,3 +35,7 @@ def test_a_length_is_a_multiple_or_a_number_of_records():
     stream = named("shapes", "rings")
     assert len(stream.generated(0.1, None)[0]) == 2_000
     assert len(stream.generated(500, None)[0]) == 500
+
+
+def test_a_name_means_one_stream():
+    assert len({stream.name for stream in STREAMS}) == len(STREAMS)
