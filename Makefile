@@ -57,7 +57,7 @@ bench: .venv/.bench
 	$(BIN)/python -m bench.pipeline
 	$(BIN)/python -m bench.memory --records 2000000
 
-# What finds faults, but needs long: ten minutes on two cores.
+# What finds faults, but needs long: twelve minutes on two cores.
 nightly: kernels
 	$(BIN)/python -m pytest -m nightly --numprocesses 3 --dist worksteal --durations 15 $(PYTEST_ARGS)
 

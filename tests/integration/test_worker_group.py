@@ -35,7 +35,7 @@ def wait_for_share(worker, count, timeout):
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("mode", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.nightly)])
 def test_joining_and_stopping_under_full_backlog_takes_seconds(deployment, mode):
     mode = {"delivery.mode": mode, **PATIENT}
     with deployment.worker(command=SLOW, settings=mode) as first:
@@ -112,6 +112,7 @@ def test_more_workers_than_partitions_wait(broker):
     assert deployment.answers() == [(0, offset) for offset in range(1000)]
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_s_open_transaction_is_ended_by_who_takes_over(broker):
     deployment = Deployment(broker, settings={"delivery.transaction_timeout": 600})
     dies = {"RESONANCE_FAULT_POINT": "after-offsets:40"}
