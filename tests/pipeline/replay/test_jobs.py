@@ -2,8 +2,6 @@
 
 import errno
 import multiprocessing
-import os
-import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -14,46 +12,11 @@ from resonance.pipeline.errors import DeliveryError, OutputError
 from resonance.pipeline.replay import jobs
 from resonance.pipeline.replay.jobs import run_jobs
 
-from tests.pipeline.streams import settings
+from tests.pipeline.replay.quick_jobs import count, die, fail, fill_the_disk, note_and_work, work
+from tests.pipeline.sparse_streams import sparse_settings
 
-PLAIN = {"engine__lambda": None, "engine__min_cluster_records": None}
-GIVEN = settings(stream="partition", engine__name="fuzzy_art", **PLAIN)
-"""The engine with the fewest kernels: each process loads them."""
-
-
-def work(report):
-    """Work for longer than anybody waits, without a report."""
-    time.sleep(600)
-
-
-def note_and_work(file, report):
-    """Say which process works, whole at once."""
-    new = file.with_suffix(".new")
-    new.write_text(str(os.getpid()))
-    new.rename(file)
-    work(report)
-
-
-def count(number, report):
-    """Report some records."""
-    for _ in range(number):
-        report(1)
-    return number
-
-
-def fail(report):
-    """Fail as a fault of the program does."""
-    raise KeyError(7)
-
-
-def fill_the_disk(report):
-    """Fail as a write on a full disk does."""
-    raise OSError(errno.ENOSPC, "No space left on device", "out/assignments.jsonl")
-
-
-def die(report):
-    """End as a process that is killed."""
-    os.kill(os.getpid(), signal.SIGKILL)
+GIVEN = sparse_settings(shadow_of="live")
+"""Settings with the fewest kernels, which each process loads: no alerts, no watch for changes."""
 
 
 def test_results_are_in_order_and_all_records_are_reported():
