@@ -143,6 +143,11 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
+def counted(count: int, what: str) -> str:
+    """Return a number of things: ``1 record``, ``1,204 records``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def first_of(names: Sequence[str], most: int) -> str:
     """Return up to `most` names as a list, which ends with dots where there are more."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

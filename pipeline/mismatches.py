@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.errors import MismatchError, counted
 
 RESUME: Final = "--resume-from-snapshot"
 RESET: Final = "--reset"
@@ -36,7 +36,7 @@ def done(command: str, partitions: int) -> str:
     """Return what a command has done, in so many partitions."""
     if not partitions:
         return f"{command} changed nothing, because nothing needs it"
-    return f"{command} {_DONE[command].format(f'{partitions:,} partition' + 's' * (partitions > 1))}"
+    return f"{command} {_DONE[command].format(counted(partitions, 'partition'))}"
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

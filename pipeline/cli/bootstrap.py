@@ -11,7 +11,7 @@ from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import Processes, SourceName, as_file, load_for
 from resonance.pipeline.cli.stopping import says_when_stopped
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, counted
 from resonance.pipeline.machine import collect_rarely
 
 TEXT = """Learn recorded data silently, and leave models from which workers go on: no event of the past is emitted.
@@ -30,7 +30,7 @@ STOPPED = (
 
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar=PLACE, help="Of topics: first record that is left to the workers."),
+    typer.Option("--to", metavar=PLACE, help="First record of a topic that is left to the workers."),
 ]
 
 
@@ -75,7 +75,7 @@ def bootstrap(
         names = ("topic", "partition", "records", "streams", "clusters", "dead_letters", "offset")
         rows = [[getattr(part, each) for each in names] for part in learned]
         print_table([*(each.replace("_", " ") for each in names[:-1]), "workers go on at"], rows)
-    sentence = f"learned {records:,} records silently; `resonance worker` goes on as group {settings.group}"
+    sentence = f"learned {counted(records, 'record')} silently; `resonance worker` goes on as group {settings.group}"
     footnote(sentence, as_json=as_json)
     without = [f"{part.topic}[{part.partition}]" for part in learned if not part.archived]
     if without:

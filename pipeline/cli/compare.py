@@ -14,16 +14,14 @@ from resonance.pipeline.machine import collect_rarely
 
 TEXT = """Compare what two deployments on the same input have recorded, such as one and its shadow.
 
-FIRST and SECOND are their names. It reads assignments and cluster events: how far they agree, which clusters are the
-same, events, sizes, and the 20 records that disagree most. Workers may run meanwhile. Nothing is changed.
-
-CPU time is not on Kafka: --cost measures it."""
+FIRST and SECOND are their names. The command reads assignments and cluster events, and shows how far they agree, which
+clusters are alike, events, sizes, and the 20 records that disagree most. Workers may run; nothing is changed."""
 
 First = Annotated[str, typer.Argument(metavar="FIRST", help="Name of a deployment, such as the live one.")]
 Second = Annotated[str, typer.Argument(metavar="SECOND", help="Name of another one on the same input.")]
 
 Contents = Annotated[bool, typer.Option("--contents", help="Show what the records that disagree most contain.")]
-Cost = Annotated[bool, typer.Option("--cost", help="Learn the records again, with empty models: their CPU time.")]
+Cost = Annotated[bool, typer.Option("--cost", help="Measure the CPU time: learn the records again, with empty models.")]
 
 app = CommandApp()
 

@@ -13,8 +13,10 @@ app = CommandApp()
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the results go.")] = Path("demo-results"),
-    seconds: Annotated[float, typer.Option(min=5, max=600, metavar="N", help="How long the telemetry takes.")] = 42.0,
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the results.")] = Path("demo-results"),
+    seconds: Annotated[
+        float, typer.Option(min=5, max=600, metavar="N", help="Seconds that the telemetry takes.")
+    ] = 42.0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave its web page open at the end, until Ctrl-C.")] = False,
 ) -> None:
     """Watch a worker cluster the telemetry of four regions, be killed, and recover as if nothing had happened."""

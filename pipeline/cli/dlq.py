@@ -14,7 +14,7 @@ from resonance.pipeline.cli.options import PLACE, Json, load, load_outputs
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.schemas import DeadLetterClass, DeadLetterStage
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ Chosen = Annotated["dead_letters.Choice", Depends(chosen)]
 def list_dead_letters(
     choice: Chosen,
     limit: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Dead letters to show, the latest ones; all are counted.")
+        int, typer.Option(min=0, metavar="N", help="Show the latest N dead letters; all are counted.")
     ] = 20,
     export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all of them, with key and value, as JSONL.")
+        Path | None, typer.Option(metavar="FILE", help="Write all dead letters, with key and value, as JSONL.")
     ] = None,
     *,
     as_json: Json = False,
@@ -128,7 +128,7 @@ def list_dead_letters(
     if not total:
         say(f"no dead letters on {partitions[0][0]}" + (", or none of these" if choice.narrow else ""))
     if export:
-        say(f"wrote {total:,} dead letters to {export}")
+        say(f"wrote {counted(total, 'dead letter')} to {export}")
 
 
 @app.command("replay", short_help="Produce them again, after a fix.")
@@ -136,7 +136,7 @@ def list_dead_letters(
 @injected
 def replay_dead_letters(
     choice: Chosen,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Dead letters to replay, at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Replay at most N dead letters.")] = None,
     yes: plans.Yes = False,
     *,
     as_json: Json = False,
@@ -203,9 +203,11 @@ def replay_dead_letters(
     if not made.records:
         say(f"nothing to replay{before}")
     elif yes:
-        footnote(f"replayed {made.records:,} dead letters{before}", as_json=as_json)
+        footnote(f"replayed {counted(made.records, 'dead letter')}{before}", as_json=as_json)
     else:
-        footnote(f"{made.records:,} dead letters would be replayed{before}; add --yes to do it", as_json=as_json)
+        footnote(
+            f"{counted(made.records, 'dead letter')} would be replayed{before}; add --yes to do it", as_json=as_json
+        )
 
 
 def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") -> "work.ReplaySource":
@@ -243,18 +245,19 @@ def connected(
 @says_when_stopped(RESUMING)
 def resume(
     worker: Annotated[
-        str, typer.Option(metavar="URL", help="Where the worker's pages are (worker.web_host, worker.web_port).")
+        str, typer.Option(metavar="URL", help="Address of the worker's pages (worker.web_host, worker.web_port).")
     ] = "http://127.0.0.1:6066",
     partition: Annotated[
-        str | None, typer.Option(metavar="N|TOPIC[N]", help="The partition; without it all that the worker has paused.")
+        str | None,
+        typer.Option(metavar="N|TOPIC[N]", help="Only this partition; by default all that the worker has paused."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Resume partitions that a worker paused because most of their records were dead letters.
 
-    They continue at the very next record, and can pause again after so many others. The worker's
-    page /readyz and its log show which ones wait, and why. A worker with a token (worker.web_token) gets that of the
-    settings, such as RESONANCE_WORKER__WEB_TOKEN of the environment.
+    They continue at the very next record, and can pause again. The worker's page /readyz and its log show which
+    partitions wait, and why. If the worker has a token (worker.web_token), the settings must have it, too, such as
+    RESONANCE_WORKER__WEB_TOKEN in the environment.
     """
     from resonance.pipeline.worker.http import page_client
 

@@ -35,24 +35,30 @@ Engines = Annotated[
 ]
 Sweep = Annotated[
     list[str] | None,
-    typer.Option("--sweep", metavar="KEY=VALUE,...", help="Values of a setting to compare; repeatable, as a grid."),
+    typer.Option(
+        "--sweep", metavar="KEY=VALUE,...", help="Values of a setting to compare; several settings form a grid."
+    ),
 ]
 Truth = Annotated[
     str | None,
     typer.Option("--truth", metavar="PATH", help="Member or column with the true class or labels, or labels.topic."),
 ]
 Shuffle = Annotated[
-    int, typer.Option("--shuffle", min=0, metavar="N", help="Evaluate N random orders, too: mean and spread.")
+    int, typer.Option("--shuffle", min=0, metavar="N", help="Also evaluate N random orders: mean and spread.")
 ]
 FailUnder = Annotated[
-    list[str] | None, typer.Option("--fail-under", metavar="FIGURE=N", help="Exit code 4 where the best has less.")
+    list[str] | None,
+    typer.Option("--fail-under", metavar="FIGURE=N", help="Exit with code 4 if the best candidate has less."),
 ]
 FailOver = Annotated[
-    list[str] | None, typer.Option("--fail-over", metavar="FIGURE=N", help="Exit code 4 where the best has more.")
+    list[str] | None,
+    typer.Option("--fail-over", metavar="FIGURE=N", help="Exit with code 4 if the best candidate has more."),
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option("--output", "--report", "-o", metavar="FOLDER", help="Write report.html and report.json there."),
+    typer.Option(
+        "--output", "--report", "-o", metavar="FOLDER", help="Write report.html and report.json into this folder."
+    ),
 ]
 
 app = CommandApp()

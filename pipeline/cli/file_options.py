@@ -10,26 +10,22 @@ from resonance.pipeline.files.rows import Columns
 
 Map = Annotated[
     list[str] | None,
-    typer.Option(
-        "--map", "-m", metavar="NAME=COLUMN", help="Take this column, under this name; repeatable. By default all."
-    ),
+    typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take only this column, under this name; repeatable."),
 ]
-Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's key.")]
-Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that is the record's Kafka timestamp.")]
+Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the record's key.")]
+Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the record's Kafka timestamp.")]
 TimeForm = Annotated[
     str | None,
-    typer.Option(metavar="FORM", help="Its form, such as '%d.%m.%Y %H:%M'; %s: seconds since 1970."),
+    typer.Option(metavar="FORM", help="Format of --time, such as '%d.%m.%Y %H:%M'; %s: seconds since 1970."),
 ]
 Null = Annotated[
-    list[str] | None, typer.Option(metavar="TEXT", help="Text that means nothing, such as N/A; repeatable.")
+    list[str] | None, typer.Option(metavar="TEXT", help="Read this text, such as N/A, as a missing value; repeatable.")
 ]
 Decimal = Annotated[
-    str | None, typer.Option(metavar=".|,", help="Decimal separator of CSV; by default as its first rows have it.")
+    str | None, typer.Option(metavar=".|,", help="Decimal separator of CSV; by default that of its first rows.")
 ]
-Numbers = Annotated[
-    bool, typer.Option("--numbers", help='Read texts of JSONL and Parquet that are numbers, such as "2.5", as these.')
-]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out, and count, lines that cannot be used.")]
+Numbers = Annotated[bool, typer.Option("--numbers", help='Read texts of JSONL and Parquet such as "2.5" as numbers.')]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used, and count them.")]
 
 
 def as_columns(

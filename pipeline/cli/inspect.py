@@ -13,7 +13,7 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, ResonanceError, first_of
+from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
 
 if TYPE_CHECKING:
@@ -43,16 +43,20 @@ ROUNDING = 1e-12
 OneCluster = Annotated[
     str | None, typer.Argument(metavar="CLUSTER", help="Id of a cluster, such as p0/1/3.", show_default=False)
 ]
-OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="The stream, such as p0.")]
+OneStream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Show this stream, such as p0.")]
 
-Wide = Annotated[bool, typer.Option("--wide", help="Six features that differ most, nodes, and how each cluster began.")]
-Stored = Annotated[bool, typer.Option("--stored", help="As of the newest snapshot, without learning what came since.")]
-At = Annotated[str | None, typer.Option("--at", metavar=PLACE, help="As of a time, or of an offset, in the past.")]
-Peers = Annotated[bool, typer.Option("--peers", help="The streams that are unlike the others.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="Show the six features that differ most, nodes, and how clusters began.")
+]
+Stored = Annotated[bool, typer.Option("--stored", help="Show the newest snapshot, without learning what came since.")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar=PLACE, help="Show the state at a time or an offset in the past.")
+]
+Peers = Annotated[bool, typer.Option("--peers", help="List the streams that are unlike the others.")]
 
-Records = Annotated[bool, typer.Option("--records", help="The records that are most typical of CLUSTER.")]
-As = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name CLUSTER; an empty NAME takes it away.")]
-Names = Annotated[bool, typer.Option("--names", help="The names that clusters have.")]
+Records = Annotated[bool, typer.Option("--records", help="Show the records that are most typical of CLUSTER.")]
+As = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Name CLUSTER; an empty NAME removes its name.")]
+Names = Annotated[bool, typer.Option("--names", help="List the names of clusters.")]
 
 GOES_WITH = {"CLUSTER": ("--records", "--as"), "--names": (), "--peers": ("--at", "--wide")}
 """What shows something else than streams, and which of the other options it goes with."""
@@ -120,8 +124,9 @@ def inspect(
         if stream is not None:
             listing.check_stored(stream, states, settings)
         only = stream or (names[0] if len(names) == 1 else None)
-        if picture is not None and only is None and names:
-            raise ConfigurationError(f"--picture draws one stream; name it with --stream: {', '.join(names[:SHOWN])}")
+        for option, value in (("--picture", picture), ("--wide", wide)):
+            if value and only is None and names:
+                raise ConfigurationError(f"{option} shows one stream; name it with --stream: {first_of(names, SHOWN)}")
         events: list[ClusterEvent] = []
         automatic = AutomaticNames()
 
@@ -198,8 +203,8 @@ def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequ
             f"{past_states.EARLIER}"
         )
     if later and stream is None:
-        count = f"{len(later):,} of {len(present):,} streams are left out"
-        say(f"{count}: no archive from before {at} has them ({first_of(later, SHOWN)})")
+        count = f"left out: {len(later):,} of {counted(len(present), 'stream')}"
+        say(f"{count}; no archive from before {at} has them ({first_of(later, SHOWN)})")
 
 
 def _hint(
@@ -271,18 +276,19 @@ def _as_json(stream: "inspection.InspectedStream", called: ClusterNames, automat
 
 def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic: AutomaticNames, *, wide: bool) -> None:
     """Print a stream and its clusters."""
-    count = len(stream.clusters)
     footnote(
-        f"{stream.stream}, version {stream.version} ({stream.engine}): {count:,} cluster{'s' if count != 1 else ''} "
-        f"after {stream.records:,} records"
+        f"{stream.stream}, version {stream.version} ({stream.engine}): {counted(len(stream.clusters), 'cluster')} "
+        f"after {counted(stream.records, 'record')}"
     )
     when = f" ({stream.time})" if stream.time else ""
     footnote(f"as of {stream.topic}[{stream.partition}]@{stream.next - 1}{when}; {_since(stream)}")
     if (labels := stream.labels) is not None:
         first = first_of(labels.known, SHOWN)
         footnote(
-            f"{len(labels.known):,} labels of {labels.records:,} records{': ' if first else ''}{first}; "
-            f"{labels.buffered:,} records can still be labelled, {labels.waiting:,} labels wait for theirs"
+            f"{counted(len(labels.known), 'label')} of {counted(labels.records, 'record')}"
+            f"{': ' if first else ''}{first}; "
+            f"{counted(labels.buffered, 'record')} can still be labelled, waiting for theirs: "
+            f"{counted(labels.waiting, 'label')}"
         )
     if stream.open_drift is not None:
         footnote(f"the data are changing since drift event {stream.open_drift:,} (resonance watch --kind drift)")
@@ -327,7 +333,9 @@ def range_sentence(stream: "inspection.InspectedStream", change: "changed_ranges
 
 def _since(stream: "inspection.InspectedStream") -> str:
     """Return how the snapshot and the group stand to what is shown."""
-    again = f", {stream.next - stream.stored:,} offsets learned again since" if stream.next > stream.stored else ""
+    again = (
+        f", {counted(stream.next - stream.stored, 'offset')} learned again since" if stream.next > stream.stored else ""
+    )
     behind = f"; the group stands at offset {stream.committed}" if stream.committed > stream.next else ""
     return f"snapshot written {stream.written}{again}{behind}"
 

@@ -31,24 +31,24 @@ from resonance.schemas.interrupts import interruptible
 from typer.core import TyperGroup
 
 COMMANDS: Final[Mapping[str, str]] = {
-    "topics": "The topics of a deployment: plan, create, check.",
-    "produce": "Produce the records of a file.",
-    "bootstrap": "Learn recorded data silently, to begin with.",
+    "topics": "Plan, create and check the topics of a deployment.",
+    "produce": "Send the records of a file to a topic.",
+    "bootstrap": "Learn history before a deployment begins.",
     "worker": "Run a worker.",
-    "watch": "Follow the outputs as they come.",
-    "page": "A live web page: streams, clusters, events, workers.",
-    "alerts": "List what needs a look: the open alerts.",
-    "replay": "Answer recorded records again, bit for bit.",
-    "verify": "Compare what was recorded with a replay.",
+    "watch": "Show the outputs as they come, in sentences.",
+    "page": "Serve a live web page of streams, clusters and workers.",
+    "alerts": "List the open alerts.",
+    "replay": "Learn recorded data again, bit for bit.",
+    "verify": "Compare the recorded outputs with a replay.",
     "evaluate": "Compare engines and settings on recorded data.",
-    "compare": "Compare what two deployments have recorded.",
-    "promote": "Let the models of a shadow take the place of the live ones.",
+    "compare": "Compare the outputs of two deployments.",
+    "promote": "Put the models of a shadow in place of the live ones.",
     "inspect": "Show the clusters of a stream, or one of them.",
-    "snapshots": "The models as they are stored: list, export, import.",
-    "dlq": "Records that could not be used: list, replay, go on.",
-    "reset": "Forget models and begin anew, or go back.",
+    "snapshots": "List, export and import the stored models.",
+    "dlq": "List dead letters, replay them, resume partitions.",
+    "reset": "Begin anew, or go back to an archive.",
     "settings": "Show the settings, or explain them all.",
-    "demo": "Watch it work on telemetry, with no broker.",
+    "demo": "Watch a worker learn telemetry; needs no broker.",
 }
 """Command, which is also the module of its ``app`` -> short help; first steps and daily use before the rest."""
 

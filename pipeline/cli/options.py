@@ -29,17 +29,18 @@ Set = Annotated[
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Any setting, such as engine.valley=0.5; repeatable."),
 ]
 Name = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Name of the deployment, from which group and topics derive.")
+    str | None,
+    typer.Option(metavar="NAME", help="Name of the deployment, from which those of group and topics derive."),
 ]
 Broker = Annotated[
     str | None, typer.Option(metavar="HOST:PORT,...", help="Kafka brokers to connect to first (broker.bootstrap).")
 ]
 Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", help="Input topics (input.topics).")]
-Json = Annotated[bool, typer.Option("--json", help="For machines: JSON instead of text.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 PLACE = "earliest|latest|OFFSET|TIME|-10m"
 """What every option takes that names a place in a log."""
 EachAlert = Annotated[
-    bool, typer.Option("--each", help="A line for each alert, also where many streams have alike ones.")
+    bool, typer.Option("--each", help="Print a line for each alert, even if many streams have alike ones.")
 ]
 Picture = Annotated[
     Path | None,

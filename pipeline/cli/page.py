@@ -12,14 +12,14 @@ from resonance.pipeline.cli.output import say
 TEXT = """Show a deployment as a web page: its streams, clusters and events, live, and how its workers do.
 
 The page reads the output topics like any other subscriber, belongs to no group and changes nothing, so that any number
-of pages can be open. Others than this machine see it with --host and a token (page.token): docs/page.md."""
+of pages can be open. Only this machine sees it; --host with a token (page.token) opens it to others: docs/page.md."""
 
 Workers = Annotated[
     list[str] | None,
     typer.Option(
         "--worker",
         metavar="URL",
-        help="Pages of a worker, such as http://127.0.0.1:6066; repeatable. By default where the settings have them.",
+        help="Pages of a worker, such as http://127.0.0.1:6066; repeatable. By default those of the settings.",
     ),
 ]
 
@@ -28,8 +28,8 @@ app = CommandApp()
 
 @app.command(help=TEXT)
 def page(
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve it on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, metavar="N", help="Its port.")] = 6060,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve the page on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, metavar="N", help="Port to serve the page on.")] = 6060,
     workers: Workers = None,
 ) -> None:
     """Serve the page until Ctrl-C."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from resonance.pipeline.cli.output import cell, footnote, print_table
+from resonance.pipeline.errors import counted
 
 if TYPE_CHECKING:
     from resonance.pipeline.peers import peers
@@ -22,7 +23,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
     from resonance.pipeline.peers import comparison, profiles
 
     if found.streams < comparison.FEWEST_STREAMS:
-        streams = f"{found.streams} stream" + ("s" if found.streams != 1 else "")
+        streams = counted(found.streams, "stream")
         footnote(f"--peers compares {comparison.FEWEST_STREAMS} streams or more; there are snapshots of {streams}")
         return
     rows: list[list[object]] = []
@@ -41,7 +42,7 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
         print_table(COLUMNS[:columns], [row[:columns] for row in rows])
     if left_out:
         footnote(f"{left_out:,} more features of these streams: --wide shows them")
-    footnote(counted(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
+    footnote(_verdict(len(found.names), found.compared) + (f"; {FAR}" if rows else ""))
     if any(each.by for each in found.unlike):
         footnote("by: that is the first record of the kind of work that was read; what it shows may have begun before")
     if found.kinds:
@@ -57,10 +58,10 @@ def show(found: "peers.ComparedStreams", *, wide: bool) -> None:
 def hint(unlike: int, compared: int) -> None:
     """Print one line where streams are unlike their peers."""
     if unlike:
-        footnote(f"{counted(unlike, compared)}: resonance inspect --peers")
+        footnote(f"{_verdict(unlike, compared)}: resonance inspect --peers")
 
 
-def counted(unlike: int, compared: int) -> str:
+def _verdict(unlike: int, compared: int) -> str:
     """Return how many streams are unlike their peers."""
     if not unlike:
         return f"none of {compared:,} streams is unlike its peers in its recent records"

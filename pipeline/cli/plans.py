@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WRITING = "stopped while it was being written: it may be done, in part or as a whole; give the same command again"
 """Message of a command that is stopped after it has begun to change a deployment."""
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this it is only shown what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without this option the command only prints its plan.")]
 
 
 def alone(source: "deployment_context.DeploymentContext") -> None:

@@ -15,7 +15,7 @@ from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, SigtermAsCtrlC, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.errors import ConfigurationError, InputFileError, counted
 from resonance.pipeline.files.rows import Columns, FileRecord
 from resonance.pipeline.logs import printable
 from resonance.pipeline.machine import collect_rarely
@@ -35,33 +35,36 @@ TEXT = """Produce the records of a file into a topic.
 
 FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
 record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.
-What stands in the way of using them is shown before anything is sent, with the option that helps; a terminal offers to
-take it. Without a terminal nothing is sent if more than 1 % would be dead letters, unless --yes is given. At the end
-the settings are shown with which a worker reads these records."""
+Before anything is sent, the command shows what makes records unusable, with the option that helps; on a terminal it
+offers to take it. Without a terminal it sends nothing if more than 1 % would be dead letters, unless --yes is given. At
+the end it shows the settings with which a worker reads these records."""
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Records, one a row; known by the suffix.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="File with one record a row; its suffix says the format.")]
 Topic = Annotated[
     str | None,
     typer.Option(
         "--topic",
         "-t",
         metavar="TOPIC",
-        help="Where they go; by default the first of input.topics, or the file's name.",
+        help="Topic for the records; by default the first of input.topics, or the file's name.",
     ),
 ]
-Rate = Annotated[float | None, typer.Option(min=0.001, metavar="N", help="Records a second, at most.")]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Records, at most.")]
+Rate = Annotated[float | None, typer.Option(min=0.001, metavar="N", help="Send at most N records a second.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Send at most N records.")]
 Create = Annotated[
-    int | None, typer.Option("--create-partitions", min=1, metavar="N", help="Make a missing topic, with N partitions.")
+    int | None,
+    typer.Option("--create-partitions", min=1, metavar="N", help="Make the topic with N partitions if it is missing."),
 ]
 Save = Annotated[
-    Path | None, typer.Option("--save-settings", metavar="FILE", help="Write these settings there: a new file.")
+    Path | None, typer.Option("--save-settings", metavar="FILE", help="Write the settings into this new file.")
 ]
 Yes = Annotated[
     bool,
-    typer.Option("--yes", help="Take the options that the notes advise, without a question, and produce in any case."),
+    typer.Option("--yes", help="Take the options that the notes advise without a question, and produce in any case."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first records and settings; no broker is needed.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only show the first records and the settings; this needs no broker.")
+]
 
 
 app = CommandApp()
@@ -108,7 +111,7 @@ def produce(
         batches = source.batches()
         first = next(batches, None)
         if first is None:
-            skipped = f", and {source.skipped:,} bad lines" if source.skipped else ""
+            skipped = f", and {counted(source.skipped, 'bad line')}" if source.skipped else ""
             raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
         if dry_run:
             suggestion = _suggestion(found, settings, topic, file, target)
@@ -157,9 +160,9 @@ def produce(
         )
     else:
         print_table(["partition", "records"], enumerate(result.by_partition))
-    bad_lines = f", {skipped_rows:,} bad lines left out" if skipped_rows else ""
+    bad_lines = f", {counted(skipped_rows, 'bad line')} left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
-    sentence = f"{how} {result.records:,} records of {file} on {topic} in {result.seconds:.1f} s{bad_lines}"
+    sentence = f"{how} {counted(result.records, 'record')} of {file} on {topic} in {result.seconds:.1f} s{bad_lines}"
     footnote(sentence, as_json=as_json)
     _offer_settings(suggestion, save, "resonance worker")
     if result.interrupted:
@@ -187,9 +190,9 @@ def _send(
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout, settings.topics.replication_factor)
     target = work.find_target(cluster, topic, create_partitions, own_times=own_times)
     if target.created:
-        say(f"made topic {topic} with {target.partitions} partitions")
+        say(f"made topic {topic} with {counted(target.partitions, 'partition')}")
     elif create_partitions not in (None, target.partitions):
-        say(f"topic {topic} is there already, with {target.partitions} partitions")
+        say(f"topic {topic} is there already, with {counted(target.partitions, 'partition')}")
     if is_one_model and target.partitions > 1:
         one = "--create-partitions 1" if target.created else f"--topic {topic}-2 --create-partitions 1"
         say(
@@ -257,9 +260,9 @@ def _check_usable(found: "examination.Examination") -> None:
     count, all_of_them = sum(note.dead_letters for note in found.findings), found.seen.records
     if count > MOST_DEAD_LETTERS * all_of_them:
         raise ConfigurationError(
-            f"up to {min(count, all_of_them):,} of {all_of_them:,} records would be dead letters, and there is no "
-            "terminal to confirm it, so nothing was produced; give the options that the notes above name, or --yes, "
-            "which takes those that it can and produces the records in any case"
+            f"up to {min(count, all_of_them):,} of {counted(all_of_them, 'record')} would be dead letters, and there "
+            "is no terminal to confirm it, so nothing was produced; give the options that the notes above name, or "
+            "--yes, which takes those that it can and produces the records in any case"
         )
 
 

@@ -12,11 +12,11 @@ from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 TEXT = """Let the models of a deployment, such as a shadow, take the place of those of a live one on the same input.
 
 Every partition stays at the live one's offset, and goes on there with the models of the other, in a version of its
-streams that was never used. A cluster that agrees with one of the other deployment names it as its successor. Workers
-of both must be stopped. Without --yes it is only shown what would be changed."""
+streams that was never used. A cluster that agrees with one of the other deployment names it as its successor. Stop the
+workers of both first. Without --yes the command only prints its plan."""
 
 New = Annotated[str, typer.Argument(metavar="NAME", help="Name of the deployment whose models go on.")]
-Over = Annotated[str, typer.Option("--over", metavar="NAME", help="Name of the live one.")]
+Over = Annotated[str, typer.Option("--over", metavar="NAME", help="Name of the live deployment.")]
 
 app = CommandApp()
 

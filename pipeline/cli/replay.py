@@ -14,7 +14,7 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, nearest
+from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.pipeline.machine import collect_rarely, cores
 from resonance.schemas import AlertRule
 
@@ -26,32 +26,31 @@ if TYPE_CHECKING:
 
 TEXT = """Run recorded records through the models again: the same answers and events, bit for bit.
 
-SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Of a topic a range can be
-replayed; the models then start from the newest archive at or before it, or where they began, which the output
-names. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed:
-offsets, snapshots and its own outputs stay as they are."""
+SOURCE is an input topic (without it all of input.topics) or a file: JSONL, CSV, Parquet. Options choose a range of a
+topic; the models then come from the newest archive at or before it, or learn from their first record, which the output
+names. A file is replayed as if it had been produced to the first input topic. Nothing of the deployment is changed."""
 
 SourceName = Annotated[str | None, typer.Argument(metavar="SOURCE", help="Topic or file.")]
 From = Annotated[
     str | None,
-    typer.Option(
-        "--from",
-        metavar=PLACE,
-        help="First record: an offset, a time, or so long ago.",
-    ),
+    typer.Option("--from", metavar=PLACE, help="First record."),
 ]
-To = Annotated[str | None, typer.Option("--to", metavar=PLACE, help="First record that is left out; by default none.")]
-Last = Annotated[str | None, typer.Option(metavar="10m", help="So long up to the newest record (ms, s, m, h, d).")]
-Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="This partition alone.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Empty models where the range begins, whatever there is.")]
-Folder = Annotated[Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write outputs there, as JSONL.")]
+To = Annotated[str | None, typer.Option("--to", metavar=PLACE, help="First record that is left out.")]
+Last = Annotated[
+    str | None, typer.Option(metavar="10m", help="Only the last 10m before the newest record (ms, s, m, h, d).")
+]
+Partition = Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this partition.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin with empty models, even if there are stored ones.")]
+Folder = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write the outputs into this folder, as JSONL.")
+]
 ToName = Annotated[
     str | None, typer.Option(metavar="NAME", help="Produce outputs to the topics of this name: NAME.assignments, ...")
 ]
 RulesOnly = Annotated[
     bool, typer.Option("--rules-only", help="Count how often each rule of the alerts opens, and write nothing.")
 ]
-Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Of a file: partitions of the topic it stands for.")]
+Partitions = Annotated[int, typer.Option(min=1, metavar="N", help="Partitions of the topic that a file stands for.")]
 
 DRAWN = ("assignments", "cluster_events", "drift_events", "clusters")
 """Kinds of outputs that a picture needs."""
@@ -67,7 +66,8 @@ def _span(begin: From = None, end: To = None, last: Last = None, partition: Part
 
 def _processes(
     processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Partitions at once; by default as many as cores.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Partitions to work on at once; by default one for each core."),
     ] = None,
 ) -> int:
     return processes or cores()
@@ -175,7 +175,9 @@ def _require_answers(summary: "replaying.Summary", file: Path | None) -> None:
         else:
             where, command = str(file), f"resonance produce {shlex.quote(str(file))} --dry-run"
             remedy = f"settings that fit a file: {command} --save-settings resonance.toml"
-        raise ConfigurationError(f"none of the {summary.records:,} records of {where} could be used ({why}); {remedy}")
+        raise ConfigurationError(
+            f"none of the {counted(summary.records, 'record')} of {where} could be used ({why}); {remedy}"
+        )
 
 
 def rules_alone(settings: "config.Settings") -> "config.Settings":
@@ -202,8 +204,8 @@ def show_rules(summary: "replaying.Summary") -> None:
     opened, now = summary.alerts, summary.open_alerts
     rows = [(rule, opened[rule], now[rule]) for rule in get_args(AlertRule)]
     print_table(("rule", "opened", "open at the end"), rows)
-    records = f"{summary.records:,} records ({summary.seconds:.1f} s)"
-    footnote(f"{opened.total():,} alerts opened in {records}; nothing written")
+    records = f"{counted(summary.records, 'record')} ({summary.seconds:.1f} s)"
+    footnote(f"{counted(opened.total(), 'alert')} opened in {records}; nothing written")
 
 
 def as_file(source: str | None) -> Path | None:
@@ -238,7 +240,7 @@ def say_start(where: str, part: "replay_run.PartitionResult") -> None:
     for note in part.notes:
         say(f"{where}: {note}")
     if part.start:
-        learned = f", {part.silent:,} records learned silently" if part.silent else ""
+        learned = f", {counted(part.silent, 'record')} learned silently" if part.silent else ""
         say(f"{where}: {part.start}{learned}")
 
 
@@ -287,5 +289,6 @@ def _stopped(output: "replaying.ReplayOutput") -> str:
 def _sentence(summary: "replaying.Summary", to: str) -> str:
     learned = f", and learned {summary.silent:,} silently before them," if summary.silent else ""
     return (
-        f"replayed {summary.records:,} records{learned} in {summary.seconds:.1f} s ({summary.rate:,.0f} a second){to}"
+        f"replayed {counted(summary.records, 'record')}{learned} in {summary.seconds:.1f} s "
+        f"({summary.rate:,.0f} a second){to}"
     )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
     from resonance.pipeline.recovery import rewrite
 
-TEXT = """Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Every
-worker of the group must be stopped. Without --yes it is only shown what would be changed."""
+TEXT = """Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Stop
+every worker of the group first. Without --yes the command only prints its plan."""
 
 OneStream = Annotated[
     str | None,
@@ -30,8 +30,7 @@ ToArchive = Annotated[
     typer.Option(
         "--to-archive",
         metavar=PLACE,
-        help="Put models and offsets back to the newest archive at or before a time, such as 2026-01-31T12:00:00Z, or "
-        "an offset; what was answered since is answered again.",
+        help="Go back to the newest archive at or before this place; what was answered since is answered again.",
     ),
 ]
 

@@ -14,7 +14,7 @@ app = CommandApp(help=f"Show the settings a worker would have, secrets masked.\n
 def settings(
     context: typer.Context,
     as_json: Json = False,
-    as_reference: Annotated[bool, typer.Option("--reference", help="Explain every setting there is instead.")] = False,
+    as_reference: Annotated[bool, typer.Option("--reference", help="Explain all settings instead.")] = False,
 ) -> None:
     """Show the settings."""
     from resonance.pipeline.config import file as settings_file

@@ -11,7 +11,7 @@ from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import MismatchError
+from resonance.pipeline.errors import MismatchError, counted
 from resonance.pipeline.mismatches import NEW_VERSION
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def export_snapshots(file: TargetFile, *, as_json: Json = False) -> None:
     if as_json:
         print_json({"file": str(file), "bytes": size, "partitions": len(partitions), "streams": count})
     else:
-        print_line(f"{file}: {count:,} streams of {len(partitions)} partitions, {size:,} bytes")
+        print_line(f"{file}: {counted(count, 'stream')} of {counted(len(partitions), 'partition')}, {size:,} bytes")
 
 
 @app.command("import", short_help="Bring those of a file back.")
@@ -97,7 +97,7 @@ def export_snapshots(file: TargetFile, *, as_json: Json = False) -> None:
 def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json = False) -> None:
     """Restore the snapshots of a file into the deployment, whose workers must be stopped; they continue from there.
 
-    Without --yes it is only shown what would be changed. Each partition of the file returns to the offset where it
+    Without --yes the command only prints its plan. Each partition of the file returns to the offset where it
     stood.
     """
     from resonance.pipeline.checkpoint import codec

@@ -7,38 +7,38 @@ from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, counted
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
 
 MADE_SOME = "stopped; some topics may have been made (see `resonance topics plan`): the same command makes the rest"
 
-Acls = Annotated[bool, typer.Option("--acls", help="Show the rights that are needed instead; connects to no broker.")]
+Acls = Annotated[
+    bool, typer.Option("--acls", help="Show the necessary rights instead, without connecting to a broker.")
+]
 Principal = Annotated[
-    str | None, typer.Option(metavar="User:NAME", help="Whom to give them; by default the user of the settings.")
+    str | None,
+    typer.Option(metavar="User:NAME", help="Principal to grant the rights to; defaults to the configured user."),
 ]
 CreateInput = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Make missing input topics, too, with N partitions.")
+    int | None, typer.Option(min=1, metavar="N", help="Also make missing input topics, with N partitions.")
 ]
 RegisterSchemas = Annotated[
-    bool, typer.Option("--register-schemas", help="Register the outputs' JSON Schemas at schema_registry.url, too.")
+    bool, typer.Option("--register-schemas", help="Also register the outputs' JSON Schemas at schema_registry.url.")
 ]
 
 app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, create, check.")
 
 
-@app.command()
+@app.command(short_help="Show the topics as they are and should be.")
 @says_when_stopped(UNCHANGED)
 def plan(
     acls: Acls = False,
     principal: Principal = None,
     as_json: Json = False,
 ) -> None:
-    """Show the topics as they are and as wanted.
-
-    Each topic as it is or would be made; with --acls the rights that are needed. Nothing is changed.
-    """
+    """Show each topic as it is and as it should be, or with --acls the necessary rights; change nothing."""
     from resonance.pipeline.kafka import acl, clients
     from resonance.pipeline.topics import acls as rights
     from resonance.pipeline.topics import kinds, report
@@ -97,7 +97,7 @@ def create(
         print_json({"made": made, "partitions": found.partitions, "topics": len(found.all), **schemas})
     else:
         for topic in made:
-            print_line(f"made {topic} with {counts.get(topic, found.partitions)} partitions")
+            print_line(f"made {topic} with {counted(counts.get(topic, found.partitions), 'partition')}")
         if not made:
             print_line(f"all {len(found.all)} topics exist")
         for subject, number in registered.items():

@@ -9,7 +9,7 @@ from resonance.pipeline.cli.output import print_json, print_line, print_table
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Fresh, Processes, say_start
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import DIFFERS
+from resonance.pipeline.errors import DIFFERS, counted
 from resonance.pipeline.machine import collect_rarely
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 TEXT = f"""Replay the input and compare it with the recorded assignments, events and dead letters, byte by byte.
 
-It says `identical`, with what was compared, or where the first difference is, and ends with code {DIFFERS} then. It
-compares what is committed, so workers may run meanwhile. The models start as in `resonance replay`."""
+The command prints `identical` and what it compared, or where the first difference is; it then ends with code {DIFFERS}.
+It compares what is committed, so workers may run meanwhile. The models begin as in `resonance replay`."""
 
 
 app = CommandApp()
@@ -65,10 +65,10 @@ def _show(verdict: "verifying.Verdict", *, as_json: bool) -> None:
     again = f", {verdict.total('repeats'):,} of them recorded more than once" if verdict.total("repeats") else ""
     older = f"; {verdict.total('older'):,} outputs of versions that were given up left aside"
     rare = [name for name in ("drift_events", "alerts") if verdict.total(name)]
-    counted = (*names[3:-1], *rare, names[-1])
-    counts = ", ".join(f"{verdict.total(name):,} {name.replace('_', ' ')}" for name in counted)
+    shown = (*names[3:-1], *rare, names[-1])
+    counts = ", ".join(counted(verdict.total(name), name.removesuffix("s").replace("_", " ")) for name in shown)
     print_line(
-        f"{'identical' if verdict.identical else 'different'}: {verdict.records:,} records, {counts}{again}"
+        f"{'identical' if verdict.identical else 'different'}: {counted(verdict.records, 'record')}, {counts}{again}"
         f"{older if verdict.total('older') else ''}"
     )
 

@@ -29,13 +29,12 @@ COLOURS = {
     "clusters": "blue",
 }
 
-TEXT = """Follow the outputs as they come.
+TEXT = """Show the outputs as they come, in sentences.
 
-Events in plain sentences, drift, alerts, dead letters: a line each, or a JSON object each with --json. The answer to
-every record is shown with --kind assignments. Outputs come as they are read, each topic in its order; with --until-end
-by their times. Alike alerts of many streams that come together are one line. A topic that does
-not exist yet is waited for. The command belongs to no group and changes nothing, so any number of people can watch.
-Repeats of a delivery at least once are left out. For your own programs: docs/consuming.md."""
+Cluster events, drift, alerts and dead letters are a sentence each, or with --json a JSON object; --kind assignments
+shows the answer to every record. Each topic comes in its order, with --until-end all by their times. Alike alerts of
+many streams that come together are one line. The command waits for topics that do not exist yet, belongs to no group
+and changes nothing, so any number of people can watch. For your own programs: docs/consuming.md."""
 
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
@@ -51,8 +50,10 @@ Kinds = Annotated[
     ),
 ]
 From = Annotated[str, typer.Option("--from", metavar=PLACE, help="Where to begin.")]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Outputs to show, at most; then it ends.")]
-UntilEnd = Annotated[bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N outputs.")]
+UntilEnd = Annotated[
+    bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting for more.")
+]
 
 
 # The command has no end of its own: Ctrl-C is its regular end, at every point.
@@ -77,7 +78,7 @@ def watch(
     *,
     as_json: Json = False,
 ) -> None:
-    """Follow the outputs."""
+    """Show the outputs."""
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.watch import named, outputs
     from resonance.pipeline.watch import watch as watched

@@ -14,7 +14,7 @@ Mode = Annotated[
     typer.Option(
         "--delivery",
         metavar="exactly_once|at_least_once",
-        help="How outputs count (delivery.mode); by default exactly once.",
+        help="Guarantee of delivery (delivery.mode); by default exactly once.",
     ),
 ]
 WorkerId = Annotated[
@@ -28,16 +28,16 @@ Processes = Annotated[
     str | None,
     typer.Option(
         metavar="N|auto",
-        help="Workers to run on this machine, auto: one for each core (worker.processes). The first page is for all.",
+        help="Workers to run on this machine (worker.processes); auto: one for each core.",
     ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume-from-snapshot", help="After a startup mismatch: go on where the snapshots end.")
+    bool, typer.Option("--resume-from-snapshot", help="After a startup mismatch: continue where the snapshots end.")
 ]
 Reset = Annotated[
     bool,
     typer.Option(
-        "--reset", help="After a startup mismatch: forget models and offsets, begin anew where the log begins."
+        "--reset", help="After a startup mismatch: forget models and offsets, and begin anew where the log begins."
     ),
 ]
 NewVersion = Annotated[
@@ -57,7 +57,7 @@ input with the other workers of its deployment. The last line of its log says wh
 
 CompileOnly = Annotated[
     bool,
-    typer.Option("--compile-only", help="Compile all kernels, so that later starts are warm, and end: for images."),
+    typer.Option("--compile-only", help="Compile all kernels for later starts, and end."),
 ]
 
 COMPILING = "stopped; what is compiled so far is kept, and the same command goes on behind it"

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.errors import ConfigurationError, counted
 from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
@@ -121,7 +121,7 @@ def _check_answers(candidate: Candidate, run: Run, remedy: str) -> None:
     if not (run.cluster != NO_ANSWER).any():
         why = ", ".join(f"{kind} {count:,}" for kind, count in run.dead_letters.most_common())
         raise ConfigurationError(
-            f"{candidate.name}: none of the {len(run.cluster):,} records could be used ({why}); {remedy}"
+            f"{candidate.name}: none of the {counted(len(run.cluster), 'record')} could be used ({why}); {remedy}"
         )
 
 
@@ -133,7 +133,7 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
             "nothing"
         )
     if (unknown := int((data.truth == UNKNOWN).sum())) and data.has_truth:
-        notes.append(f"{unknown:,} records have no truth; agreement is of the others")
+        notes.append(f"without truth: {counted(unknown, 'record')}; agreement is of the others")
     if data.remark:
         notes.append(data.remark)
     if data.sparse is not None:
@@ -153,5 +153,5 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
         shown = f"the {MOST_STREAMS} of {streams:,} streams with the most records" if streams > MOST_STREAMS else ""
         notes.append(f"figures are means over {shown or f'{streams} streams'}, weighted by their records")
     if dead := int((found[0].run.cluster == NO_ANSWER).sum()):
-        notes.append(f"{dead:,} of {len(data):,} records could not be used")
+        notes.append(f"{dead:,} of {counted(len(data), 'record')} could not be used")
     return notes

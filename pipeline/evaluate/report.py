@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline.errors import ConfigurationError, OutputError
+from resonance.pipeline.errors import ConfigurationError, OutputError, counted
 from resonance.pipeline.evaluate import pictures
 from resonance.pipeline.evaluate.detail import detail
 from resonance.pipeline.evaluate.evaluation import Evaluation
@@ -69,7 +69,7 @@ def of_evaluation(found: Evaluation, document: Mapping[str, Any]) -> Report:
     """Return the report of an evaluation, with the details of the best candidate."""
     own = detail(found)
     content = {**document, "detail": own}
-    features = f"{len(content['features']):,} features" if content["features"] else "sparse features"
+    features = counted(len(content["features"]), "feature") if content["features"] else "sparse features"
     confused = [confusion_table(own["confusion"])] if "confusion" in own else []
     parts = [
         PagePart(tables=tables(content)),
@@ -84,7 +84,7 @@ def of_evaluation(found: Evaluation, document: Mapping[str, Any]) -> Report:
         PagePart("Clusters and true classes", tables=confused),
         PagePart("Before and after each drift", tables=_drifts(own["drifts"])),
     ]
-    facts = f"{content['records']:,} records, {features}, each assigned first, and learned then."
+    facts = f"{counted(content['records'], 'record')}, {features}, each assigned first, and learned then."
     return Report(content, f"Evaluation of {content['source']}", facts, best_sentence(content), parts)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-from resonance.pipeline.errors import InputFileError
+from resonance.pipeline.errors import InputFileError, counted
 from resonance.pipeline.files.members import chosen, in_order, template
 from resonance.pipeline.files.rows import (
     BATCH,
@@ -109,7 +109,7 @@ class CsvRows:
                 if any(row):
                     last = self._before + self._reader.line_num
                     lines = f" (lines {line} to {last})" if last > line else ""
-                    yield BadRow(line, f"{len(row)} cells where the header has {width}{lines}")
+                    yield BadRow(line, f"{counted(len(row), 'cell')} where the header has {width}{lines}")
                 continue
             if numeric is None:
                 numeric, others = self._kinds(row)

@@ -12,6 +12,7 @@ from resonance.pipeline.errors import (
     DeliveryError,
     InputFileError,
     ResonanceError,
+    counted,
     nearest,
 )
 from resonance.pipeline.files.rows import BATCH, FileRecord
@@ -194,8 +195,8 @@ def produce(
     except InputFileError as error:
         sender.flush()
         raise InputFileError(
-            f"{error}; {sender.sent:,} records before it stand on {target.topic} already, so produce into a new topic, "
-            "or the rest only"
+            f"{error}; {counted(sender.sent, 'record')} before it are on {target.topic} already, so produce into a new "
+            "topic, or the rest only"
         ) from error
     sender.flush()
     return Produced(tuple(sender.counts), sender.bytes, time.monotonic() - began, interrupted)
@@ -254,7 +255,7 @@ class _Sender:
             if left < waiting:
                 waiting, end = left, time.monotonic() + PATIENCE
             if time.monotonic() > end:
-                raise self._stuck(f"{left:,} records still wait after {PATIENCE:g} s")
+                raise self._stuck(f"{counted(left, 'record')} still wait after {PATIENCE:g} s")
         self._check()
 
     def _check(self) -> None:

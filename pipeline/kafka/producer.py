@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ThrottleEvent
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.crash_points import armed, reach
-from resonance.pipeline.errors import DeliveryError, DeniedError
+from resonance.pipeline.errors import DeliveryError, DeniedError, counted
 from resonance.pipeline.kafka import outtake, self_check
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
@@ -273,7 +273,7 @@ class Outlet:
             raise denied
         failure = self._failure or (described(self._fatal) if self._fatal else "")
         if waiting or failure:
-            reason = failure or f"{waiting:,} messages still wait after {self.timeout:g} s"
+            reason = failure or f"{counted(waiting, 'message')} still waiting after {self.timeout:g} s"
             raise DeliveryError(
                 f"outputs were not stored ({reason}); no offset was committed, start again{self.throttled}"
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
-from resonance.pipeline.errors import ResonanceError, nearest
+from resonance.pipeline.errors import ResonanceError, counted, nearest
 from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
 from resonance.pipeline.watch.lifelines import LifeLine, in_order
@@ -156,7 +156,7 @@ def known_stream(view: DeploymentView, name: str, what: str = "") -> StreamView:
     if known is None:
         similar = nearest(name, view.streams, 3)
         wanted = f"cluster {what}" if what else f"stream {name}"
-        raise UnknownNameError(f"there is no {wanted}{similar}: {len(view.streams):,} streams are known")
+        raise UnknownNameError(f"there is no {wanted}{similar} among {counted(len(view.streams), 'stream')}")
     return known
 
 

@@ -25,7 +25,7 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, DeliveryError
+from resonance.pipeline.errors import BrokerError, DeliveryError, counted
 from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
 from resonance.pipeline.kafka.groups import group_offsets, group_state
@@ -205,7 +205,8 @@ def wait_for_empty_group(
         hosts = ", ".join(sorted({*members})) or "joining"
         if time.monotonic() > end:
             raise BrokerError(
-                f"group {source.group} has {len(members)} members ({hosts}); stop every worker of the group first"
+                f"group {source.group} has {counted(len(members), 'member')} ({hosts}); stop every worker of the "
+                "group first"
             )
         if not is_logged:
             report(f"waiting for the members of group {source.group} to be gone: {hosts}")

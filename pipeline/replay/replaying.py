@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, counted
 from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka import clients
@@ -263,7 +263,7 @@ def _make_targets(settings: Settings, topics: Mapping[str, str], partitions: int
                 cluster.create(name, partitions, config, cluster.command(name, str(partitions), config))
             elif found.partitions < partitions:
                 raise BrokerError(
-                    f"topic {name} has {found.partitions} partitions, the replay {partitions}; add some: "
+                    f"topic {name} has {counted(found.partitions, 'partition')}, the replay {partitions}; add some: "
                     f"{cluster.alter(name, partitions)}"
                 )
             else:

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
+from resonance.pipeline.errors import counted
 from resonance.pipeline.evaluate import pictures, tables
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.detail import confusion, largest_of
@@ -203,16 +204,16 @@ def report(found: RecordedBoth, document: dict[str, Any]) -> Report:
     figures, *others = all_tables(document)
     # The second is the one that has an agreement.
     drawn = {**document, "candidates": document["deployments"][::-1], "baselines": [], "best": {"by": "ari"}}
-    counted = confusion_table(confusion(found.data, found.runs[1], largest_of(found.runs[1])))
+    confused = confusion_table(confusion(found.data, found.runs[1], largest_of(found.runs[1])))
     shown = [f"{one['topic']}[{one['partition']}] {one['from']:,} to {one['to']:,}" for one in document["ranges"]]
     contents = [[place_of(one), content_of(one)] for one in document["disagreeing"] if "missing" in one]
     parts = [
         PagePart(tables=[figures]),
         PagePart("Figures over the records", pictures=[pictures.curves(drawn)]),
-        PagePart("Records by cluster", [f"Rows: clusters of {second}; columns: clusters of {first}."], [counted]),
+        PagePart("Records by cluster", [f"Rows: clusters of {second}; columns: clusters of {first}."], [confused]),
         *(PagePart(each.title.capitalize(), tables=[each]) for each in others),
         PagePart("What these records contain", tables=[Table("", ("record", "value"), contents)] if contents else []),
     ]
     ranges = ", ".join(shown[:MOST_RANGES] + ["..."] * (len(shown) > MOST_RANGES))
-    facts = f"{document['records']:,} records: {ranges}"
+    facts = f"{counted(document['records'], 'record')}: {ranges}"
     return Report(document, f"{second} beside {first}", facts, sentence(document), parts)

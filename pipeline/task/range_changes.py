@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from resonance.pipeline.errors import counted
+
 OFTEN: Final = 3
 """Changes of a range that are no single cause: an incident is there and back, another unit comes once."""
 
@@ -44,8 +46,8 @@ class RestlessRanges:
         if not found:
             return ""
         listed = ", ".join(
-            f"{feature} left its range {-changes:,} times in {self.restless[feature]:,} of {self.streams:,} stream"
-            + ("s" if self.streams != 1 else "")
+            f"{feature} left its range {-changes:,} times in {self.restless[feature]:,} of "
+            f"{counted(self.streams, 'stream')}"
             for changes, feature in found
         )
         return (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from resonance.pipeline.errors import BrokerError, DeniedError, nearest
+from resonance.pipeline.errors import BrokerError, DeniedError, counted, nearest
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin, FoundTopic
 from resonance.pipeline.kafka.topology import Deployment
@@ -227,8 +227,8 @@ def _differences(
         )
         differences.append(
             TopicDifference(
-                f"topic {topic.name} on {cluster.servers} has {found.partitions} partitions, {why}; an output goes to "
-                f"the partition number of its source; {remedy}"
+                f"topic {topic.name} on {cluster.servers} has {counted(found.partitions, 'partition')}, {why}; an "
+                f"output goes to the partition number of its source; {remedy}"
             )
         )
     allowed = found.operations

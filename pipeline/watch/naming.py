@@ -6,7 +6,7 @@ from typing import Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, nearest
+from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, counted, nearest
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin
@@ -18,7 +18,6 @@ from resonance.pipeline.timestamps import canonical
 from resonance.pipeline.topics.configuration import differences_of, made_with, refuse_or_warn
 from resonance.pipeline.topics.kinds import NAMES, Topic
 from resonance.pipeline.watch.named import read_names
-from resonance.pipeline.watch.sentences import counted
 from resonance.pipeline.watch.watch import present_clusters
 from resonance.schemas import ClusterName, ClusterNames, ClusterTable
 from resonance.schemas.cluster_name import NAME_CHARACTERS, is_name

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 import numpy as np
-from resonance.pipeline.errors import ConfigurationError, missing_extra
+from resonance.pipeline.errors import ConfigurationError, counted, missing_extra
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import LifeLine, StreamLife
@@ -155,7 +155,7 @@ def figure_of(lives: Sequence[StreamLife], streams_left_out: int = 0) -> Any:
         below.axis("off")
         where = {"transform": below.transAxes, "va": "top"}
         below.text(0, 1, "\n".join(texts), fontsize=8.5, color=INK, linespacing=1.5, **where).set_in_layout(False)
-    more = f"\n{streams_left_out:,} streams with fewer records are left out." if streams_left_out else ""
+    more = f"\nLeft out: {counted(streams_left_out, 'stream')} with fewer records." if streams_left_out else ""
     figure.suptitle(_TITLE + more, fontsize=11, color=INK, x=0.01, ha="left")
     return figure
 
@@ -197,9 +197,9 @@ def draw_stream(ax: Any, life: StreamLife, colours: Mapping[str, str] | None = N
         label.set_color(INK if line.ended >= life.records else FAINT)
     places = np.linspace(0, life.records, 6)
     ax.set_xticks(places, [_tick(life, place) for place in places])
-    records = f"{life.records:,} records, " if life.counted else ""
+    records = f"{counted(life.records, 'record')}, " if life.counted else ""
     shown = f"; here the {len(life.lines):,} with the most records" if life.found > len(life.lines) else ""
-    counts = f"{records}{life.present:,} of {life.found:,} clusters are present{shown}"
+    counts = f"{records}{life.present:,} of {counted(life.found, 'cluster')} present{shown}"
     ax.set_title(life.stream, loc="left", fontsize=12, fontweight="bold", color=INK)
     ax.set_title(counts, loc="right", fontsize=9, color=FAINT)
     if not life.lines:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from resonance.pipeline.errors import counted
 from resonance.schemas import ClusterEvent, ClusterSnapshot
 from resonance.schemas.sets_apart import distances, sets_apart
 
@@ -98,11 +99,6 @@ def centres(cluster: ClusterSnapshot, features: Iterable[str]) -> str:
 def _records(cluster: ClusterSnapshot | None, text: str = "{}") -> str:
     """Return the size of a cluster within a text."""
     return "" if cluster is None else text.format(counted(cluster["size"], "record"))
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number of things: ``1 record``, ``1,204 records``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _details(*parts: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
-from resonance.pipeline.errors import BrokerError, ConfigurationError, first_of, nearest
+from resonance.pipeline.errors import BrokerError, ConfigurationError, counted, first_of, nearest
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.watch.alike_alerts import summary
@@ -337,7 +337,7 @@ def _alert_head(payload: Mapping[str, Any]) -> str:
 
 
 def _cluster(payload: Any) -> str:
-    size = f"{payload['size']:,} records"
+    size = counted(payload["size"], "record")
     if payload.get("ended"):
         heirs = " and ".join(payload.get("successors") or ())
         goes_on = f"; it goes on as {heirs}" if heirs else ""

@@ -12,6 +12,7 @@ from typing import Final
 
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import counted
 from resonance.pipeline.worker.http.status import HeldRecords, WorkerStatus, named
 from resonance.pipeline.worker.transport.log_ends import LogEnd
 
@@ -97,9 +98,9 @@ class HeldBack:
         tool = f"kafka-transactions.sh --bootstrap-server {self._servers}"
         place = f"--topic {tp.topic} --partition {tp.partition}"
         return (
-            f"{named(tp)}@{held.offset}: {end.high - end.stable:,} records cannot be read before a transaction ends "
-            f"that has been open for {self._clock() - held.since:.0f} s; {tool} describe-producers {place} shows its "
-            f"producer id and {tool} list the transactional.id; let its program commit or abort it, or stop that "
-            "program: the broker aborts it after its transaction.timeout.ms, or at once with "
+            f"{named(tp)}@{held.offset}: {counted(end.high - end.stable, 'record')} cannot be read before a "
+            f"transaction ends that has been open for {self._clock() - held.since:.0f} s; {tool} describe-producers "
+            f"{place} shows its producer id and {tool} list the transactional.id; let its program commit or abort it, "
+            "or stop that program: the broker aborts it after its transaction.timeout.ms, or at once with "
             f"{tool} abort {place} --start-offset {held.offset}"
         )

@@ -15,7 +15,7 @@ import orjson
 from faust.types import TP
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import first_of, nearest
+from resonance.pipeline.errors import counted, first_of, nearest
 from resonance.pipeline.task.counts import Counts, DeadLetterExample
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.worker.assignment import AssignedPartition
@@ -186,16 +186,16 @@ class Progress:
         if new or new_routes or not self._idle:
             listed = ", ".join(f"{count:,} {kind}" for (_, kind), count in new_dead.most_common(3))
             parts = [
-                f"{new:,} records ({self._rate(new):,.0f}/s)"
-                + (f", {new_routes:,} routes" if new_routes > new else ""),
-                f"{new_dead.total():,} dead letters" + (f" ({listed})" if listed else ""),
-                f"{sum(partition.task.health.clusters for partition in self._partitions):,} clusters",
+                f"{counted(new, 'record')} ({self._rate(new):,.0f}/s)"
+                + (f", {counted(new_routes, 'route')}" if new_routes > new else ""),
+                counted(new_dead.total(), "dead letter") + (f" ({listed})" if listed else ""),
+                counted(sum(partition.task.health.clusters for partition in self._partitions), "cluster"),
             ]
             if lag is None:
                 parts.append("how many wait is not known")
             elif lag.waiting:
                 held = f", {lag.unstable:,} of them wait for an open transaction" if lag.unstable else ""
-                parts.append(f"{lag.waiting:,} records behind{held}")
+                parts.append(f"{counted(lag.waiting, 'record')} behind{held}")
             else:
                 parts.append("nothing waits")
             _log.info("%s", "; ".join(parts))

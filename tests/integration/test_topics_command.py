@@ -93,7 +93,7 @@ def test_what_does_not_fit_is_shown_and_never_altered(topics, broker):
     for command in ("create", "check"):
         code, out, err = topics(command, "--set", "stream=partition", inputs=source)
         assert code == 69
-        assert f"topic {name}.assignments on {broker} has 1 partitions, the input {source} has 2" in err
+        assert f"topic {name}.assignments on {broker} has 1 partition, the input {source} has 2" in err
     assert "made" not in out
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from faust.types import TP
 from resonance.pipeline.checkpoint.restore import RestoreProgress
+from resonance.pipeline.errors import counted
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS, Lag
@@ -116,8 +117,8 @@ class WorkerStatus:
             return _WAITS[self.phase]
         progress = self.progress or RestoreProgress()
         return (
-            f"restoring {progress.partitions} partitions: {progress.replayed:,} of about {progress.wanted:,} records "
-            "learned again"
+            f"restoring {counted(progress.partitions, 'partition')}: {progress.replayed:,} of about "
+            f"{counted(progress.wanted, 'record')} learned again"
         )
 
     def ready(self) -> tuple[bool, dict[str, Any]]:

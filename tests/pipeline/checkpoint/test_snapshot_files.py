@@ -68,7 +68,7 @@ def test_what_was_exported_comes_back_and_gives_the_same_answers(desk):
     desk.deployment.work(100, everything=True)
     # What follows is in no snapshot: it is learned again.
     desk.deployment.work(200)
-    assert "before: 2 streams of 1 partitions" in desk.run("export", "before")
+    assert "before: 2 streams of 1 partition," in desk.run("export", "before")
     rest = desk.deployment.work(600, everything=True)
     planned = desk.json("import", "before")
     assert (planned["done"], planned["topics"]) == (False, ["resonance.snapshots"])

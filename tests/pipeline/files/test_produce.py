@@ -228,9 +228,9 @@ def test_the_settings_are_saved_but_never_over_a_file(monkeypatch, capsys, tmp_p
         ("host,x\na,1\n", ["--map", "=x"], 2, "--map =x: write it as NAME=COLUMN"),
         ("host,x\na,1\n", ["--map", "x", "--map", "x=host"], 2, "x is given twice"),
         ("host,x\n", [], 66, "holds no records"),
-        ("host,x\n1\n", ["--skip-bad"], 66, "holds no records, and 1 bad lines"),
+        ("host,x\n1\n", ["--skip-bad"], 66, "holds no records, and 1 bad line"),
         ("", [], 66, "is empty"),
-        ("host,x\na\n", [], 66, "in.csv, line 2: 1 cells where the header has 2"),
+        ("host,x\na\n", [], 66, "in.csv, line 2: 1 cell where the header has 2"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_reported_before_anything_is_produced(
@@ -311,7 +311,7 @@ def test_a_bad_line_in_the_middle_is_reported_with_what_is_stored_by_then(monkey
     assert 0 < count <= 2 * BATCH
     said = capsys.readouterr().err
     assert f"in.csv, line {2 * BATCH + 2:,}: 2 cells where the header has 1; correct it, or" in said
-    assert f"; {count:,} records before it stand on half already, so produce into a new topic, or the rest only" in said
+    assert f"; {count:,} records before it are on half already, so produce into a new topic, or the rest only" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--input.features=x", "--set", "stream=key")])
@@ -375,7 +375,7 @@ def test_who_stops_it_is_reported_what_is_stored(monkeypatch, capsys, tmp_path, 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(_Sender, "wait_until", stop)
     assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap, "--rate", "20") == code
-    assert "stopped after 1 records of in.csv on cut" in capsys.readouterr().out
+    assert "stopped after 1 record of in.csv on cut" in capsys.readouterr().out
     monkeypatch.setattr(_Sender, "flush", stop)
     assert run(monkeypatch, "in.csv", "-t", "cut", "--broker", broker.bootstrap) == code
     assert "stopped before the broker had confirmed all: cut may hold a part of in.csv" in capsys.readouterr().err

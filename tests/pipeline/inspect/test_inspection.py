@@ -261,10 +261,11 @@ def test_a_picture_has_the_lives_up_to_what_is_shown(monkeypatch, tmp_path, caps
     kinds, values = [], StreamOutputs.values
     monkeypatch.setattr(StreamOutputs, "values", lambda *given: kinds.append(given[1]) or values(*given))
     monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, *OPTIONS, "--picture", "x.png") == 2
-    said = capsys.readouterr().err
-    assert "--picture draws one stream; name it with --stream: " in said
-    assert all(name in said for name in present)
+    for option in (["--picture", "x.png"], ["--wide"]):
+        assert run(monkeypatch, *OPTIONS, *option) == 2
+        said = capsys.readouterr().err
+        assert f"{option[0]} shows one stream; name it with --stream: " in said
+        assert all(name in said for name in present)
     assert run(monkeypatch, *OPTIONS, "--picture", "x.png", "--stream", stream) == 0
     shown = capsys.readouterr()
     assert "picture: x.png" in shown.err

@@ -86,7 +86,7 @@ def test_streams_that_no_archive_from_before_has_are_said(monkeypatch, capsys, d
 
     monkeypatch.setattr(past_states, "states_at", without_b)
     assert run(monkeypatch, *OPTIONS, "--at", "450") == 0
-    assert "1 of 2 streams are left out: no archive from before 450 has them (p0:b)" in capsys.readouterr().err
+    assert "left out: 1 of 2 streams; no archive from before 450 has them (p0:b)" in capsys.readouterr().err
     assert run(monkeypatch, *OPTIONS, "--at", "450", "--stream", "p0:b") == 2
     said = capsys.readouterr().err
     assert "--stream p0:b: no archive from before --at 450 has it, because it began later, or soon before" in said

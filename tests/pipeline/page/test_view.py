@@ -219,9 +219,9 @@ def test_streams_are_searched_sorted_and_shown_in_parts(shop):
 @pytest.mark.parametrize(
     ("read", "name", "sentence"),
     [
-        (answers.stream, "p9", r"no stream p9 \(did you mean p[01] or p[01]\?\): 2 streams are known"),
+        (answers.stream, "p9", r"no stream p9 \(did you mean p[01] or p[01]\?\) among 2 streams"),
         (answers.cluster, "p0/1/77", r"stream p0 has no cluster p0/1/77 \(did you mean p0/1/"),
-        (answers.cluster, "q0/1/7", "no cluster q0/1/7.*2 streams are known"),
+        (answers.cluster, "q0/1/7", "no cluster q0/1/7.* among 2 streams"),
         (answers.cluster, "", "no stream "),
     ],
 )

@@ -109,7 +109,7 @@ def test_the_rules_alone_are_counted_and_nothing_is_written(
     assert run(monkeypatch, "replay", "--rules-only", "--processes", "1") == 0
     printed = capsys.readouterr()
     assert "dead_letters 1 0" in [" ".join(line.split()) for line in printed.out.splitlines()]
-    assert "1 alerts opened in 600 records" in printed.out
+    assert "1 alert opened in 600 records" in printed.out
     assert {at: len(log) for at, log in deployment.logs.items()} == before
 
 
