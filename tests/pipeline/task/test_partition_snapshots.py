@@ -6,6 +6,7 @@ import orjson
 import pytest
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.records import Outputs, StreamSnapshot
+from resonance.pipeline.task.stream_task import FORMAT
 
 from tests.pipeline.streams import TOPIC, Held, payloads, points, records, restored, run, settings, states, task
 from tests.pipeline.task.test_partition_task import ENGINES, KEYS, array_records, array_settings, changed
@@ -255,7 +256,7 @@ def test_a_damaged_or_newer_snapshot_stops():
     newer = StreamSnapshot("p0", snapshot.next, {**snapshot.header, "format": 99}, snapshot.body)
     with pytest.raises(MismatchError, match="another release wrote it"):
         restored(settings(), state, [newer])
-    for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": 1, "shape": 3, "decided_at": 0})):
+    for damaged in (b"", b"{}", b"[]", orjson.dumps({"format": FORMAT, "shape": 3, "decided_at": 0})):
         with pytest.raises(MismatchError, match="cannot be read"):
             task().restore_partition(damaged)
     with pytest.raises(MismatchError, match="another release wrote it"):
