@@ -19,6 +19,7 @@ from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
+from resonance.pipeline.task.model.stream_drift import WatchedChange
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import AlertRule, load_schema
@@ -439,10 +440,12 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
     start = 0
     for stop in cuts:
         batch = worker._features.decode(log[start:stop])
-        own = [(at - start, phase) for at, phase in drift.items() if start <= at < stop]
+        own = LearnResult(
+            drift=[(at - start, WatchedChange(each, 0)) for at, each in drift.items() if start <= at < stop]
+        )
         texts, alerts = worker._learner.texts_of(model), worker._alerts
         assert alerts is not None
-        alerts.learned(model, range(stop - start), LearnResult(), texts, own)
+        alerts.learned(model, range(stop - start), own, texts)
         alerts.end(log[start:stop], batch, outputs)
         start = stop
     messages = payloads(outputs.sort().alerts)
@@ -458,7 +461,8 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
 
 def test_the_rules_on_drift_are_switched_one_by_one() -> None:
     for share, drift_open in ((True, False), (False, True)):
-        found = transitions(OpenAlerts(), DRIFT, str, share=share, drift_open=drift_open)
+        on = {"share": share, "drift_open": drift_open}
+        found = transitions(OpenAlerts(), DRIFT, str, [rule for rule, wanted in on.items() if wanted])
         assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
 
 
