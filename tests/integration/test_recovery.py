@@ -110,5 +110,5 @@ def test_a_group_with_members_is_not_recovered(pipeline, member):
     lose_offsets(pipeline)
     pipeline.source = pipeline.deployed(session_timeout=-5)
     member()
-    with pytest.raises(BrokerError, match=r"members .still-here on .*; stop every worker of the group first"):
+    with pytest.raises(BrokerError, match=r"has 1 member .still-here on .*; stop every worker of the group first"):
         recover(RESET, SETTINGS, pipeline.source)
