@@ -101,16 +101,21 @@ class Expiry:
         learned = 0
         for position in np.flatnonzero(np.diff(blocks)).tolist():
             # A stream with a record that is not learned yet ends no earlier.
-            if min(self._next, clocks[learned] + self._ttl) <= clocks[position]:
+            due = min(self._next, clocks[learned] + self._ttl) <= clocks[position]
+            if due or (self._lives and self._lives[0].end <= offsets[position]):
                 yield position
                 learned = position
 
     def take_ended(self, offset: int, clock: int) -> list[bytes | None]:
         """Remove and return the keys of the streams that end before the record at an offset."""
+        most = MOST
         while self._lives and self._lives[0].end <= offset:
-            self.ended(self._lives.pop(0).version)
+            life = self._lives.pop(0)
+            self.ended(life.version)
+            # It was one of them the first time.
+            most -= life.end == offset
         ended: dict[bytes | None, None] = {}
-        while len(ended) < MOST and self._next <= clock:
+        while len(ended) < most and self._next <= clock:
             ended[heappop(self._due)[1]] = None
         return [*ended]
 

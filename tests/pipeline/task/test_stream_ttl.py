@@ -221,7 +221,7 @@ def test_batches_decide_nothing(monkeypatch, seed):
         assert (states(part), part.partition_state()) == (states(whole), whole.partition_state())
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(15), 33])
 def test_a_crash_decides_nothing(monkeypatch, seed):
     rng = random.Random(seed)
     monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
@@ -230,7 +230,8 @@ def test_a_crash_decides_nothing(monkeypatch, seed):
     own = given(
         limits__streams_in_memory=rng.choice((0, 2)),
         limits__streams=rng.choice((4, 6, 100)),
-        snapshots__records=rng.choice((20, 60, 200)),
+        snapshots__records=rng.choice((20, 60, 200, 10_000)),
+        snapshots__ratio=rng.choice((0.0, 2.0)),
     )
     whole = task(own)
     expected = run(whole, log)
