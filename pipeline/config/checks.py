@@ -15,6 +15,9 @@ from resonance.pipeline.config.sections import TopicsSection
 from resonance.pipeline.config.values import TOPIC_CHARACTERS
 from resonance.pipeline.errors import nearest
 
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""Hosts on which no secret leaves the machine."""
+
 LABELS: Final = 1_000
 """Most labels of a stream; there is a bound because every assignment names all of them."""
 
@@ -47,6 +50,24 @@ def _broker(settings: Fields) -> Iterator[Problem]:
             # A misspelt name may be that of a secret.
             shown = SecretStr(text) if allowed.startswith(properties.UNKNOWN) else value
             yield Problem(f"broker.librdkafka.{name}", shown, allowed)
+        if name == "sasl.oauthbearer.token.endpoint.url":
+            yield from _token_endpoint(f"broker.librdkafka.{name}", text)
+    given = settings.broker.librdkafka
+    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms"))
+    method = given.get("sasl.oauthbearer.method", "default")
+    if mechanism == "OAUTHBEARER" and method != "oidc" and "enable.sasl.oauthbearer.unsecure.jwt" not in given:
+        yield Problem(
+            "broker.librdkafka.sasl.oauthbearer.method", method, "must be oidc with sasl.mechanism = OAUTHBEARER"
+        )
+
+
+def _token_endpoint(name: str, url: str) -> Iterator[Problem]:
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        allowed = "must hold no log-in; it belongs in sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+        yield Problem(name, url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
+    elif parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        yield Problem(name, url, "must begin with https://: the client's secret is sent there")
 
 
 def _worker(settings: Fields) -> Iterator[Problem]:
@@ -186,8 +207,11 @@ def _schema_registry(settings: Fields) -> Iterator[Problem]:
             yield Problem("schema_registry.url", url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             yield Problem("schema_registry.url", url, "must be addresses such as https://registry.example:8081")
-    if "url" in given.client:
-        yield Problem("schema_registry.client.url", given.client["url"], "must not be set: it is schema_registry.url")
+    for name in properties.REGISTRY_OWNED:
+        if name in given.client:
+            why = "it is schema_registry.url" if name == "url" else "a worker waits for a registry for a fixed time"
+            shown = given.client[name] if name != "url" else "***"
+            yield Problem(f"schema_registry.client.{name}", shown, f"must not be set: {why}; leave it out")
 
 
 def _delivery(settings: Fields) -> Iterator[Problem]:

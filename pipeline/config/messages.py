@@ -43,7 +43,7 @@ def _holds(annotation: Any, kind: type) -> bool:
 
 def masked(words: Iterable[str]) -> list[str]:
     """Return the words of a command line without the secrets that ``--set name=value`` gives."""
-    secret = re.compile(rf"((?:{'|'.join(map(re.escape, sorted(secrets())))})[\w.]*)\s*=.*", re.DOTALL)
+    secret = re.compile(rf"((?:{'|'.join(map(re.escape, sorted(secrets())))})[^=]*)=.*", re.DOTALL)
     return [secret.sub(rf"\1={MASK}", word) for word in words]
 
 

@@ -24,10 +24,15 @@ _OWNED: Final[Mapping[str, str]] = {
     "enable.auto.offset.store enable.partition.eof batch.size linger.ms queue.buffering.max.ms group.protocol logger "
     "queue.buffering.max.messages delivery.report.only.error fetch.error.backoff.ms fetch.queue.backoff.ms "
     "fetch.wait.max.ms isolation.level log.connection.close reconnect.backoff.max.ms partition.assignment.strategy "
-    "partitioner max.in.flight max.in.flight.requests.per.connection retries message.send.max.retries",
+    "partitioner max.in.flight max.in.flight.requests.per.connection retries message.send.max.retries "
+    "allow.auto.create.topics api.version.request offset.store.method queuing.strategy retry.backoff.ms "
+    "retry.backoff.max.ms test.mock.num.brokers log.queue log_level",
 }
 OWNED: Final = {name: setting for setting, names in _OWNED.items() for name in names.split()}
 """Properties that a client has for what it does, with the settings that they follow from."""
+
+REGISTRY_OWNED: Final = ("url", "timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms")
+"""Those of the client of the Schema Registry: how long a worker waits for a registry is bounded."""
 
 USUAL: Final = (
     *("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "sasl.oauthbearer.method"),
@@ -40,7 +45,8 @@ USUAL: Final = (
 UNKNOWN: Final = "librdkafka has no such property"
 """Begins the refusal of a property that does not exist."""
 
-_SECRET: Final = re.compile(r".*(password|passphrase|secret|key\.pem|oauthbearer\.config|user\.info|auth\.token).*")
+_SECRET: Final = re.compile(r".*(password|passphrase|secret|key\.?pem|oauthbearer\.config|user\.?info|token|^proxy$).*")
+_BY_DOTS: Final = {name.replace("_", "."): setting for name, setting in OWNED.items()}
 _NONE: Final = "there.is.no.such.property"
 
 
@@ -52,10 +58,10 @@ def is_secret(name: str) -> bool:
 def spelt(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield properties by their own names.
 
-    TOML takes dots for tables, and a variable has underscores in their place, which no property has.
+    TOML takes dots for tables, and a variable has underscores in their place.
     """
     for key, value in table.items():
-        name = f"{before}{key}".replace("_", ".").lower()
+        name = re.sub("[_-]", ".", f"{before}{key}").lower()
         if isinstance(value, Mapping):
             yield from spelt(value, f"{name}.")
         else:
@@ -64,7 +70,8 @@ def spelt(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 
 def refusal(name: str, value: str) -> str:
     """Return why a property cannot be set to a value, and what to do; empty where it can."""
-    if (setting := OWNED.get(name)) is not None:
+    # A topic's properties have a second name.
+    if (setting := _BY_DOTS.get(name.removeprefix("topic."))) is not None:
         return f"must not be set: it {f'follows from {setting}' if setting else 'is what delivery needs'}; leave it out"
     # Only where there are properties: it takes a while.
     from confluent_kafka import KafkaException, Producer  # noqa: PLC0415

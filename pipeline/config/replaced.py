@@ -24,7 +24,8 @@ REPLACED: Final[Mapping[str, str]] = {
         "it is schema_registry.client.basic.auth.user.info = user:password, in the environment "
         "RESONANCE_SCHEMA_REGISTRY__CLIENT__BASIC_AUTH_USER_INFO"
     ),
-    "schema_registry.(ssl_.*|timeout|max_retries|retries_.*)": (
+    "schema_registry.(?:timeout|max_retries|retries_.*)": "a registry is given up after 23 seconds; leave it out",
+    "schema_registry.(ssl_.*)": (
         "it is confluent-kafka's own: schema_registry.client.{dotted}, in the environment "
         "RESONANCE_SCHEMA_REGISTRY__CLIENT__{upper}"
     ),

@@ -152,7 +152,7 @@ def _connect(section: SchemaRegistrySection) -> Any:
         from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415
     except ImportError as error:
         raise missing_extra("schema_registry.url", error.name or "confluent-kafka[schemaregistry]", EXTRA) from error
-    given = {name: _plain(value) for name, value in section.client.items()}
+    given = {name: _plain(name, value) for name, value in section.client.items()}
     waits = {"timeout": REQUEST_SECONDS, "max.retries": max(REQUESTS // len(section.urls) - 1, 0)}
     try:
         return SchemaRegistryClient({"url": ",".join(section.urls), **waits, **given})
@@ -164,14 +164,14 @@ def _connect(section: SchemaRegistrySection) -> Any:
         ) from error
 
 
-def _plain(value: str | SecretStr) -> str | float:
-    """Return a property as the client takes it, which refuses the texts of numbers."""
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(value)
-    return value
+def _plain(name: str, value: str | SecretStr) -> str | float:
+    """Return a property as the client takes it, which refuses the texts of numbers where it wants them."""
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if name.startswith(("cache.", "max.", "retries.", "timeout")):
+        for kind in (int, float):
+            with suppress(ValueError):
+                return kind(text)
+    return text
 
 
 def _refusal(status: int, code: int, text: str | None) -> str:

@@ -346,6 +346,30 @@ def test_required_settings_say_the_three_ways_to_set_them(tmp_path):
             r"^broker\.librdkafka\.isolation\.level = .*: must not be set: it is what delivery needs; leave it out",
         ),
         (
+            {"broker.librdkafka.topic.acks": "1"},
+            r"^broker\.librdkafka\.topic\.acks = .*: must not be set: it is what delivery needs; leave it out",
+        ),
+        (
+            {"broker.librdkafka.log_level": 7},
+            r"^broker\.librdkafka\.log\.level = .*: must not be set: it is what delivery needs; leave it out",
+        ),
+        (
+            {"broker.librdkafka.sasl.mechanism": "OAUTHBEARER"},
+            r"^broker\.librdkafka\.sasl\.oauthbearer\.method = 'default': must be oidc with sasl\.mechanism",
+        ),
+        (
+            {"broker.librdkafka.sasl.oauthbearer.token.endpoint.url": "http://login.example/token"},
+            r"^broker\.librdkafka\.sasl\.oauthbearer\.token\.endpoint\.url = .*: must begin with https://",
+        ),
+        (
+            {"broker.librdkafka.sasl.oauthbearer.token.endpoint.url": "https://me:hunter2@login.example/token"},
+            r"^broker\.librdkafka\.sasl\.oauthbearer\.token\.endpoint\.url = 'https://\*\*\*@.*: must hold no log-in",
+        ),
+        (
+            {"schema_registry.client.max.retries": 9},
+            r"^schema_registry\.client\.max\.retries = '9': must not be set: a worker waits for a registry for a fixed",
+        ),
+        (
             {"broker.librdkafka.session.timeout.ms": 9000},
             r"^broker\.librdkafka\.session\.timeout\.ms = .*: must not be set: it follows from broker\.session_timeout",
         ),
@@ -581,7 +605,8 @@ def test_the_rarity_of_drift_events_follows_from_that_of_alerts_unless_it_is_giv
             "it is librdkafka's own: broker.librdkafka.ssl.ca.location, in the environment",
         ),
         ("broker.sasl_oauthbearer_scope", "s", "beside sasl.oauthbearer.method = oidc: broker.librdkafka.sasl.oauthb"),
-        ("schema_registry.timeout", 9, "it is confluent-kafka's own: schema_registry.client.timeout, in the env"),
+        ("schema_registry.timeout", 9, "a registry is given up after 23 seconds; leave it out"),
+        ("schema_registry.ssl_ca_location", "f", "confluent-kafka's own: schema_registry.client.ssl.ca.location, in"),
         ("schema_registry.basic_auth_user", "me", "schema_registry.client.basic.auth.user.info = user:password, in"),
         ("output.compression", "zstd", "it is librdkafka's own: broker.librdkafka.compression.type"),
         ("drift.hold", 64, "its value is fixed (docs/drift.md); leave it out"),
