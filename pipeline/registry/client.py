@@ -153,15 +153,19 @@ def _connect(section: SchemaRegistrySection) -> Any:
     except ImportError as error:
         raise missing_extra("schema_registry.url", error.name or "confluent-kafka[schemaregistry]", EXTRA) from error
     given = {name: _plain(name, value) for name, value in section.client.items()}
-    waits = {"timeout": REQUEST_SECONDS, "max.retries": max(REQUESTS // len(section.urls) - 1, 0)}
     try:
-        return SchemaRegistryClient({"url": ",".join(section.urls), **waits, **given})
+        return SchemaRegistryClient({"url": ",".join(section.urls), **_waits(len(section.urls)), **given})
     except (OSError, TypeError, ValueError) as error:
         files = [str(value) for name, value in given.items() if name.endswith(".location")]
         raise ConfigurationError(
             f"[schema_registry.client]: no connection can be made with these settings ({error}); look at "
             f"{', '.join(files) or 'schema_registry.url'}"
         ) from error
+
+
+def _waits(addresses: int) -> dict[str, float]:
+    """Return for how long and how often the client sends a request to each address."""
+    return {"timeout": REQUEST_SECONDS, "max.retries": max(REQUESTS // addresses - 1, 0)}
 
 
 def _plain(name: str, value: str | SecretStr) -> str | float:

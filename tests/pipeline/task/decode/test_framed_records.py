@@ -13,6 +13,7 @@ from resonance.pipeline.errors import ConfigurationError, RegistryError
 from resonance.pipeline.files.arrays import encoder
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Record
+from resonance.pipeline.registry import client
 from resonance.pipeline.task.decode.mapping import make_mapping
 
 from tests.pipeline import streams
@@ -32,13 +33,16 @@ SCHEMA = record(
     ("kind", {"type": "enum", "name": "Kind", "symbols": ["a", "b"]}),
 )
 
-FAST = {"schema_registry__client": {"timeout": 0.3, "max.retries": 1, "retries.wait.ms": 1}}
-"""Settings with which a registry that does not answer is given up soon."""
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """A registry that does not answer is given up soon."""
+    monkeypatch.setattr(client, "_waits", lambda _: {"timeout": 0.3, "max.retries": 1, "retries.wait.ms": 1})
 
 
 def given_settings(registry, form="avro", **changes):
     own = {"input__format": form, "schema_registry__url": registry.url, "input__id_path": "id", "input__time_path": "t"}
-    return streams.settings(**{**own, **FAST, **changes})
+    return streams.settings(**{**own, **changes})
 
 
 def reading(row, i=0, **changes):
@@ -276,7 +280,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(registry, monke
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
     monkeypatch.delitem(__import__("sys").modules, "resonance.pipeline.task.decode.avro_values", raising=False)
     with pytest.raises(ConfigurationError, match=r"input.format = avro needs fastavro.*\[registry\]"):
-        make_mapping(given_settings(registry, schema_registry__client__timeout=0.9))
+        make_mapping(given_settings(registry, schema_registry__client__cache__capacity=7))
 
 
 @pytest.fixture(scope="module")
