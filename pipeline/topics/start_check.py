@@ -54,9 +54,15 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
 def check_delivery(settings: Settings, deployment: Deployment) -> None:
     """Raise ConfigurationError, with the remedy, for a delivery mode that the broker does not support."""
     if deployment.embedded and settings.delivery.mode == "exactly_once":
+        if settings.is_keyed:
+            remedy = 'use Kafka, or hierarchy = "local" with "at_least_once"'
+        elif settings.is_rekeyed:
+            remedy = f'use Kafka, or with "at_least_once" a stream that is not re-keyed: not {settings.stream}, but '
+            remedy += "partition or key"
+        else:
+            remedy = 'set "at_least_once", or use Kafka'
         raise ConfigurationError(
-            'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; set '
-            '"at_least_once", or use Kafka'
+            'delivery.mode = "exactly_once": the embedded broker accepts transactions and does not keep them; ' + remedy
         )
 
 

@@ -37,6 +37,31 @@ def test_exactly_once_on_the_embedded_broker_is_refused_at_the_start():
         check_delivery(SETTINGS, Deployment(4, {}, embedded=True))
 
 
+@pytest.mark.parametrize(
+    ("given", "refused", "remedy"),
+    [
+        ({}, "", 'set "at_least_once", or use Kafka'),
+        ({"stream": "topic"}, "stream = topic", "use Kafka, or .*not re-keyed: not topic, but partition or key"),
+        ({"stream": "field:a"}, "stream = field:a", "use Kafka, or .*not re-keyed: not field:a, but partition or key"),
+        (
+            {"stream": "partition", "hierarchy": "keyed", "engine.name": "hcaea"},
+            "hierarchy = keyed",
+            'use Kafka, or hierarchy = "local" with "at_least_once"',
+        ),
+    ],
+)
+def test_the_remedy_on_the_embedded_broker_is_one_that_the_settings_accept(given, refused, remedy):
+    own = {"input.topics": ["in"], "name": "shop", **given}
+    with pytest.raises(ConfigurationError, match=f"does not keep them; {remedy}"):
+        check_delivery(Settings.of(own), Deployment(4, {}, embedded=True))
+    other = own | {"delivery.mode": "at_least_once"}
+    if refused:
+        with pytest.raises(ConfigurationError, match=refused):
+            Settings.of(other)
+        other |= {"hierarchy": "local"} if "hierarchy" in given else {"stream": "key"}
+    check_delivery(Settings.of(other), Deployment(4, {}, embedded=True))
+
+
 @pytest.mark.parametrize("taken", [1, 1_048_588, 2**31 - 1])
 def test_whatever_a_topic_takes_a_producer_can_be_made(taken):
     Producer(producer_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, message_bytes={"out": taken}))
