@@ -18,14 +18,14 @@ from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, is_proved
 from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
+from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.reset import reset
 from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
-from resonance.pipeline.repartition.envelope import read_route
+from resonance.pipeline.recovery.routes import check_not_routed
 
 _log = logging.getLogger(__name__)
 
@@ -92,27 +92,16 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
         # Read in this order, the offset of a group that works meanwhile is never behind.
         tables = read_tables(reader, source, range(source.deployment.state_partitions), settle=source.patience)
         committed = {at: CommittedOffset(*one) for at, one in reader.committed_with_metadata(inputs).items()}
-        routed = _newest_routed(source, reader)
-    lost = {}
-    for at in inputs:
-        record, found = tables[at[1]].records().get(at[0]), committed[at]
-        if record is None:
-            continue
-        # Offsets of another log would be written into the group.
-        check_log(source, record.identity)
-        if found.offset < record.committed or not (found.offset == NO_OFFSET or is_proved(found, record)):
-            if routed.get(at, NO_OFFSET) >= record.position:
-                raise mismatches.routed_beyond(*at, routed[at], record.position)
-            lost[at] = found.offset, record.position
+        lost = {}
+        for at in inputs:
+            record, found = tables[at[1]].records().get(at[0]), committed[at]
+            if record is None:
+                continue
+            # Offsets of another log would be written into the group.
+            check_log(source, record.identity)
+            if found.offset < record.committed or not (found.offset == NO_OFFSET or is_proved(found, record)):
+                lost[at] = found.offset, record.position
+        known = {number: table.records() for number, table in tables.items()}
+        learned = {number: records[source.routes] for number, records in known.items() if source.routes in records}
+        check_not_routed(reader, source, {at: position for at, (_, position) in lost.items()}, learned)
     return lost
-
-
-def _newest_routed(source: DeploymentContext, reader: LogReader) -> dict[TopicPartition, int]:
-    """Return the highest offset of each input partition among the routes, where streams are re-keyed."""
-    newest: dict[TopicPartition, int] = {}
-    places = [at for at in source.logs if source.is_rekeyed and at[0] == source.routes]
-    for _, records in reader.read(reader.settled_bounds(places, source.patience)):
-        for route in filter(None, map(read_route, records)):
-            at = route.topic, route.partition
-            newest[at] = max(newest.get(at, NO_OFFSET), route.source_offset)
-    return newest

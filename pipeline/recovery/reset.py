@@ -37,6 +37,7 @@ from resonance.pipeline.recovery.rewrite import (
     rewrite_models,
     stream_positions,
 )
+from resonance.pipeline.recovery.routes import settled_routes
 from resonance.pipeline.recovery.versions import highest_version, used_versions
 from resonance.pipeline.tasks import MakeTask
 
@@ -64,7 +65,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
     """Return what a reset changes in every partition.
 
     Streams keep their version where every output is emitted again with the same bytes; otherwise they get one that was
-    never used.
+    never used. Raises `BrokerError` where a transaction stays open among the routes.
     """
     inputs = source.logs
     changes = []
@@ -74,7 +75,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         alerts = ForgottenAlerts.read(reader, source)
         committed = reader.committed(inputs)
         bounds = reader.bounds(inputs)
-    bounds |= {at: (end, end) for at, (_, end) in bounds.items() if at[0] == source.routes}
+        bounds |= {at: (end, end) for at, (_, end) in settled_routes(reader, source).items()}
     versions = {at: _next_version(source, at, stored[at[1]], bounds[at], committed[at], make_task) for at in inputs}
     if source.routes:
         # A re-keyed stream may have been learned in any partition of the routes, and has the same name in all.

@@ -33,6 +33,7 @@ from resonance.pipeline.recovery.rewrite import (
     rewrite,
     stream_positions,
 )
+from resonance.pipeline.recovery.routes import check_not_routed
 from resonance.pipeline.recovery.succession import succession
 from resonance.pipeline.recovery.versions import used_versions
 from resonance.pipeline.tasks import MakeTask
@@ -156,9 +157,10 @@ def plan_import(
 ) -> list[Change]:
     """Return the changes that roll partitions back to what an exported file holds of them.
 
-    Raises `MismatchError` where the file belongs to another deployment, or where `roll_back` refuses it.
+    Raises `MismatchError` where the file belongs to another deployment, where `roll_back` refuses it, or where the
+    offset of an input is lost and records behind the file's are routed already.
     """
-    changes = []
+    changes, lost = [], {}
     with source.reader() as reader:
         stored = read_stored(reader, source)
         alerts = ForgottenAlerts.read(reader, source)
@@ -167,10 +169,17 @@ def plan_import(
             if at not in source.logs:
                 raise MismatchError(f"{at[0]}[{at[1]}] is no input partition of this deployment")
             committed, bounds = reader.committed([at])[at], reader.bounds([at])[at]
-            if _is_routed(source, at) and committed != NO_OFFSET:
+            if committed == NO_OFFSET:
+                lost[at] = partition.position
+            elif _is_routed(source, at):
                 here = replace(partition.record, position=committed, recovery_offset=committed)
                 partition = replace(partition, record=here)  # noqa: PLW2901 - the same partition, further on
             changes.append(roll_back(source, partition, stored[at[1]], committed, bounds, alerts, make_task))
+        known = {number: table.records() for number, table in stored.items()}
+        learned = {number: records[source.routes] for number, records in known.items() if source.routes in records}
+        # The models of the file are those that go on.
+        learned |= {one.at[1]: one.record for one in partitions if one.at[0] == source.routes}
+        check_not_routed(reader, source, lost, learned)
     return changes
 
 

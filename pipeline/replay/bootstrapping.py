@@ -21,6 +21,7 @@ from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
+from resonance.pipeline.recovery.routes import settled_routes
 from resonance.pipeline.replay.bootstrap import (
     BootstrapResult,
     LearningPlan,
@@ -103,7 +104,7 @@ def bootstrap(
                     f"{', '.join(topics)} on {settings.broker.bootstrap} has no committed records to learn from; a "
                     "worker can simply begin"
                 )
-        ranges |= {at: (end, end) for at, (_, end) in reader.bounds(routes).items()}
+        ranges |= {at: (end, end) for at, (_, end) in settled_routes(reader, source).items()}
     with tempfile.TemporaryDirectory(prefix="resonance-") as folder:
         plans = [
             LearningPlan(at, versions[at], *ranges[at], Path(folder, str(number)))
