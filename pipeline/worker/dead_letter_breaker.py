@@ -46,8 +46,8 @@ class DeadLetterBreaker:
         # Both for the messages: the topic of the dead letters, and where the worker's pages are.
         self._dead_letters = dead_letters
         self._address = address
-        # Of partitions with dead letters in the window: records so far, and how many each of them came behind, about.
-        self._dead: dict[TP, tuple[int, deque[int]]] = {}
+        # Of partitions with dead letters in the window: records and dead letters in it, and those of each slice.
+        self._dead: dict[TP, tuple[int, int, deque[tuple[int, int]]]] = {}
         self._held: dict[TP, list[Held]] = {}
 
     def most(self, tp: TP, records: int) -> int:
@@ -59,18 +59,23 @@ class DeadLetterBreaker:
         if self._max_share >= 1 or not (dead or tp in self._dead):
             # The usual case: a window of good records needs no history.
             return False
-        (counted, recent), last = self._dead.pop(tp, (0, deque())), max(records, self._window)
-        recent.extend([counted] * dead)
-        counted += records
-        while recent and recent[0] < counted - last:
-            recent.popleft()
-        if len(recent) <= self._max_share * last:
-            if recent:
-                self._dead[tp] = counted, recent
+        last, bad, slices = self._dead.pop(tp, (0, 0, deque()))
+        slices.append((records, dead))
+        last, bad = last + records, bad + dead
+        while last - slices[0][0] >= self._window:
+            old_records, old_dead = slices.popleft()
+            last, bad = last - old_records, bad - old_dead
+        state, last = (last, bad, slices), max(last, self._window)
+        # The oldest slice may begin before the window. It counts whole, but must not hide the dead letters behind it.
+        if (newer := bad - slices[0][1]) > self._max_share * self._window:
+            last, bad = self._window, newer
+        if bad <= self._max_share * last:
+            if bad:
+                self._dead[tp] = state
             return False
         self.paused[tp] = (
-            f"{tp.topic}[{tp.partition}] is paused before offset {position}: {len(recent):,} dead letters among its "
-            f"last {last:,} records are more than dlq.max_share = {self._max_share:g} allows; nothing "
+            f"{tp.topic}[{tp.partition}] is paused before offset {position}: {bad:,} dead letters among its last "
+            f"{last:,} records are more than dlq.max_share = {self._max_share:g} allows; nothing "
             f"is lost. Look at topic {self._dead_letters}, whose headers say what is wrong; correct the settings and "
             "restart, or correct the producer and go on: "
             f"resonance dlq resume --worker {self._address} --partition '{tp.topic}[{tp.partition}]'"

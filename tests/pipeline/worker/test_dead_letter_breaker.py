@@ -37,6 +37,29 @@ def test_more_than_the_share_of_the_window_pauses(batches, number):
     assert paused_after(DeadLetterBreaker("dead", window=100), *batches) == number
 
 
+@pytest.mark.parametrize(
+    ("records", "dead", "share", "number"),
+    [
+        (600, 480, 0.5, 1),
+        (400, 240, 0.5, 2),
+        (600, 600, 0.7, 1),
+        (100, 60, 0.5, 8),
+        # As many as are allowed.
+        (600, 300, 0.5, None),
+        (300, 210, 0.7, None),
+    ],
+)
+def test_slices_that_fit_the_window_badly_pause_too(records, dead, share, number):
+    pauses = DeadLetterBreaker("dead", window=1000, max_share=share)
+    assert paused_after(pauses, *[(records, dead)] * 30) == number
+
+
+def test_a_large_slice_of_good_records_does_not_hide_the_dead_letters_behind_it():
+    pauses = DeadLetterBreaker("dead", window=1000)
+    assert paused_after(pauses, (5000, 1), (501, 501)) == 1
+    assert "501 dead letters among its last 1,000 records" in pauses.paused[P0]
+
+
 def test_behind_dead_letters_records_come_in_pieces_no_longer_than_the_window():
     pauses = DeadLetterBreaker("dead", window=100)
     assert pauses.most(P0, 5_000) == 5_000
