@@ -219,7 +219,14 @@ def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") ->
     client, partitions = connected(settings, choice)
     cluster = admin.ClusterAdmin(client, settings.broker.answer_timeout)
     names = [partitions[0][0], *(topic.name for topic in kinds.Topics.of(settings).of_others)]
-    return work.ReplaySource(client, settings.name, partitions, cluster.describe(names), atomic=not cluster.embedded)
+    return work.ReplaySource(
+        client,
+        settings.name,
+        partitions,
+        cluster.describe(names),
+        atomic=not cluster.embedded,
+        transaction_timeout=settings.delivery.transaction_timeout,
+    )
 
 
 def connected(

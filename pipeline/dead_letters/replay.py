@@ -18,6 +18,7 @@ from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.admin import FoundTopic
 from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id
@@ -44,6 +45,8 @@ class ReplaySource:
     """That topic, and those of the topics that other programs write which exist."""
     atomic: bool = True
     """Whether the broker has transactions."""
+    transaction_timeout: float = 60.0
+    """Seconds that a transaction may take, as many as a worker's: librdkafka compares other times with them."""
 
     @property
     def group(self) -> str:
@@ -168,8 +171,11 @@ def replay(
     settings: dict[str, Any] = {"log_level": 0, **producer_settings(source.client, message_bytes=sizes)}
     if source.atomic:
         settings["transactional.id"] = replay_id(source.name)
+        settings["transaction.timeout.ms"] = round(1000 * source.transaction_timeout)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
-    consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
+    consumer = new_client(
+        Consumer, {"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False}
+    )
     text = "dlq replay: {reason}; what was committed before counts: run the same command again, and it goes on there"
     try:
         with translated(source.client, text, kind=DeliveryError):

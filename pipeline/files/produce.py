@@ -20,6 +20,7 @@ from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin
 from resonance.pipeline.kafka.errors import described, reason_of, right_refused
 from resonance.pipeline.kafka.listeners import wrong_listener
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 
@@ -210,8 +211,8 @@ class _Sender:
         self.sent = 0
         self.bytes = 0
         self.counts = [0] * target.partitions
-        self._producer = Producer(
-            {"log_level": 0, **settings, "on_delivery": self._report, "delivery.report.only.error": True}
+        self._producer = new_client(
+            Producer, {"log_level": 0, **settings, "on_delivery": self._report, "delivery.report.only.error": True}
         )
 
     def _report(self, error: KafkaError | None, _: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
+from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
 from resonance.pipeline.kafka.embedded import is_embedded
@@ -24,6 +24,7 @@ from resonance.pipeline.kafka.errors import (
     translated,
 )
 from resonance.pipeline.kafka.listeners import wrong_listener
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.records import TopicPartition
 
 CONFIGS: Final = (
@@ -83,13 +84,8 @@ class ClusterAdmin:
         self._refusals = Refusals(self._client)
         self._unread: set[str] = set()
         self._is_reached = False
-        text = (
-            "[broker.librdkafka]: no connection can be made with these settings ({reason}); look at security.protocol, "
-            "sasl.* and ssl.*"
-        )
-        with translated(client, text, kind=ConfigurationError):
-            # librdkafka reports why a connection fails (name, certificate, password) to this callback alone.
-            self._admin = AdminClient({"log_level": 0, **client, "error_cb": self._refusals.note})
+        # librdkafka reports why a connection fails (name, certificate, password) to this callback alone.
+        self._admin = new_client(AdminClient, {"log_level": 0, **client, "error_cb": self._refusals.note})
         # The embedded broker has no transactions and no topic configuration.
         self.embedded = is_embedded(self._metadata(timeout).cluster_id)
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.kafka.log_reader import is_passing
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.records import TopicPartition
 
 PAUSE_SECONDS: Final = 0.1
@@ -88,7 +89,7 @@ class OffsetReader:
 
     def __init__(self, client: Mapping[str, Any], group: str) -> None:
         reads = {"isolation.level": "read_uncommitted", "enable.auto.commit": False}
-        self._consumer = Consumer({"log_level": 0, **client, "group.id": group, **reads})
+        self._consumer = new_client(Consumer, {"log_level": 0, **client, "group.id": group, **reads})
 
     def committed(self, places: Collection[Offset], seconds: float) -> list[Offset]:
         """Return the offset and its metadata of each partition, a negative offset where none is committed.

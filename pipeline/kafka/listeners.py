@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.new_client import new_client
 
 CONNECT_SECONDS: Final = 2.0
 """Time for all connections that are tried, with the look-up of their names."""
@@ -54,7 +55,7 @@ class _Addresses:
 
     def given_to(self, client: Mapping[str, Any]) -> Collection[tuple[str, int]]:
         """Return those that a client gets within `CONNECT_SECONDS`."""
-        admin = AdminClient({**client, "log_level": 7, "debug": "metadata"}, logger=self)
+        admin = new_client(AdminClient, {**client, "log_level": 7, "debug": "metadata"}, logger=self)
         end = time.monotonic() + CONNECT_SECONDS
         while len(self._places) < self._count and time.monotonic() < end:
             admin.poll(0.05)

@@ -16,6 +16,7 @@ from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.listeners import wrong_listener
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.records import Record, TopicPartition
@@ -113,7 +114,7 @@ class LogReader:
         own = {"group.id": group, **_SETTINGS, **sizes(self.memory, foreign=foreign), **callbacks}
         # Until the size of a record is known.
         self._most = BATCH if self.memory is None else FEW
-        self._consumer = Consumer({"log_level": 0, **client, **own})
+        self._consumer = new_client(Consumer, {"log_level": 0, **client, **own})
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +172,7 @@ class LogReader:
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the ends of the logs, what open transactions hold back included."""
         settings = {"log_level": 0, **self._client, "group.id": self._group, "isolation.level": "read_uncommitted"}
-        everything = Consumer(settings)
+        everything = new_client(Consumer, settings)
         try:
             return self._offsets(everything, partitions, OFFSET_END)
         finally:

@@ -16,6 +16,7 @@ from resonance.pipeline.kafka import outtake, self_check
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Message, Messages
 
@@ -119,7 +120,7 @@ class Outlet:
             callbacks |= {"on_delivery": self._report, "delivery.report.only.error": True}
         require_threads()
         # The log is the only place where librdkafka reports every kind of connection; `log` reads it.
-        self.producer = Producer({**settings, **callbacks}, logger=self)
+        self.producer = new_client(Producer, {**settings, **callbacks}, logger=self)
         self._library = None if reports else self_check.checked()
 
     def log(self, level: int, form: str, *values: object) -> None:

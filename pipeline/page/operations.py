@@ -23,6 +23,7 @@ from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.groups import OffsetReader, group_state
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.worker.http.all_workers import SHOWN as SHOWN_BY_WORKERS
 from resonance.pipeline.worker.http.all_workers import page_of, whole
 from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
@@ -112,7 +113,7 @@ class Operations:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({"log_level": 0, **self._client})
+        return new_client(AdminClient, {"log_level": 0, **self._client})
 
     @cached_property
     def _offsets(self) -> OffsetReader:

@@ -30,6 +30,7 @@ from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
 from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.tasks import Task
@@ -181,7 +182,7 @@ def members_of(source: DeploymentContext) -> list[str] | None:
     with translated(source.client, f"group {source.group} cannot be described: {{reason}}", for_group(source.group)):
         # Without the right to describe it the group would look as if it had no members; its offsets need the same.
         group_offsets(source.client, source.group, [Offset(*source.logs[0])], ANSWER_SECONDS)
-        found = group_state(AdminClient({"log_level": 0, **source.client}), source.group, ANSWER_SECONDS)
+        found = group_state(new_client(AdminClient, {"log_level": 0, **source.client}), source.group, ANSWER_SECONDS)
     if found is None or found.state in ("Empty", "Dead"):
         return None
     # The list is empty while members are only joining.
@@ -222,7 +223,7 @@ def metadata_of(source: DeploymentContext, change: Change) -> str:
 
 def end_open_transaction(source: DeploymentContext) -> None:
     """End the transaction that a killed command has left open, for which a restore would wait until it times out."""
-    producer = Producer({"log_level": 0, **source.client, **_transactional(source)})
+    producer = new_client(Producer, {"log_level": 0, **source.client, **_transactional(source)})
     with translated(source.client, f"group {source.group} cannot be changed: {{reason}}"):
         producer.init_transactions(ANSWER_SECONDS)
 
@@ -246,7 +247,9 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
     if atomic:
         settings |= _transactional(source)
     outlet = Outlet(settings, ANSWER_SECONDS, reports=True)
-    consumer = Consumer({"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False})
+    consumer = new_client(
+        Consumer, {"log_level": 0, **source.client, "group.id": source.group, "enable.auto.commit": False}
+    )
     offsets = [Offset(*change.at, change.offset, metadata_of(source, change)) for change in changes]
     try:
         if atomic:

@@ -12,6 +12,7 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.errors import reason_of, right_refused
 from resonance.pipeline.kafka.log_reader import LogReader
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.registry.client import registry_of
 from resonance.pipeline.task.decode.mapping import make_mapping
@@ -81,7 +82,9 @@ def _check_group(settings: Settings, client: Mapping[str, Any]) -> None:
 def _check_transactions(settings: Settings, client: Mapping[str, Any]) -> None:
     """Begin transactions under an id that no worker has: a worker's own id would end those of a running worker."""
     name = f"{settings.name}-check"
-    producer = Producer({**client, "transactional.id": name}, logger=SILENT)
+    # As long as a worker's: librdkafka compares other times with it.
+    own = {"transactional.id": name, "transaction.timeout.ms": round(1000 * settings.delivery.transaction_timeout)}
+    producer = new_client(Producer, {**client, **own}, logger=SILENT)
     try:
         producer.init_transactions(TRANSACTION_SECONDS)
     except KafkaException as error:

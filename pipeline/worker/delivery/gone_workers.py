@@ -16,6 +16,7 @@ from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, Offse
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.records import TopicPartition
 
 ANSWER_SECONDS: Final = 5.0
@@ -48,7 +49,7 @@ def end_left_open(
     cancelled : Event
         Once it is set nothing more is begun: after this worker has joined again the others may be members.
     """
-    admin = AdminClient({"log_level": 0, **client})
+    admin = new_client(AdminClient, {"log_level": 0, **client})
     ended = []
     try:
         owners = _last_owners(client, group, assigned) - {"", transactional_id}
@@ -59,7 +60,7 @@ def end_left_open(
         for gone in sorted(owners - members):
             if cancelled.is_set():
                 break
-            beginning = Producer({"log_level": 0, **producer, "transactional.id": gone})
+            beginning = new_client(Producer, {"log_level": 0, **producer, "transactional.id": gone})
             beginning.init_transactions(ANSWER_SECONDS)
             beginning.close()
             ended.append(gone)

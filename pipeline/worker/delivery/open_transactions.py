@@ -19,6 +19,7 @@ from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.admin import latest_offsets
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.groups import group_offsets
+from resonance.pipeline.kafka.new_client import new_client
 
 RETRY_SECONDS = 0.2
 ANSWER_SECONDS = 5.0
@@ -47,7 +48,7 @@ def left_open(
     A partition may be without a leader for a moment, and a group without a coordinator. Raises `BrokerError` where one
     still is after so many seconds.
     """
-    admin = AdminClient({"log_level": 0, **client})
+    admin = new_client(AdminClient, {"log_level": 0, **client})
     end = time.monotonic() + seconds
     while True:
         try:

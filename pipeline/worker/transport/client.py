@@ -24,6 +24,7 @@ from faust.types import TP
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.intake import Event, Intake, PublicIntake, QueueIntake, size_of
 from resonance.pipeline.kafka.log_reader import sizes
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.self_check import checked
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
@@ -257,7 +258,9 @@ class ClientThread(threading.Thread):
     def _connect(self) -> None:
         require_threads()
         callbacks = {"error_cb": self._note}
-        self._consumer = consumer = Consumer({**consumer_settings(self._options), **callbacks}, logger=_librdkafka)
+        self._consumer = consumer = new_client(
+            Consumer, {**consumer_settings(self._options), **callbacks}, logger=_librdkafka
+        )
         library = checked()
         self._intake = PublicIntake(consumer) if library is None else QueueIntake(library, consumer)
         try:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from faust.transport import base
 from faust.transport import consumer as faust_consumer
 from faust.types import TP
+from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.worker.transport import log_ends
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.client import ClientThread, TransportOptions
@@ -229,7 +230,7 @@ class ChunkConsumer(faust_consumer.Consumer):  # type: ignore[misc] # Faust's mo
         old = [tp for tp in self.client.positions.copy() if tp not in seen or seen[tp][0] < oldest]
         if old:
             number, reported = self.client.seek_number, self.client.reported
-            self._admin = self._admin or AdminClient({"log_level": 0, **self.options.client})
+            self._admin = self._admin or new_client(AdminClient, {"log_level": 0, **self.options.client})
             found = await asyncio.to_thread(log_ends.query, self._admin, old)
             if number == self.client.seek_number:
                 reported |= {tp: (time.time(), end) for tp, end in found.items()}
