@@ -287,7 +287,6 @@ def with_waiting(**changes):
 def next_version(settings, old):
     """What `--new-version` makes of a task."""
     fresh = make_task(settings, ROUTES, 0)
-    fresh.adopt(old)
     for snapshot in list(old.models.states()):
         fresh.restore(snapshot, new_version=True)
     return fresh
