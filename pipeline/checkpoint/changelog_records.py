@@ -136,20 +136,25 @@ class Manifest:
     size: int
     sha256: str
     header: dict[str, Any]
+    begin: int = 0
+    """Number of the first chunk: not 0 where those from 0 on are of another snapshot at the same offset."""
 
     @property
     def keys(self) -> list[bytes]:
         """The keys of its chunks, in order."""
-        return [chunk_key(self.stream, self.next, number) for number in range(self.chunks)]
+        return [chunk_key(self.stream, self.next, self.begin + number) for number in range(self.chunks)]
 
     def value(self) -> bytes:
         """Return the manifest as it is stored."""
-        return orjson.dumps({"format": FORMAT, **asdict(self)})
+        data = {"format": FORMAT, **asdict(self)}
+        if not self.begin:
+            del data["begin"]
+        return orjson.dumps(data)
 
     @classmethod
     def parse(cls, value: bytes, where: str) -> Self:
         """Read `value`; `where` names the stream for errors."""
-        data = _of_format(value, where)
+        data = {"begin": 0, **_of_format(value, where)}
         return typed(cls(**{entry.name: data[entry.name] for entry in fields(cls)}))
 
 

@@ -1,11 +1,12 @@
 """Write snapshots to the compacted topic (`changelog_records`), in an order that a crash cannot spoil.
 
 The order is: chunks, their manifest, tombstones of chunks that no manifest names any more, and the partition record
-last. A reader that sees a record therefore sees everything that the record relies on, even without transactions.
+last. A reader that sees a record therefore sees everything that the record relies on, even without transactions. No
+chunk is overwritten with other bytes while a manifest names it.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
@@ -32,6 +33,9 @@ CHUNK_BYTES: Final = 512_000
 
 NO_ARCHIVES: Final = ArchiveIndex("", -1)
 
+_MANIFEST: Final = b'["manifest",'
+_RECORD: Final = b'["partition",'
+
 
 class ChangelogWriter:
     """Writes the snapshots of one partition task, and knows which chunks stand on the topic.
@@ -53,6 +57,8 @@ class ChangelogWriter:
 
     Attributes
     ----------
+    manifests : Manifests
+        Newest manifest of each stream that has one.
     recovery_offset : int or None
         That of the last partition record; the health page shows it.
     """
@@ -72,7 +78,7 @@ class ChangelogWriter:
         self.began = began
         self._recorded = 0
         self.recovery_offset: int | None = None
-        self._manifests = Manifests() if manifests is None else manifests
+        self.manifests = Manifests() if manifests is None else manifests
         self._chunk_bytes = chunk_bytes
 
     @property
@@ -80,14 +86,14 @@ class ChangelogWriter:
         """The keys of everything that is stored of the partition, as far as it is known."""
         topic = self.identity.topic
         found = {partition_key(topic), archives_key(topic)}
-        for stream in self._manifests:
-            if (manifest := self._manifests.get(stream)) is not None:
+        for stream in self.manifests:
+            if (manifest := self.manifests.get(stream)) is not None:
                 found.update((manifest_key(stream), *manifest.keys))
         return found
 
     def snapshot_at(self, stream: str) -> int | None:
         """Return the offset of the newest snapshot of a stream; None where it has none."""
-        manifest = self._manifests.get(stream)
+        manifest = self.manifests.get(stream)
         return manifest.next if manifest else None
 
     def messages(
@@ -130,12 +136,47 @@ class ChangelogWriter:
         recovery_offset = position if recovery_offset is None else recovery_offset
         yield self._record(position, recovery_offset, committed, task.partition_state())
 
-    def rewrite(self, checkpoint: PartitionCheckpoint, committed: int) -> Iterator[Message]:
-        """Yield the messages that write a whole checkpoint of a partition of which nothing is stored."""
+    def rewrite(
+        self,
+        checkpoint: PartitionCheckpoint,
+        committed: int,
+        stored: Collection[bytes] = (),
+        listed: Iterable[Message] = (),
+    ) -> Iterator[Message]:
+        """Yield the messages that write a whole checkpoint in place of what is stored.
+
+        Parameters
+        ----------
+        committed : int
+            As in `messages`.
+        stored : collection of bytes
+            Keys of everything that is stored. What is not written is removed: before the record, with which the change
+            is complete, and records of other partitions behind it.
+        listed : iterable of Message
+            The list of the archives, which the record relies on.
+        """
+        record, written = checkpoint.record, {partition_key(self.identity.topic), archives_key(self.identity.topic)}
         for snapshot in checkpoint.streams:
-            yield from self._stream(snapshot)
-        record = checkpoint.record
+            for message in self._stream(snapshot):
+                written.add(message.key or b"")
+                yield message
+        removed = sorted({*stored} - written, key=_place_of_removal)
+        others = [key for key in removed if key.startswith(_RECORD)]
+        # Without its manifest a chunk is never read.
+        for key in removed[: len(removed) - len(others)]:
+            yield Message(key, None, [])
+        yield from listed
         yield self._record(record.position, record.recovery_offset, committed, record.state)
+        for key in others:
+            yield Message(key, None, [])
+
+    def closed(self, record: PartitionRecord, committed: int) -> Message:
+        """Return the message after which no start goes on from a record, until it is overwritten.
+
+        It claims an offset beyond everything that the group, or a recovery of its offset, can show.
+        """
+        claimed = max(committed, record.position) + 1
+        return Message(partition_key(self.identity.topic), replace(record, committed=claimed).value(), [])
 
     def archived(self, position: int, written: int) -> Message:
         """Return the message that lists one archive more: it follows the archive, or comes with it."""
@@ -149,7 +190,7 @@ class ChangelogWriter:
 
     def _end(self, stream: str) -> Iterator[Message]:
         """Remove the records of a stream: its manifest first, because without it the chunks are never read."""
-        if (stored := self._manifests.pop(stream)) is not None:
+        if (stored := self.manifests.pop(stream)) is not None:
             for key in (manifest_key(stream), *sorted(stored.manifest.keys)):
                 yield Message(key, None, [])
 
@@ -158,12 +199,30 @@ class ChangelogWriter:
         origin = self.identity.topic, self.identity.topic_id, self.partition, stream
         described = -(-len(body) // size), len(body), hashlib.sha256(body).hexdigest()
         manifest = Manifest(*origin, snapshot.next, *described, snapshot.header)
+        before = self.manifests.get(stream)
+        if before is not None and before.next == manifest.next and not _same_chunks(before, manifest):
+            # The one before counts until the new manifest is there.
+            free = 0 if before.begin >= manifest.chunks else before.begin + before.chunks
+            manifest = replace(manifest, begin=free)
+        elif before is not None and before.next == manifest.next:
+            manifest = replace(manifest, begin=before.begin)
         keys = manifest.keys
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
             reach("between-snapshot-chunks")
-        before = self._manifests.get(stream)
+        if before is not None and manifest.next < before.next:
+            # No snapshot may be replaced by an earlier one.
+            yield Message(manifest_key(stream), None, [])
         yield Message(manifest_key(stream), manifest.value(), [])
         for key in sorted({*(before.keys if before is not None else ())}.difference(keys)):
             yield Message(key, None, [])
-        self._manifests.put(stream, StoredManifest(manifest))
+        self.manifests.put(stream, StoredManifest(manifest))
+
+
+def _same_chunks(one: Manifest, other: Manifest) -> bool:
+    return (one.chunks, one.size, one.sha256) == (other.chunks, other.size, other.sha256)
+
+
+def _place_of_removal(key: bytes) -> tuple[int, bytes]:
+    """Return where a key that is removed comes in the order: manifests first, partition records last."""
+    return (0 if key.startswith(_MANIFEST) else 2 if key.startswith(_RECORD) else 1), key

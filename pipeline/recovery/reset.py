@@ -32,6 +32,7 @@ from resonance.pipeline.recovery.rewrite import (
     Change,
     StreamChange,
     StreamPosition,
+    is_key_of,
     is_stream_of,
     read_stored,
     rewrite_models,
@@ -83,8 +84,11 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         further = [highest_version((source.routes, n), stored[n], NO_OFFSET, make_task) + 1 for n in beyond]
         highest = max([version for at, version in versions.items() if at[0] == source.routes] + further)
         versions |= {at: highest for at in versions if at[0] == source.routes}
-    # The first input of a partition removes the records of all its inputs, whatever they hold.
+    # Each input of a partition removes its own records, whatever they hold, and the first one those of no input.
     keys = {number: table.keys for number, table in stored.items()}
+    owners = {at: {key for key in keys[at[1]] if is_key_of(source, at, key)} for at in inputs}
+    for at, own in owners.items():
+        keys[at[1]] -= own
     for at in inputs:
         (topic, partition), (first, _), version = at, bounds[at], versions[at]
         identity, task = source.identities[topic], make_task(topic, partition)
@@ -92,7 +96,9 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
         used = used_versions(at, stored[partition], committed[at], make_task)
         archives = ArchiveIndex(identity.topic_id, partition, used=used if used >= version else 0)
         checkpoint = PartitionCheckpoint.of(task, identity, partition, first, began=first)
-        change = rewrite.rewrite(source, checkpoint, keys.pop(partition, ()), committed[at], archives)
+        removed = owners[at] | keys.pop(partition, set())
+        closed = stored[partition].records().get(topic)
+        change = rewrite.rewrite(source, checkpoint, removed, committed[at], archives, closed=closed)
         known = stream_positions(source, at, stored[partition]).items()
         changes.append(
             replace(

@@ -13,11 +13,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+import orjson
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.archive_writer import archive_of
-from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, ArchiveIndex, archives_key
+from resonance.pipeline.checkpoint.changelog_records import (
+    UNREADABLE,
+    ArchiveIndex,
+    Manifests,
+    PartitionRecord,
+    archives_key,
+)
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.changelog_writer import NO_ARCHIVES, ChangelogWriter
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
@@ -86,8 +93,15 @@ def rewrite(
     was: int = NO_OFFSET,
     archives: ArchiveIndex = NO_ARCHIVES,
     task: Task | None = None,
+    *,
+    manifests: Manifests | None = None,
+    closed: PartitionRecord | None = None,
 ) -> Change:
     """Return the change with which a checkpoint takes the place of all that is stored of a partition.
+
+    Without transactions it may end behind any message. A start then finds each stream as it was or as it will be, or is
+    refused; the same command, run again, completes the change. Between the tombstone of a manifest and an
+    earlier one in its place only `closed`, or the mismatch that the command is for, refuses a start.
 
     Parameters
     ----------
@@ -99,9 +113,13 @@ def rewrite(
         The archives that stay, and the versions that were used.
     task : Task, optional
         What the checkpoint is of. It begins a history that no log gives again, so an archive of it is written.
+    manifests : Manifests, optional
+        Those of the streams that are stored and are in the checkpoint too.
+    closed : PartitionRecord, optional
+        The stored record, for a command that needs no model of before: no start goes on from it meanwhile.
     """
     at, record = checkpoint.at, checkpoint.record
-    writer = ChangelogWriter(source.identities[at[0]], at[1], began=record.began, archives=archives)
+    writer = ChangelogWriter(source.identities[at[0]], at[1], manifests, began=record.began, archives=archives)
     key = archives_key(at[0])
     archive: Iterable[Message] = ()
     listed: Iterable[Message] = ()
@@ -110,12 +128,11 @@ def rewrite(
     elif archives.entries or archives.used or key in stored:
         value = writer.archives.value() if archives.entries or archives.used else None
         listed = (Message(key, value, []),)
-    # First of all, because no snapshot may be replaced by an earlier one; the list of the archives is never gone.
-    removed = (Message(each, None, []) for each in sorted(stored) if each != key)
+    first = () if closed is None else (writer.closed(closed, was),)
     # Without transactions the models can be read before the offset is committed. A start in between must not take it
     # for one that was set back: it goes on with the models, and the same command, run again, completes the change.
-    messages = writer.rewrite(checkpoint, min(was, record.position))
-    return Change(at, chain(removed, messages, listed), record.position, archive, was)
+    messages = writer.rewrite(checkpoint, min(was, record.position), stored, listed)
+    return Change(at, chain(first, messages), record.position, archive, was)
 
 
 def rewrite_models(
@@ -126,7 +143,7 @@ def rewrite_models(
     `position` is the offset at which the partition continues, `was` the group's offset before.
     """
     checkpoint = PartitionCheckpoint.of(task, source.identities[at[0]], at[1], position)
-    return rewrite(source, checkpoint, stored.keys, was, stored.archives, task)
+    return rewrite(source, checkpoint, stored.keys, was, stored.archives, task, manifests=stored.manifests)
 
 
 def is_atomic(settings: Settings, source: DeploymentContext) -> bool:
@@ -145,6 +162,12 @@ def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bo
     # With several inputs, the names of streams carry the topic.
     prefix = (f"{at[0]}." if len(source.identities[at[0]].inputs) > 1 else "") + f"p{at[1]}"
     return name == prefix or name.startswith(f"{prefix}:")
+
+
+def is_key_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
+    """Whether a record of the snapshots topic belongs to an input partition."""
+    kind, name, *_ = orjson.loads(key)
+    return bool(name == at[0]) if kind in ("partition", "archives") else is_stream_of(source, at, str(name))
 
 
 def read_stored(reader: LogReader, source: DeploymentContext) -> dict[int, ChangelogTable]:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
@@ -28,7 +27,7 @@ from resonance.pipeline.recovery.rewrite import (
     Change,
     StreamChange,
     StreamPosition,
-    is_stream_of,
+    is_key_of,
     read_stored,
     rewrite,
     stream_positions,
@@ -66,7 +65,7 @@ def roll_back(
         raise mismatches.truncated(*at, first, record.recovery_offset, first - record.recovery_offset)
     if (furthest := max([record.position, *(snapshot.next for snapshot in snapshots)])) > end:
         raise mismatches.offset_beyond_end(source.group, *at, furthest, end)
-    mine = {key for key in stored.keys if _is_of(source, at, key)}
+    mine = {key for key in stored.keys if is_key_of(source, at, key)}
     for key in mine & stored.unreadable:
         raise MismatchError(
             f"{at[0]}[{at[1]}]: the record of key {key.decode(errors='replace')} on topic {source.snapshots} cannot be "
@@ -87,7 +86,9 @@ def roll_back(
     used = used_versions(at, stored, committed, make_task)
     archives = replace(stored.archives(at[0]), entries=stored.archives(at[0]).until(record.position), used=used)
     checkpoint = replace(checkpoint, record=replace(record, began=began))
-    change = rewrite(source, checkpoint, mine, committed, archives)
+    manifests = stored.writer(now).manifests
+    closed = stored.records().get(at[0])
+    change = rewrite(source, checkpoint, mine, committed, archives, manifests=manifests, closed=closed)
     streams = [
         StreamChange(name, standing.get(name), after.get(name))
         for name in sorted({*standing, *after})
@@ -139,12 +140,6 @@ def _first_version(at: TopicPartition, stored: ChangelogTable, make_task: MakeTa
             task.restore_partition(record.state)
             return task.models.first_version
     return 1
-
-
-def _is_of(source: DeploymentContext, at: TopicPartition, key: bytes) -> bool:
-    """Whether a record of the snapshots topic belongs to an input partition."""
-    kind, name, *_ = orjson.loads(key)
-    return bool(name == at[0]) if kind in ("partition", "archives") else is_stream_of(source, at, str(name))
 
 
 def _is_routed(source: DeploymentContext, at: TopicPartition) -> bool:
@@ -203,7 +198,7 @@ def plan_return(
         behind = {} if place.time is None else offsets_of(Position(time=place.time + 1), bounds, reader.offsets_at)
         for at in inputs:
             wanted = place.offset if place.offset is not None else behind[at]
-            unknown = committed[at] == NO_OFFSET and not any(_is_of(source, at, key) for key in stored[at[1]].keys)
+            unknown = committed[at] == NO_OFFSET and not any(is_key_of(source, at, key) for key in stored[at[1]].keys)
             if unknown or NO_OFFSET < committed[at] <= wanted or _is_routed(source, at):
                 unchanged.append(at)
                 continue
