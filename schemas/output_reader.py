@@ -30,6 +30,23 @@ END_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 10.0
 """Time after which a topic that did not exist is looked for again."""
 
+LEAST_SECONDS: Final = 0.5
+"""Time that such a look may take where the caller gives less: no broker answers in none."""
+
+AWAY: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        # The topic has just been created.
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""Codes of errors of a look that pass by themselves: then the next one finds the topic."""
+
 REPORTED: Final = 100
 """Messages that are no output, with a line of the log for each."""
 
@@ -306,10 +323,20 @@ class OutputReader(OutputConsumer):
             self._assign(start)
 
     def poll(self, timeout: float = 1.0) -> list[Output]:
-        """Return the next outputs after at most `timeout` seconds, those of a partition in order."""
+        """Return the next outputs after at most `timeout` seconds, those of a partition in order.
+
+        A topic that did not exist is looked for again, at times; such a poll may take 0.5 s where `timeout` is shorter.
+        """
         is_whole = self._kinds.keys() <= {topic for topic, _ in self.positions}
         if not is_whole and time.monotonic() - self._looked > LOOK_SECONDS:
-            self._look()
+            began = time.monotonic()
+            try:
+                self._look(min(max(timeout, LEAST_SECONDS), END_SECONDS))
+            except KafkaException as error:
+                if error.args[0].code() not in AWAY:
+                    raise
+                _log.debug("topics that did not exist are looked for later: %s", error)
+            timeout = max(timeout - (time.monotonic() - began), 0.0)
         return self._fetch(timeout)
 
     def to_end(self) -> Iterator[Output]:
@@ -335,17 +362,21 @@ class OutputReader(OutputConsumer):
         """Return whether everything below some offsets has been read."""
         return all(self.positions[at] >= end for at, end in ends.items())
 
-    def _look(self) -> None:
+    def _look(self, seconds: float = END_SECONDS) -> None:
         """Begin with the partitions that were not there before, each from its beginning."""
-        self._looked = time.monotonic()
         new: dict[tuple[str, int], int] = {}
-        for topic in self._kinds:
-            found = self._consumer.list_topics(topic, END_SECONDS).topics[topic]
-            if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise KafkaException(found.error)
-            new |= {(topic, at): 0 for at in sorted(found.partitions) if (topic, at) not in self.positions}
-        if new:
-            self._assign(new)
+        end = time.monotonic() + seconds
+        try:
+            for topic in self._kinds:
+                with interruptible():
+                    found = self._consumer.list_topics(topic, max(end - time.monotonic(), 0.0)).topics[topic]
+                if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise KafkaException(found.error)
+                new |= {(topic, at): 0 for at in sorted(found.partitions) if (topic, at) not in self.positions}
+        finally:
+            self._looked = time.monotonic()
+            if new:
+                self._assign(new)
 
     def _assign(self, starts: Mapping[tuple[str, int], int]) -> None:
         self.positions |= starts
