@@ -1,5 +1,6 @@
 """Outputs of a deployment for a person to follow: one line each, filtered by stream and kind."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -176,7 +177,8 @@ class Watch:
                 reason = self._reader.trouble or "no outputs came"
                 raise BrokerError(f"the broker gave nothing for {PATIENCE:g} s ({reason}); look at it, and start again")
             for output in outputs:
-                if not follow and output.offset >= ends[output.topic, output.partition]:
+                # Names have no end: whatever is given meanwhile counts.
+                if not follow and output.offset >= ends.get((output.topic, output.partition), math.inf):
                     continue
                 watched = self._read(output)
                 if watched is not None and self._wanted.wants(watched):

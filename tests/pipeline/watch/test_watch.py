@@ -12,7 +12,7 @@ from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.outputs import DeploymentOutputs
 from resonance.pipeline.watch.watch import Filter, Watch, WatchedOutput, as_line
-from resonance.schemas import dead_letter_headers
+from resonance.schemas import ClusterNames, Output, dead_letter_headers
 
 from tests.pipeline.commands import run as run_command
 
@@ -266,6 +266,29 @@ def test_who_waits_is_reported_so_once_and_sees_what_comes(broker):
         (found,) = next(batches)
     assert found.payload["source"]["offset"] == 5
     assert said[0] == "nothing yet; waiting for outputs on later.assignments (Ctrl-C ends it); look back"
+
+
+def test_a_name_that_is_given_meanwhile_counts_though_names_have_no_end():
+    class Reader:
+        deployment = "shop"
+        at_end = False
+
+        def has_reached(self, _):
+            return self.at_end
+
+        def poll(self, _):
+            self.at_end = True
+            given = {"cluster": "p0/1/7", "name": "slow ones", "stream": "p0", "version": 1, "time": TIME}
+            name = Output("names", given, "shop.names", 0, 3, b"p0/1/7", [])
+            return [
+                name,
+                *(Output("assignments", assignment(at), "shop.assignments", 0, at, b"k", []) for at in (4, 5)),
+            ]
+
+    names = ClusterNames()
+    batches = Watch(Reader(), Filter(), names=names).batches({("shop.assignments", 0): 5})
+    assert [output.record.offset for batch in batches for output in batch] == [4]
+    assert names.given
 
 
 @pytest.mark.parametrize("place", ["log_reader.LogReader.__enter__", "admin.ClusterAdmin.partition_counts"])
