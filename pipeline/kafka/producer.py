@@ -126,8 +126,8 @@ class Outlet:
     def log(self, level: int, form: str, *values: object) -> None:
         """Take a line of librdkafka's log: its form, facility, client and text."""
         _librdkafka.log(level, form, *values)
-        # The same loss is reported once in 30 s, so the doubt stays for good.
-        if values[0] in LOSSES and not NOT_YET_UP.search(str(values[-1])):
+        # The same loss is reported once in 30 s, so the doubt stays for good. With `debug` there are lines for more.
+        if level > logging.DEBUG and values[0] in LOSSES and not NOT_YET_UP.search(str(values[-1])):
             self.doubtful = True
 
     def _report(self, error: KafkaError | None, message: Any) -> None:
