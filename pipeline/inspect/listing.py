@@ -58,7 +58,8 @@ def check_stream(name: str, known: Collection[str], name_of_deployment: str) -> 
     if name not in known:
         some = "it has none yet" if not known else f"it has {len(known):,}"
         raise ConfigurationError(
-            f"--stream {name}: deployment {name_of_deployment} has no such stream, {some}{nearest(name, known, 3)}"
+            f"--stream {name}: deployment {name_of_deployment} has no such stream, {some}{nearest(name, known, 3)}; a "
+            "stream is known here from its first snapshot on"
         )
 
 
