@@ -22,7 +22,6 @@ CLIENT = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
             "120000",
             ("`transaction.timeout.ms`", "transaction.timeout.ms follows from delivery.transaction_timeout"),
         ),
-        ("queuing.strategy", "lifo", ("must be set to `fifo`",)),
     ],
 )
 def test_a_worker_names_the_property_that_its_producer_cannot_have(name, value, parts):
