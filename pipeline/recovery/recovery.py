@@ -101,7 +101,5 @@ def _offsets_lost(source: DeploymentContext) -> dict[TopicPartition, tuple[int, 
             check_log(source, record.identity)
             if found.offset < record.committed or not (found.offset == NO_OFFSET or is_proved(found, record)):
                 lost[at] = found.offset, record.position
-        known = {number: table.records() for number, table in tables.items()}
-        learned = {number: records[source.routes] for number, records in known.items() if source.routes in records}
-        check_not_routed(reader, source, {at: position for at, (_, position) in lost.items()}, learned)
+        check_not_routed(reader, source, {at: position for at, (_, position) in lost.items()}, tables)
     return lost

@@ -170,11 +170,9 @@ def plan_import(
                 here = replace(partition.record, position=committed, recovery_offset=committed)
                 partition = replace(partition, record=here)  # noqa: PLW2901 - the same partition, further on
             changes.append(roll_back(source, partition, stored[at[1]], committed, bounds, alerts, make_task))
-        known = {number: table.records() for number, table in stored.items()}
-        learned = {number: records[source.routes] for number, records in known.items() if source.routes in records}
         # The models of the file are those that go on.
-        learned |= {one.at[1]: one.record for one in partitions if one.at[0] == source.routes}
-        check_not_routed(reader, source, lost, learned)
+        imported = {one.at[1]: one.record for one in partitions if one.at[0] == source.routes}
+        check_not_routed(reader, source, lost, stored, imported)
     return changes
 
 

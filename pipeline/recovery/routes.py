@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
+from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, OffsetRange
@@ -35,7 +36,8 @@ def check_not_routed(
     reader: LogReader,
     source: DeploymentContext,
     positions: Mapping[TopicPartition, int],
-    learned: Mapping[int, PartitionRecord],
+    tables: Mapping[int, ChangelogTable],
+    imported: Mapping[int, PartitionRecord] | None = None,
 ) -> None:
     """Raise `MismatchError` where records would be routed, and learned, twice if inputs go on at given positions.
 
@@ -43,15 +45,17 @@ def check_not_routed(
     ----------
     positions : mapping of (str, int) to int
         Inputs whose offset is lost, and where they go on. Without any, nothing is read.
-    learned : mapping of int to PartitionRecord
-        The record of each partition of the routes that has one: what stands before its models began is not counted.
+    tables : mapping of int to ChangelogTable
+        What is stored of each partition: routes from before its models began are not counted.
+    imported : mapping of int to PartitionRecord, optional
+        Records that take the place of stored ones.
     """
     lost = {at: position for at, position in positions.items() if source.is_rekeyed and at[0] != source.routes}
     if not lost:
         return
     ranges = {}
     for at, (first, end) in settled_routes(reader, source).items():
-        record = learned.get(at[1])
+        record = (imported or {}).get(at[1]) or tables[at[1]].records().get(source.routes)
         began = record.began if record is not None and source.is_same_log(record.identity) else NO_OFFSET
         ranges[at] = max(first, began), end
     newest: dict[TopicPartition, int] = {}
