@@ -160,10 +160,10 @@ class ChangelogWriter:
             for message in self._stream(snapshot):
                 written.add(message.key or b"")
                 yield message
-        removed = sorted({*stored} - written, key=_place_of_removal)
+        # Manifests first: without its manifest a chunk is never read.
+        removed = sorted({*stored} - written, key=lambda key: (not key.startswith(_MANIFEST), key))
         others = [key for key in removed if key.startswith(_RECORD)]
-        # Without its manifest a chunk is never read.
-        for key in removed[: len(removed) - len(others)]:
+        for key in (key for key in removed if not key.startswith(_RECORD)):
             yield Message(key, None, [])
         yield from listed
         yield self._record(record.position, record.recovery_offset, committed, record.state)
@@ -200,12 +200,10 @@ class ChangelogWriter:
         described = -(-len(body) // size), len(body), hashlib.sha256(body).hexdigest()
         manifest = Manifest(*origin, snapshot.next, *described, snapshot.header)
         before = self.manifests.get(stream)
-        if before is not None and before.next == manifest.next and not _same_chunks(before, manifest):
-            # The one before counts until the new manifest is there.
+        if before is not None and before.next == manifest.next:
+            # The one before counts until the new manifest is there: other chunks take other numbers.
             free = 0 if before.begin >= manifest.chunks else before.begin + before.chunks
-            manifest = replace(manifest, begin=free)
-        elif before is not None and before.next == manifest.next:
-            manifest = replace(manifest, begin=before.begin)
+            manifest = replace(manifest, begin=before.begin if _same_chunks(before, manifest) else free)
         keys = manifest.keys
         for number, key in enumerate(keys):
             yield Message(key, body[number * size : (number + 1) * size], [])
@@ -221,8 +219,3 @@ class ChangelogWriter:
 
 def _same_chunks(one: Manifest, other: Manifest) -> bool:
     return (one.chunks, one.size, one.sha256) == (other.chunks, other.size, other.sha256)
-
-
-def _place_of_removal(key: bytes) -> tuple[int, bytes]:
-    """Return where a key that is removed comes in the order: manifests first, partition records last."""
-    return (0 if key.startswith(_MANIFEST) else 2 if key.startswith(_RECORD) else 1), key
