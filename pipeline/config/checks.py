@@ -62,12 +62,18 @@ def _broker(settings: Fields) -> Iterator[Problem]:
 
 
 def _token_endpoint(name: str, url: str) -> Iterator[Problem]:
+    yield from _log_in(name, url, "sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret")
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        yield Problem(name, url, "must begin with https://: the client's secret is sent there")
+
+
+def _log_in(name: str, url: str, place: str) -> Iterator[Problem]:
+    """Refuse an address with a log-in, which belongs in another place."""
     parts = urlsplit(url)
     if parts.username or parts.password:
-        allowed = "must hold no log-in; it belongs in sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
-        yield Problem(name, url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
-    elif parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        yield Problem(name, url, "must begin with https://: the client's secret is sent there")
+        shown = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@")
+        yield Problem(name, shown, f"must hold no log-in; it belongs in {place}")
 
 
 def _worker(settings: Fields) -> Iterator[Problem]:
@@ -201,10 +207,8 @@ def _schema_registry(settings: Fields) -> Iterator[Problem]:
         needs = f"needs schema_registry.url, the registry with the schemas of {', '.join(settings.input.topics)}"
         yield Problem("input.format", settings.input.format, needs)
     for url in given.urls:
+        yield from _log_in("schema_registry.url", url, "schema_registry.client.basic.auth.user.info")
         parts = urlsplit(url)
-        if parts.username or parts.password:
-            allowed = "must hold no log-in; it belongs in schema_registry.client.basic.auth.user.info"
-            yield Problem("schema_registry.url", url.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@"), allowed)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             yield Problem("schema_registry.url", url, "must be addresses such as https://registry.example:8081")
     for name in properties.REGISTRY_OWNED:
