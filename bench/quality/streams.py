@@ -160,7 +160,7 @@ def _none(_: Classes) -> dict[str, NDArray[np.bool_]]:
 class Stream:
     """A stream: group, name, records unless it is a public set, its maker, and a seed where none is given.
 
-    `make` returns so many records and their classes, by a seed; class -1 is noise. `novelties` tells by the classes
+    `make` returns so many records and their classes, by a seed; class -1 is noise. `novelties` says by the classes
     which records are of something that was not there in the beginning.
     """
 

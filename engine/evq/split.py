@@ -262,7 +262,7 @@ _AS_LARGE = 1e-9
 
 @jit
 def _principal_axes(model, rules, i, axes, work):
-    """Write the eigenvectors of C in units of the ranges as columns; False where there are none to tell."""
+    """Write the eigenvectors of C in units of the ranges as columns; False where C has none of use."""
     d = rules.d
     if not rules.pcs or d == 1:
         return False
