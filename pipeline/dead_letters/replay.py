@@ -16,9 +16,9 @@ from resonance.pipeline.dead_letters.progress import ReplayProgress
 from resonance.pipeline.dead_letters.records import SOURCE_HEADER, Choice, StoredDeadLetter, read_dead_letters
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.kafka.admin import FoundTopic
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id

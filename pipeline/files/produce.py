@@ -18,9 +18,9 @@ from resonance.pipeline.errors import (
 from resonance.pipeline.files.rows import BATCH, FileRecord
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import EVERY_MESSAGE, ClusterAdmin
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import described, reason_of, right_refused
 from resonance.pipeline.kafka.listeners import wrong_listener
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.kafka.producer import producer_settings
 

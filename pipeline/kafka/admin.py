@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import Acl, for_topic, principal_of
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.embedded import is_embedded
 from resonance.pipeline.kafka.errors import (
     UNREACHED,
@@ -24,7 +25,6 @@ from resonance.pipeline.kafka.errors import (
     translated,
 )
 from resonance.pipeline.kafka.listeners import wrong_listener
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.records import TopicPartition
 
 CONFIGS: Final = (

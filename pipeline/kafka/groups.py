@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Offset
 from confluent_kafka.admin import AdminClient
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.log_reader import is_passing
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.records import TopicPartition
 
 PAUSE_SECONDS: Final = 0.1

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.kafka.new_client import new_client
+from resonance.pipeline.kafka.clients import new_client
 
 CONNECT_SECONDS: Final = 2.0
 """Time for all connections that are tried, with the look-up of their names."""

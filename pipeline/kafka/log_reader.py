@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import UNREACHED, code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.listeners import wrong_listener
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.records import Record, TopicPartition

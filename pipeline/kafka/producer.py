@@ -15,8 +15,8 @@ from resonance.pipeline.errors import DeliveryError, DeniedError, counted
 from resonance.pipeline.kafka import outtake, self_check
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import code_of, configured, described, right_refused
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.records import Message, Messages
 

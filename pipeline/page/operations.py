@@ -21,9 +21,9 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 from resonance.pipeline.kafka.acl import Acl
 from resonance.pipeline.kafka.admin import latest_offsets
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, right_refused
 from resonance.pipeline.kafka.groups import OffsetReader, group_state
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.worker.http.all_workers import SHOWN as SHOWN_BY_WORKERS
 from resonance.pipeline.worker.http.all_workers import page_of, whole
 from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed

@@ -34,10 +34,10 @@ from resonance.pipeline.checkpoint.restore import read_tables
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError, counted
 from resonance.pipeline.kafka.acl import for_group
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import reason_of, right_refused, translated
 from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader, RestoreCancelledError
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
 from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.tasks import Task

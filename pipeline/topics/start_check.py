@@ -9,10 +9,10 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError
 from resonance.pipeline.kafka.acl import for_transactions
 from resonance.pipeline.kafka.admin import ClusterAdmin
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.errors import reason_of, right_refused
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.registry.client import registry_of
 from resonance.pipeline.task.decode.mapping import make_mapping

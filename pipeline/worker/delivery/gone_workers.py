@@ -13,10 +13,10 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, OffsetMetadata
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.groups import group_offsets, group_state
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.records import TopicPartition
 
 ANSWER_SECONDS: Final = 5.0

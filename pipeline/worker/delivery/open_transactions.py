@@ -17,9 +17,9 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.admin import latest_offsets
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import reason_of
 from resonance.pipeline.kafka.groups import group_offsets
-from resonance.pipeline.kafka.new_client import new_client
 
 RETRY_SECONDS = 0.2
 ANSWER_SECONDS = 5.0

@@ -22,9 +22,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from faust.types import TP
 from resonance.pipeline.kafka.access import Refusals
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.intake import Event, Intake, PublicIntake, QueueIntake, size_of
 from resonance.pipeline.kafka.log_reader import sizes
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.self_check import checked
 from resonance.pipeline.kafka.threads import require_threads
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget

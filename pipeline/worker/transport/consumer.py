@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from faust.transport import base
 from faust.transport import consumer as faust_consumer
 from faust.types import TP
-from resonance.pipeline.kafka.new_client import new_client
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.worker.transport import log_ends
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.client import ClientThread, TransportOptions

@@ -5,8 +5,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.log_reader import LogReader
-from resonance.pipeline.kafka.new_client import new_client
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.worker.delivery.choice import make_delivery
