@@ -1,5 +1,6 @@
 """librdkafka's clients as the product uses them, over the simulated network."""
 
+import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -183,7 +184,7 @@ class Producer:
 
     def _lost(self) -> None:
         """Report a broken connection where librdkafka does: in its log."""
-        self._logger.log(6, "%s: %s: %s", "FAIL", "producer", "broker: Disconnected (after 50ms in state UP)")
+        self._logger.log(logging.INFO, "%s: %s: %s", "FAIL", "producer", "broker: Disconnected (after 50ms in state UP)")
 
     # Transactions.
 
