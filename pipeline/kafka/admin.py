@@ -149,14 +149,22 @@ class ClusterAdmin:
             ) from error
 
     def wait_for_leaders(self, topics: Sequence[str]) -> None:
-        """Wait until every partition of the topics can be written."""
-        end = time.monotonic() + self._timeout
-        while time.monotonic() < end:
+        """Wait until every partition of the topics can be written, as long as more of them come to that."""
+        missing, end = set(topics), time.monotonic() + self._timeout
+        while True:
             known = self._metadata(self._timeout).topics
-            if all(t in known and all(p.leader >= 0 for p in known[t].partitions.values()) for t in topics):
+            led = {t for t in missing if t in known and all(p.leader >= 0 for p in known[t].partitions.values())}
+            missing -= led
+            if not missing:
                 return
+            if led:
+                end = time.monotonic() + self._timeout
+            elif time.monotonic() >= end:
+                raise BrokerError(
+                    f"topics {', '.join(sorted(missing))} on {self.servers} have no leaders after "
+                    f"{self._timeout:g} s (broker.answer_timeout); look at the brokers"
+                )
             time.sleep(0.05)
-        raise BrokerError(f"topics {', '.join(topics)} on {self.servers} have no leaders; look at the brokers")
 
     def find(
         self, topics: Sequence[str], operations: Mapping[str, Sequence[str]] | None = None

@@ -184,7 +184,9 @@ class Producer:
 
     def _lost(self) -> None:
         """Report a broken connection where librdkafka does: in its log."""
-        self._logger.log(logging.INFO, "%s: %s: %s", "FAIL", "producer", "broker: Disconnected (after 50ms in state UP)")
+        self._logger.log(
+            logging.INFO, "%s: %s: %s", "FAIL", "producer", "broker: Disconnected (after 50ms in state UP)"
+        )
 
     # Transactions.
 
