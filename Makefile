@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# A lock file names everything: what is looked up beside it takes most of the time.
+LOCKED := --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-version-check --require-hashes
 # A changed lock file reinstalls the dependencies.
 
 .PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom image-test page site clean .venv
@@ -16,12 +18,12 @@ $(STAMP): .venv/.locked pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Resonance needs Python 3.11, 3.12 or 3.13; %s is %d.%d. Name another one: make PYTHON=python3.12 ..." % (sys.executable, *v))'
 	@echo "Setting up .venv (once; about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement requirements/lock.txt
+	@$(BIN)/pip install $(LOCKED) --requirement requirements/lock.txt
 	@touch $@
 
 # What the benchmarks or the site need beside that, once.
 .venv/.%: requirements/%.txt $(STAMP)
-	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes --requirement $<
+	@$(BIN)/pip install $(LOCKED) --requirement $<
 	@touch $@
 
 # Prints the address of its web page; make demo KEEP=--keep leaves that open.
@@ -43,6 +45,7 @@ kernels: .venv
 	@$(BIN)/resonance worker --compile-only
 
 lint: .venv
+	@$(BIN)/pip check --disable-pip-version-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(MAKE) --no-print-directory types
