@@ -78,8 +78,8 @@ class Mismatch:
 
 
 truncated: Final = Mismatch(
-    "{}[{}]: the log begins at offset {}, but the models must be rebuilt from offset {} on: {} offsets were deleted by "
-    "the topic's retention before a snapshot covered them",
+    "{}[{}]: the log begins at offset {}, but the models must be rebuilt from offset {} on: the topic's "
+    "retention has deleted {} of these offsets before a snapshot covered them",
     *(NEW_VERSION, RESET),
 )
 truncated_ahead: Final = Mismatch(

@@ -36,7 +36,8 @@ def sentence(event: ClusterEvent, peers: Iterable[ClusterSnapshot] = ()) -> str:
     if kind == "absorbed":
         heir = _find(other, event["after"]) or _find(other, event["before"])
         return f"{name} was absorbed by {other}{lived}" + _details(_moves(old, heir), _records(heir, "{} together"))
-    return f"{name} vanished{lived}" + _details(portrait(old, peers))
+    # A kind of a later release has its own name at least.
+    return f"{name} {kind}{lived}" + _details(portrait(old, peers))
 
 
 def _started(event: ClusterEvent) -> str:

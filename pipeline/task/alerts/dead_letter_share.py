@@ -27,11 +27,12 @@ class DeadLetterShare:
         if start == len(offsets):
             return []
         self.until = int(offsets[-1]) + 1
+        # Mostly there is none, and small batches are many.
+        if not dead and not self._any and not self._open:
+            return []
         fresh = np.zeros(len(offsets), np.bool_)
         fresh[list(dead)] = True
         fresh = fresh[start:]
-        if not self._any and not self._open and not fresh.any():
-            return []
         flags = np.concatenate((self._dead, fresh))
         total = np.concatenate(([0], np.cumsum(flags)))
         counts = total[self._window + 1 :] - total[1 : len(fresh) + 1]

@@ -157,8 +157,8 @@ class ExactlyOnce:
                     raise denied from error
                 raise BrokerError(
                     f"the broker does not begin transactions for {self._id} ({problem.str()}); check the rights of the "
-                    "user on this transactional id and delivery.transaction_timeout, or set "
-                    'delivery.mode = "at_least_once"'
+                    "user on this transactional id and delivery.transaction_timeout; streams that are not re-keyed can "
+                    'do without transactions: delivery.mode = "at_least_once"'
                 ) from error
             break
         self._began = time.monotonic()

@@ -281,7 +281,7 @@ def test_an_input_truncated_above_the_commit_is_a_stop_even_after_a_clean_stop(l
     log.first, log.end = 33, 40
     assert restored().start == 33
     log.first, log.reads = 34, []
-    assert "from offset 33 on: 1 offsets were deleted" in stopped(log)
+    assert "from offset 33 on: the topic's retention has deleted 1 of these offsets" in stopped(log)
 
 
 def test_a_log_that_alone_does_not_give_the_models_is_not_learned_in_their_place(log):

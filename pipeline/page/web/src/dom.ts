@@ -39,6 +39,10 @@ export function number(value: number | null | undefined): string {
   return String(Number(value.toPrecision(3)));
 }
 
+export function counted(count: number, noun: string): string {
+  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 export function percent(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   const text = 100 * value;

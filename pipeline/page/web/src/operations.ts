@@ -1,7 +1,7 @@
 // How the deployment does: its group, its workers, and its dead letters.
 
 import { get, type DeadLetters, type Operations, type Partition } from "./api";
-import { ago, clock, h, length, number } from "./dom";
+import { ago, clock, counted, h, length, number } from "./dom";
 import type { Page } from "./page";
 
 export class OperationsPage implements Page {
@@ -45,7 +45,7 @@ function group(found: Operations["group"]): (Node | string)[] {
   } else if (!found.problem) parts.push(h("p", { class: "notice warning" }, "No worker is a member of the group: start one with `resonance worker`."));
   if (found.partitions.length) {
     const lag = found.partitions.reduce((sum, each) => sum + each.lag, 0);
-    parts.push(h("p", {}, `${number(lag)} records wait in ${found.partitions.length} partitions.`),
+    parts.push(h("p", {}, `Waiting: ${counted(lag, "record")} in ${counted(found.partitions.length, "partition")}.`),
       table(["partition", "committed", "lag"], [...found.partitions].sort((a, b) => b.lag - a.lag).slice(0, 100).map((each) => [each.partition, number(each.committed), number(each.lag)]), [0]));
   }
   return parts;
