@@ -1,6 +1,7 @@
 """Record times as RFC 3339 text in UTC with milliseconds, from Kafka timestamps and from members of the input."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -103,6 +104,15 @@ def milliseconds(value: Any, form: str | None = None) -> int | None:
     raise ValueError(
         f"{str(value)[:60]!r} is no time; it must be text such as 2026-01-31T12:00:00Z, or milliseconds since 1970"
     )
+
+
+def timestamp_of(values: Sequence[Any], form: str | None) -> int | None:
+    """Return `milliseconds` of one value, or of several texts joined by spaces; None where one is missing."""
+    if len(values) == 1:
+        return milliseconds(values[0], form)
+    if any(value is None or value == "" for value in values):
+        return None
+    return milliseconds(" ".join(str(value).strip() for value in values), form) if values else None
 
 
 def _of_form(value: Any, form: str) -> Any:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
+from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
+from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.options import Json, load
@@ -92,11 +93,12 @@ def evaluate(
     check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
     file = as_file(source_name)
-    topic, otherwise = (None, topic_from(file)) if file else (source_name, None)
+    suited = for_file(file, columns, skip_bad=skip_bad, truth=truth) if file else None
 
     def loaded(changes: Mapping[str, Any]) -> "config.Settings":
         named = {name.replace(".", "__"): value for name, value in changes.items()}
-        return with_assignments(load_for(topic, partial(load, **named), otherwise=otherwise), "all")
+        given = load(suited, **named) if suited else load_for(source_name, partial(load, **named))
+        return with_assignments(given, "all")
 
     found = grid.candidates(loaded, engines or (), grid.sweep_of(sweep or ()))
     settings = found[0].settings

@@ -13,10 +13,17 @@ Map = Annotated[
     typer.Option("--map", "-m", metavar="NAME=COLUMN", help="Take only this column, under this name; repeatable."),
 ]
 Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the record's key.")]
-Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the record's Kafka timestamp.")]
+Time = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column with the record's Kafka timestamp; two: a date and a time of day."),
+]
 TimeForm = Annotated[
     str | None,
     typer.Option(metavar="FORM", help="Format of --time, such as '%d.%m.%Y %H:%M'; %s: seconds since 1970."),
+]
+Names = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...", help="Names of the columns, in order: of CSV without a header, or of .npy."),
 ]
 Null = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Read this text, such as N/A, as a missing value; repeatable.")
@@ -33,6 +40,7 @@ def as_columns(
     key: Key = None,
     time: Time = None,
     time_form: TimeForm = None,
+    names: Names = None,
     null: Null = None,
     decimal: Decimal = None,
     numbers: Numbers = False,
@@ -53,7 +61,14 @@ def as_columns(
         if name in members:
             raise ConfigurationError(f"--map {pair}: {name} is given twice; leave one out")
         members[name] = column
-    return Columns(members, key, time, time_form, tuple(null or ()), decimal, numbers)
+    return Columns(members, key, tuple(time or ()), time_form, _split(names), tuple(null or ()), decimal, numbers)
+
+
+def _split(names: str | None) -> tuple[str, ...]:
+    found = () if names is None else tuple(name.strip() for name in names.split(","))
+    if "" in found or len(set(found)) < len(found):
+        raise ConfigurationError(f"--names {names}: each column needs a name of its own, with commas between them")
+    return found
 
 
 ChosenColumns = Annotated[Columns, Depends(as_columns)]

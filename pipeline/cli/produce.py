@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
+from resonance.pipeline.cli.file_settings import describes
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.options import Json, load
 from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
@@ -22,7 +23,7 @@ from resonance.pipeline.machine import collect_rarely
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
-    from resonance.pipeline.files import examination, notes, record_file
+    from resonance.pipeline.files import examination, notes, several_files
     from resonance.pipeline.files import produce as work
 
 MOST_DEAD_LETTERS = 0.01
@@ -31,15 +32,20 @@ MOST_DEAD_LETTERS = 0.01
 SHOWN = 3
 """Records that a dry run shows."""
 
-TEXT = """Produce the records of a file into a topic.
+TEXT = """Produce the records of files into a topic.
 
-FILE is JSONL, CSV (with a header) or Parquet; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
+A FILE is JSONL, CSV, Parquet or .npy; JSONL and CSV may be compressed (.gz). Each row becomes a JSON object. A
 record goes to the partition of its key as every Kafka client would send it; without keys the partitions take turns.
 Before anything is sent, the command shows what makes records unusable, with the option that helps; on a terminal it
 offers to take it. Without a terminal it sends nothing if more than 1 % would be dead letters, unless --yes is given. At
 the end it shows the settings with which a worker reads these records."""
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File with one record a row; its suffix says the format.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...", help="Files with one record a row, one behind the other; suffixes say the format."
+    ),
+]
 Topic = Annotated[
     str | None,
     typer.Option(
@@ -73,7 +79,7 @@ app = CommandApp()
 @app.command(help=TEXT)
 @injected
 def produce(
-    file: File,
+    files: Files,
     topic: Topic = None,
     *,
     columns: ChosenColumns,
@@ -86,10 +92,12 @@ def produce(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Produce the records of a file."""
-    from resonance.pipeline.files import arrays, examination, record_file
+    """Produce the records of some files."""
+    from resonance.pipeline.files import arrays, examination, several_files
 
     collect_rarely()
+    file, names = files[0], [str(file) for file in files]
+    named = ", ".join(names)
     # The file may hold labels, and the input topic must differ from labels.topic.
     settings = load({"input.topics": topic_from(file)}, topics=topic, labels__topic="none")
     target = ["--topic", topic] if topic else []
@@ -97,34 +105,35 @@ def produce(
     topic = settings.input.topics[0]
     _check_new(save, settings)
     found = None
-    described = settings if _described(settings) else None
+    described = settings if describes(settings) else None
     # Of labels the settings of the records say nothing.
     if described is None or topic != load({"input.topics": topic}).labels.topic:
         offer = None if dry_run or as_json or not _on_terminal() else _confirmed
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer
-            found = _examined(file, columns, skip_bad, limit, taken, described)
+            found = _examined(files, columns, skip_bad, limit, taken, described)
         if taken is None and not dry_run:
             _check_usable(found)
         columns = found.columns
-    with record_file.RecordFile(file, columns, skip_bad=skip_bad) as source:
+    with several_files.SeveralFiles(files, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         first = next(batches, None)
         if first is None:
             skipped = f", and {counted(source.skipped, 'bad line')}" if source.skipped else ""
-            raise InputFileError(f"{file} holds no records{skipped}; there is nothing to produce")
+            raise InputFileError(f"{named} holds no records{skipped}; there is nothing to produce")
         if dry_run:
-            suggestion = _suggestion(found, settings, topic, file, target)
+            suggestion = _suggestion(found, settings, topic, names, target)
             _show(first[:limit], suggestion, topic, as_json=as_json)
             if save or not as_json:
-                _offer_settings(suggestion, save, shlex.join(["resonance", "replay", str(file), *columns.options]))
+                next_one = ["worker"] if len(files) > 1 else ["replay", *names, *columns.options]
+                _offer_settings(suggestion, save, shlex.join(["resonance", *next_one]))
             return
         batches = chain([first], batches)
         sent = examination.limited(batches, limit) if found is None else found.rest(batches, limit)
         sent = map(arrays.encoder(settings, file), sent)
         known = set() if found is None else {note.about for note in found.findings}
         left_out = {} if found is None else found.suggestion.left_out
-        state = f"stopped before the broker had confirmed all: {topic} may hold a part of {file}, or all of it"
+        state = f"stopped before the broker had confirmed all: {topic} may hold a part of {named}, or all of it"
         reads = found is None or found.suggestion.time_path is not None
         with SigtermAsCtrlC(state) as stop:
             result = _send(
@@ -145,11 +154,11 @@ def produce(
                 say(f"note: {note}")
         if back := [path for path in left_out if found and path in found.suggestion.features]:
             say(f"note: {', '.join(back)}: a feature after all, because later records differ; the settings have it")
-        suggestion = _suggestion(found, settings, topic, file, target)
+        suggestion = _suggestion(found, settings, topic, names, target)
     if as_json:
         print_json(
             {
-                "file": str(file),
+                "file": named,
                 "topic": topic,
                 "records": result.records,
                 "skipped": skipped_rows,
@@ -162,7 +171,7 @@ def produce(
         print_table(["partition", "records"], enumerate(result.by_partition))
     bad_lines = f", {counted(skipped_rows, 'bad line')} left out" if skipped_rows else ""
     how = "stopped after" if result.interrupted else "produced"
-    sentence = f"{how} {counted(result.records, 'record')} of {file} on {topic} in {result.seconds:.1f} s{bad_lines}"
+    sentence = f"{how} {counted(result.records, 'record')} of {named} on {topic} in {result.seconds:.1f} s{bad_lines}"
     footnote(sentence, as_json=as_json)
     _offer_settings(suggestion, save, "resonance worker")
     if result.interrupted:
@@ -170,7 +179,7 @@ def produce(
 
 
 def _send(
-    source: "record_file.RecordFile",
+    source: "several_files.SeveralFiles",
     first: list[FileRecord],
     batches: Iterable[list[FileRecord]],
     settings: "config.Settings",
@@ -212,13 +221,6 @@ def _send(
         )
 
 
-def _described(settings: "config.Settings") -> bool:
-    """Return whether the settings already say where the features stand."""
-    given = settings.input
-    named = given.features != type(given).model_fields["features"].default
-    return bool(given.sparse is not None or named or given.format != "json")
-
-
 def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -231,7 +233,7 @@ def _confirmed(note: "notes.Note") -> bool:
 
 
 def _examined(
-    file: Path,
+    files: list[Path],
     columns: Columns,
     skip_bad: bool,
     limit: int | None,
@@ -243,7 +245,7 @@ def _examined(
 
     shown: set[str] = set()
     while True:
-        found = examination.examine(file, columns, skip_bad=skip_bad, limit=limit, described=described)
+        found = examination.examine(files, columns, skip_bad=skip_bad, limit=limit, described=described)
         for note in found.findings:
             if note.about in shown:
                 continue
@@ -267,7 +269,11 @@ def _check_usable(found: "examination.Examination") -> None:
 
 
 def _suggestion(
-    found: "examination.Examination | None", settings: "config.Settings", topic: str, file: Path, target: list[str]
+    found: "examination.Examination | None",
+    settings: "config.Settings",
+    topic: str,
+    names: list[str],
+    target: list[str],
 ) -> str | None:
     """Return a settings file for the examined records; None where the settings already describe them.
 
@@ -280,7 +286,7 @@ def _suggestion(
     name = settings.name if settings.name != type(settings).model_fields["name"].default else topic
     text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=settings.broker.bootstrap)
     if options := found.columns.options:
-        text = f"# For the records of: {shlex.join(['resonance', 'produce', str(file), *target, *options])}\n{text}"
+        text = f"# For the records of: {shlex.join(['resonance', 'produce', *names, *target, *options])}\n{text}"
     if found.more:
         text += f"\n# From the first {found.seen.records:,} records; without --dry-run all that are produced count.\n"
     return text
@@ -290,7 +296,7 @@ def _check_new(save: Path | None, settings: "config.Settings") -> None:
     """Refuse, before anything is produced, a settings file that exists, has no folder, or would have no content."""
     if save is None:
         return
-    if _described(settings):
+    if describes(settings):
         name = "input.features" if settings.input.sparse is None else "input.sparse"
         raise ConfigurationError(
             f"--save-settings: {name} is set, so nothing is suggested; leave it out (is there a resonance.toml?)"

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
-from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad, topic_from
+from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
+from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import footnote, print_json, print_table, say
@@ -108,8 +109,7 @@ def replay(
             raise ConfigurationError("--picture needs the outputs in a folder; leave --rules-only and --to-name out")
         drawing.check(picture)
     file = as_file(source)
-    topic, otherwise = (None, topic_from(file)) if file else (source, None)
-    settings = load_for(topic, load, otherwise=otherwise)
+    settings = load(for_file(file, columns, skip_bad=skip_bad)) if file else load_for(source, load)
     if rules_only:
         settings = rules_alone(settings)
     output = replaying.ReplayOutput(folder, to_name)
@@ -218,15 +218,12 @@ def as_file(source: str | None) -> Path | None:
     return path if path.exists() or path.suffix.lower() in (*record_file.FORMATS, ".gz") else None
 
 
-def load_for(
-    topic: str | None, load: "Callable[..., config.Settings]", *, otherwise: str | None = None
-) -> "config.Settings":
-    """Return the settings for a source: `topic`, or else `otherwise`, applies where ``input.topics`` is not set.
+def load_for(topic: str | None, load: "Callable[..., config.Settings]") -> "config.Settings":
+    """Return the settings for a `topic`, which applies where ``input.topics`` is not set.
 
     Raises `ConfigurationError`, which lists the input topics, for a topic that the deployment does not read.
     """
-    instead = topic or otherwise
-    settings = load({"input.topics": instead} if instead else None)
+    settings = load({"input.topics": topic} if topic else None)
     if topic is not None and topic not in settings.logs:
         raise ConfigurationError(
             f"{topic} is neither a file nor an input topic of {settings.name}{nearest(topic, settings.logs)}; it "

@@ -1,4 +1,4 @@
-"""CSV: a header, then one row per line; numbers become numbers, empty cells null, everything else text.
+"""CSV: a header, or names for the columns, then one row per line; empty cells are null.
 
 A number is copied into the JSON as the cell has it, so that no digit is lost or invented. Most rows are converted at
 once: a single pattern checks that all cells of the numeric columns are numbers.
@@ -11,7 +11,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -30,13 +30,15 @@ from resonance.pipeline.files.rows import (
     null_numbers,
     utf_16,
 )
-from resonance.pipeline.timestamps import milliseconds
+from resonance.pipeline.timestamps import timestamp_of
 
 DELIMITERS: Final = ",;\t|"
 """Delimiters that are recognised."""
 
 SAMPLE: Final = 64 * 1024
 _CACHED: Final = 20_000
+_ZEEK: Final = "#separator"
+"""How a log of Zeek begins."""
 _ROWS: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=([^\w"\r\n])"?\r?\n', re.IGNORECASE)
 _OF_TWO_BYTES: Final = re.compile("(?:[\udc81-\udcfe][\udca1-\udcfe]|[^\udc80-\udcff])*")
@@ -61,11 +63,25 @@ class CsvRows:
         self._before = 1 if given else 0
         sample = sample[given.end() if given else 0 :]
         self._lines = _with(sample, self._stream)
-        self._delimiter = given[1] if given else _delimiter(sample)
+        is_log = sample.startswith(_ZEEK)
+        self._delimiter = "\t" if is_log else given[1] if given else _delimiter(sample)
         self.decimal = columns.decimal or _decimal(sample, self._delimiter)
         """Decimal separator: point or comma."""
-        self._reader = csv.reader(self._lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
-        self.names = _header(self._reader, file)
+        names = list(columns.names)
+        if is_log:
+            # Lines of Zeek's own begin with #; among the first is that of the names.
+            comments = list(takewhile(lambda line: line.startswith("#"), sample.splitlines()))
+            names = names or next((line.split("\t")[1:] for line in comments if line.startswith("#fields")), [])
+            self._before += len(comments)
+            self._lines = (line for line in self._lines if not line.startswith("#"))
+        self._reader = csv.reader(
+            self._lines,
+            delimiter=self._delimiter,
+            skipinitialspace=True,
+            strict=True,
+            quoting=csv.QUOTE_NONE if is_log else csv.QUOTE_MINIMAL,
+        )
+        self.names = names or _header(self._reader, file)
         """The header; empty for columns without a name, which are left out."""
         used, where = chosen(file, self.names, columns)
         order = [used[number] for number in in_order(where)]
@@ -74,9 +90,9 @@ class CsvRows:
         self._whole = positions == list(range(len(self.names)))
         self._template = template(where)
         self._key = self.names.index(columns.key) if columns.key else None
-        self._time = self.names.index(columns.time) if columns.time else None
+        self._time = [self.names.index(column) for column in columns.time]
         self._form = columns.time_form
-        self._nulls = frozenset(columns.nulls)
+        self._nulls = frozenset([*columns.nulls, *(("-", "(empty)") if is_log else ())])
         # With a null such as -999, no row of numbers can be converted at once.
         self._null_numbers = null_numbers(columns.nulls)
         self._careful = bool(self._null_numbers)
@@ -117,7 +133,7 @@ class CsvRows:
                 pattern = re.compile(",".join([NUMBER_PATTERN] * len(numeric)))
             try:
                 key = None if self._key is None else as_key(self._unless_null(row[self._key]))
-                time = None if self._time is None else self._milliseconds(row[self._time])
+                time = timestamp_of([self._clock(row[position]) for position in self._time], self._form)
                 if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):
                     for position in numeric:
                         row[position] = self._cell(row[position])
@@ -146,9 +162,9 @@ class CsvRows:
         is_null = self._null_numbers and NUMBER.fullmatch(text) and float(text) in self._null_numbers
         return "null" if is_null else text
 
-    def _milliseconds(self, cell: str) -> int | None:
+    def _clock(self, cell: str) -> str | float:
         bare = self._unless_null(cell).strip()
-        return milliseconds(float(bare) if NUMBER.fullmatch(bare) else bare, self._form)
+        return float(bare) if NUMBER.fullmatch(bare) and len(self._time) == 1 else bare
 
     def _unless_null(self, cell: str) -> str:
         return "" if cell in self._nulls else cell
@@ -215,7 +231,8 @@ def _header(reader: Iterator[list[str]], file: Path) -> list[str]:
         raise InputFileError(f"{file}: its first line is no header ({error})") from error
     if all(NUMBER.fullmatch(name) or not name for name in names):
         raise InputFileError(
-            f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line"
+            f"{file}, line 1: {', '.join(names[:5])} stand where the names of the columns should; add a header line, "
+            "or name them: --names a,b,..."
         )
     if any("\udc80" <= character <= "\udcff" for name in names for character in name):
         encoding = _guess("".join(names))

@@ -55,6 +55,6 @@ def _times(seen: FileSurvey, time_path: str | None, columns: Columns) -> Iterato
         return
     if not is_rfc3339(seen.columns[path]):
         yield from notes_on_times(seen, path, columns)
-    elif time_path is None and columns.time is None:
+    elif time_path is None and not columns.time:
         text = f"{path} has times, but input.time_path is not set: outputs name the time of sending"
-        yield Note(text, "as Kafka timestamps", Columns(time=path), advised=False)
+        yield Note(text, "as Kafka timestamps", Columns(time=(path,)), advised=False)

@@ -1,6 +1,6 @@
 """Look at the records of a file before they are produced, and go on while they are."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,8 +9,8 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.files.described import notes_on_settings
 from resonance.pipeline.files.notes import Note
-from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import Columns, FileRecord
+from resonance.pipeline.files.several_files import SeveralFiles
 from resonance.pipeline.files.suggest import Suggestion, suggest
 from resonance.pipeline.files.survey import FileSurvey
 
@@ -77,14 +77,14 @@ class Examination:
 
 
 def examine(
-    path: Path, columns: Columns, *, skip_bad: bool, limit: int | None, described: Settings | None = None
+    paths: Sequence[Path], columns: Columns, *, skip_bad: bool, limit: int | None, described: Settings | None = None
 ) -> Examination:
-    """Look at the first records of a file, which settings may describe already.
+    """Look at the first records of some files, which settings may describe already.
 
-    Raises what `RecordFile` raises.
+    Raises what `SeveralFiles` raises.
     """
     found = Examination(columns, ".", False, FileSurvey(), described)
-    with RecordFile(path, columns, skip_bad=skip_bad) as source:
+    with SeveralFiles(paths, columns, skip_bad=skip_bad) as source:
         batches = source.batches()
         for batch in limited(batches, min(limit or EXAMINED, EXAMINED)):
             found.add(batch)

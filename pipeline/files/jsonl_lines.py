@@ -12,9 +12,18 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.errors import InputFileError
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.files.members import builder, places
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, missing_column, utf_16
+from resonance.pipeline.files.rows import (
+    BATCH,
+    BadRow,
+    Columns,
+    FileRecord,
+    as_key,
+    cleaned,
+    missing_column,
+    utf_16,
+)
 from resonance.pipeline.json_paths import ABSENT, Path, escaped, find, parse_path
-from resonance.pipeline.timestamps import milliseconds
+from resonance.pipeline.timestamps import timestamp_of
 
 _INEXACT = frozenset((float, dict, list))
 """Types of members in which orjson may have lost digits."""
@@ -35,7 +44,7 @@ class JsonlRows:
     def __init__(self, stream: BinaryIO, file: FilePath, columns: Columns) -> None:
         self._lines = stream
         self._key = parse_path(columns.key) if columns.key else None
-        self._time = parse_path(columns.time) if columns.time else None
+        self._time = [parse_path(column) for column in columns.time]
         self._members = [parse_path(column) for column in columns.members.values()]
         self._columns = columns
         self._build = builder(places(columns.members, file))
@@ -52,7 +61,7 @@ class JsonlRows:
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         """Paths in the first record."""
-        for column in (*columns.members.values(), columns.key, columns.time):
+        for column in (*columns.members.values(), columns.key, *columns.time):
             if column and found and all(find(value, parse_path(column)) is ABSENT for value in found):
                 raise missing_column(file, column, self.names)
 
@@ -98,7 +107,7 @@ class JsonlRows:
             if not self._columns.changes_texts and not _INEXACT.isdisjoint(map(type, (*members, key))):
                 members, key = self._written(exact_json.exact(text, value))
             key = None if self._key is None else as_key(key)
-            time = None if self._time is None else milliseconds(_clock(value, self._time), self._columns.time_form)
+            time = timestamp_of([_clock(value, path) for path in self._time], self._columns.time_form)
         except ValueError as error:
             return BadRow(number, str(error))
         if self._members:

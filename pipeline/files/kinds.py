@@ -1,7 +1,7 @@
-"""What the columns of a file are: ids, times, numbers, or numbers and times that something keeps from being so."""
+"""What the columns of a file are: ids, times, labels, numbers, or what something keeps from being one of these."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -25,12 +25,22 @@ NEARLY_ALL: Final = 0.99
 GRID: Final = 5
 """Fewest integers on an even grid that count as an amount; fewer may name kinds."""
 
+MOST_CLASSES: Final = 50
+"""Most different values of a column that counts as a label by its name."""
+
 _ID = re.compile(r"(.*[_-])?([iI][dD]|[uUgG][uU][iI][dD])|.*[a-z]I[dD]")
 _COUNTER = re.compile(r"(?i)index|row|nr|no|#")
 _TIME = re.compile(r"(?i)(.*[_-])?(time|timestamp|ts|date|datetime|at|when|day)|.*time(stamp)?|.*date")
+_LABEL = re.compile(
+    r"(?i)(.*[_-])?(label|target|class|truth|anomaly|outlier|novelty|change_?point|fault|fraud|attack|intrusion)(s|_?type)?|.*[a-z]Label"
+)
 _DIGIT = re.compile("[0-9]")
 _CLOCK = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}([./])[0-9]{1,2}\2[0-9]{2,4})[T ,]+[0-9]{1,2}:.*")
-_FORMS: Final = tuple(f"{day} {time}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y") for time in ("%H:%M:%S", "%H:%M"))
+_DATE = re.compile(r"[0-9]{4}([./-])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2[0-9]{2,4}")
+_OF_DAY = re.compile(r"[0-9]{1,2}([:.])[0-9]{2}(\1[0-9]{2}(\.[0-9]+)?)?")
+_DAYS: Final = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
+_TIMES: Final = ("%H:%M:%S", "%H:%M", "%H.%M.%S", "%H.%M")
+_FORMS: Final = tuple(f"{day} {time}" for day in _DAYS for time in _TIMES)
 _SECONDS: Final = range(1_000_000_000, 4_000_000_000)
 _MILLISECONDS: Final = range(1_000_000_000_000, 4_000_000_000_000)
 """Numbers that count as a time, and not as a duration, where the name is one of a time: from 2001 to 2096."""
@@ -45,7 +55,13 @@ class Kinds:
         """Of texts or integers with the name of an id."""
         self.clocks = [path for path, column in columns if path not in self.ids and _tells_time(last(path), column)]
         """Of times, by name or by texts that are times; not all of them can be read."""
-        known = {*self.ids, *self.clocks}
+        self.labels = [path for path, column in columns if _is_label(last(path), column)]
+        """Of what is known of records, such as 0 and 1, and not measured."""
+        flags = [path for path, column in columns if column.few == {0, 1} and column.only(int, float)]
+        if not self.labels and len(flags) == 1 and seen.records >= FEWEST:
+            self.labels = flags
+        self.clocks = [path for path in self.clocks if path not in self.labels]
+        known = {*self.ids, *self.clocks, *self.labels}
         self.numbers = [path for path, column in columns if path not in known and _is_number(column)]
         """Of numbers, apart from a few texts."""
 
@@ -79,13 +95,35 @@ def time_forms(column: Column) -> list[str]:
     """Return the forms in which the first times of a column are written, as options take them."""
     if column.only(int, float):
         return [SECONDS]
-    texts = [value for value in column.sample if type(value) is str and _DIGIT.search(value)]
-    return [form for form in _FORMS if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
+    return _forms_of([value for value in column.sample if type(value) is str and _DIGIT.search(value)])
+
+
+def is_date(column: Column) -> bool:
+    """Return whether the first texts of a column are dates without a time of day."""
+    return column.only(str) and all(map(_DATE.fullmatch, column.sample))
+
+
+def is_time_of_day(column: Column) -> bool:
+    """Return whether the first texts of a column are times of a day."""
+    return column.only(str) and all(map(_OF_DAY.fullmatch, column.sample))
+
+
+def forms_together(day: Column, time: Column) -> list[str]:
+    """Return the forms in which dates and times of a day are written, one behind the other; ``""`` for ISO 8601."""
+    times = [value for value in time.sample if value]
+    texts = [f"{each} {times[0]}" for each in day.counts or day.sample] + [f"{day.sample[0]} {each}" for each in times]
+    return [""] if _reads(texts, milliseconds) else _forms_of(texts)
 
 
 def is_constant(column: Column, records: int) -> bool:
-    """Return whether nearly all of enough numbers are the same."""
-    return records >= FEWEST and column.same > NEARLY_ALL * column.numbers
+    """Return whether nearly all of enough numbers are the same, and the others are no rare counts."""
+    is_count = column.common == 0 == column.low.value and len(column.few) > 1
+    return records >= FEWEST and column.same > NEARLY_ALL * column.numbers and not is_count
+
+
+def only_grows(column: Column, records: int) -> bool:
+    """Return whether numbers never become less, as those of a clock or of a meter."""
+    return records >= FEWEST and column.only(int, float) and column.falls == 0 and len(column.few) > FEW
 
 
 def is_constant_text(column: Column, records: int) -> bool:
@@ -138,6 +176,15 @@ def _tells_time(name: str, column: Column) -> bool:
 def _is_number(column: Column) -> bool:
     wordy = len(column.words) <= FEW_WORDS and column.strange == column.kinds[str] and not texts_with_digits(column)
     return column.numbers > 0 and column.strange <= column.present * (1 - MAX_STRANGE if wordy else MAX_STRANGE)
+
+
+def _is_label(name: str, column: Column) -> bool:
+    few = column.only(str, int) and column.counts is not None and 1 < len(column.counts) <= MOST_CLASSES
+    return bool(_LABEL.fullmatch(name)) and (few or column.only(bool) or (column.few == {0, 1} and column.only(float)))
+
+
+def _forms_of(texts: Sequence[str]) -> list[str]:
+    return [form for form in _FORMS if _reads(texts, lambda text: milliseconds(text, form))]  # noqa: B023
 
 
 def _reads(values: Iterable[Any], read: Callable[[Any], object]) -> bool:

@@ -7,15 +7,32 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from resonance.pipeline.files.kinds import FEWEST, Kinds, is_rfc3339, is_time, texts_with_digits, time_forms, words
+from resonance.pipeline.files.kinds import (
+    FEWEST,
+    Kinds,
+    forms_together,
+    is_date,
+    is_rfc3339,
+    is_time,
+    is_time_of_day,
+    texts_with_digits,
+    time_forms,
+    words,
+)
 from resonance.pipeline.files.rows import Columns, as_number
-from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+from resonance.pipeline.files.sources import source_of
+from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 
 NOTHING: Final = Columns()
 """No option."""
 
 _NAMED: Final = 3
+
+FEWEST_STAND_INS: Final = 3
+"""Records with one number far beyond all others from which it may stand for a missing one."""
+
 _COUNT = re.compile(r"[0-9][0-9,.]*")
+_STAND_IN = re.compile(r"-?(9{2,}|[1-9]0{2,}|[0-9]{3,})|-1")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")
 
 
@@ -60,7 +77,12 @@ def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns, unused: Collectio
     paths = [path for path in seen.columns if path not in others]
     clock = clock_of(seen, kinds)
     times = [] if clock is None else notes_on_times(seen, clock, columns)
-    return [*notes_on_numbers(seen, paths, kinds.numbers), *times, *_names(seen, kinds, columns)]
+    return [
+        *notes_on_numbers(seen, paths, kinds.numbers),
+        *_stand_ins(seen, [path for path in kinds.numbers if path not in unused]),
+        *times,
+        *_sources(seen, kinds, columns, clock),
+    ]
 
 
 def notes_on_numbers(seen: FileSurvey, paths: Iterable[str], numbers: Collection[str]) -> Iterator[Note]:
@@ -108,6 +130,30 @@ def _missing(texts: set[str]) -> Note:
     return Note(": these would be dead letters", "read as missing", Columns(nulls=tuple(sorted(texts))))
 
 
+def _stand_ins(seen: FileSurvey, paths: Iterable[str]) -> Iterator[Note]:
+    """Yield a note for each number that some columns repeat far beyond all their others, such as -999."""
+    found: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for path in paths:
+        column = seen.columns[path]
+        if len(column.few) <= FEW:
+            continue
+        # Without the edges themselves, where both stand for something.
+        extent = column.high.value - column.low.value - max(map(_gap, (column.low, column.high)))
+        for edge in (column.low, column.high):
+            beyond = _gap(edge) > max(extent, 0) or edge.value < 0 <= edge.beside
+            if edge.count >= FEWEST_STAND_INS and beyond and _STAND_IN.fullmatch(f"{edge.value:g}"):
+                found[f"{edge.value:g}"].append((path, edge.count))
+    for text, columns in found.items():
+        listed, most = _listed([path for path, _ in columns]), max(count for _, count in columns)
+        what = f"{text} stands far beyond all other numbers of {listed}, in up to {most:,} of {seen.records:,} records"
+        yield Note(f"{what}, and may mean a missing one", "read as missing", Columns(nulls=(text,)))
+
+
+def _gap(edge: Edge) -> float:
+    """Return how far the outermost number is from the one beside it."""
+    return 0.0 if edge.beside is None else abs(edge.value - edge.beside)
+
+
 def hardly_varying(column: Column) -> str:
     """Return which number nearly all records have."""
     share = column.same / column.numbers
@@ -120,35 +166,53 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
     if nothing := words(column):
         text = f"{path} is no time in some records, such as {_short(nothing[0])}"
         yield Note(text, "read as missing", Columns(nulls=tuple(nothing)))
-    if columns.time is not None:
+    if columns.time:
         return
     remedy = "as Kafka timestamps"
-    if is_rfc3339(column):
+    of_day = next((each for each in seen.columns if is_date(column) and is_time_of_day(seen.columns[each])), None)
+    if of_day is not None:
+        text = f"{path} has dates, and {of_day} times of the day, which input.time_path cannot join"
+        forms = forms_together(column, seen.columns[of_day])
+        if len(forms) == 1:
+            change = Columns(time=(path, of_day), time_form=forms[0] or None)
+            yield Note(text, f"{remedy}, in UTC", change)
+        else:
+            named = " or ".join(map(repr, forms)) or "FORM"
+            options = shlex.join(Columns(time=(path, of_day)).options)
+            yield Note(f"{text}; name their form: {options} --time-form {named}")
+    elif is_rfc3339(column):
         text = f"{path} has times: outputs name them (input.time_path), and Kafka the time of sending"
-        yield Note(text, remedy, Columns(time=path), advised=False)
+        yield Note(text, remedy, Columns(time=(path,)), advised=False)
     elif is_time(column):
         text = f"{path} has times without a zone, which input.time_path cannot read: outputs name the time of sending"
-        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=path))
+        yield Note(text, f"{remedy}, in UTC where no zone is named", Columns(time=(path,)))
     else:
         text = f"{path} looks like a time, such as {_short(column.sample[0])}, but is neither ISO 8601 "
         text += "(2026-01-31T12:00:00Z) nor milliseconds since 1970, so input.time_path cannot read it"
         forms = time_forms(column)
         if len(forms) == 1:
-            yield Note(text, f"{remedy}, in UTC", Columns(time=path, time_form=forms[0]))
+            yield Note(text, f"{remedy}, in UTC", Columns(time=(path,), time_form=forms[0]))
         else:
             named = " or ".join(map(repr, forms)) or "FORM"
             yield Note(f"{text}; name its form: --time {shlex.quote(path)} --time-form {named}")
 
 
-def _names(seen: FileSurvey, kinds: Kinds, columns: Columns) -> Iterator[Note]:
-    """Yield a note on the first column of names that come again and again, such as those of devices."""
-    for path, column in seen.columns.items():
-        many = column.only(str) and len(column.words) > FEW and not column.unique
-        named = many and len(column.shapes) <= FEW and column.sample[0][:1].isalpha()
-        if named and path not in kinds.clocks and columns.key is None and seen.records >= FEWEST:
-            option = f"--key {shlex.quote(path)}"
-            yield Note(f'{path} names many things; {option} and stream = "key" give each its own model')
-            return
+def _sources(seen: FileSurvey, kinds: Kinds, columns: Columns, clock: str | None) -> Iterator[Note]:
+    """Yield a note on the column that names the sources of the records, and one on times that go back without it."""
+    found = source_of(seen, kinds) if columns.key is None else None
+    if found is not None:
+        text = f"{found.path} names what the records are of ({found.reason})"
+        yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
+    elif columns.key is None and clock is not None and (falls := _falls(seen, clock)):
+        text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
+        yield Note(f"{text}; alerts and drift follow the order of the file: sort it, or name its sources by --key")
+
+
+def _falls(seen: FileSurvey, clock: str) -> int:
+    """Return how often the times of enough records go back, as far as their order can be seen."""
+    column = seen.columns[clock]
+    ordered = seen.records >= FEWEST and (column.only(int, float) or is_rfc3339(column))
+    return (column.falls or 0) if ordered else 0
 
 
 def clock_of(seen: FileSurvey, kinds: Kinds) -> str | None:

@@ -8,8 +8,16 @@ import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import ConfigurationError, InputFileError, missing_extra
 from resonance.pipeline.files.members import builder, chosen
-from resonance.pipeline.files.rows import BATCH, BadRow, Columns, FileRecord, as_key, cleaned, null_numbers
-from resonance.pipeline.timestamps import TimeTexts, milliseconds
+from resonance.pipeline.files.rows import (
+    BATCH,
+    BadRow,
+    Columns,
+    FileRecord,
+    as_key,
+    cleaned,
+    null_numbers,
+)
+from resonance.pipeline.timestamps import TimeTexts, timestamp_of
 
 try:
     import pyarrow
@@ -41,7 +49,7 @@ class ParquetRows:
         self._build = builder(where)
         self._key, self._time, self._columns = columns.key, columns.time, columns
         self._texts = TimeTexts()
-        for name in {*self._used, *filter(None, (columns.key, columns.time))}:
+        for name in {*self._used, *columns.time, *filter(None, (columns.key,))}:
             kind = schema.field(name).type
             if not _has_like(kind):
                 others = ", ".join(other for other in self.names if _has_like(schema.field(other).type))
@@ -52,7 +60,7 @@ class ParquetRows:
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the rows in order."""
-        wanted = list(dict.fromkeys([*self._used, *filter(None, (self._key, self._time))]))
+        wanted = list(dict.fromkeys([*self._used, *self._time, *filter(None, (self._key,))]))
         try:
             for batch in self._file.iter_batches(BATCH, columns=wanted):
                 yield self._records_of(batch)
@@ -74,12 +82,12 @@ class ParquetRows:
         columns = {name: self._values(batch.column(name)) for name in batch.schema.names}
         nothing = [None] * batch.num_rows
         keys = columns[self._key] if self._key else nothing
-        times = columns[self._time] if self._time else nothing
+        times = zip(*(columns[name] for name in self._time), strict=True) if self._time else [()] * batch.num_rows
         rows = zip(*(columns[name] for name in self._used), strict=True)
         for number, (row, key, time) in enumerate(zip(rows, keys, times, strict=True), self.position + 1):
             try:
                 value = exact_json.dumps(self._build(row), orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z)
-                yield FileRecord(as_key(key), value, milliseconds(time, self._columns.time_form))
+                yield FileRecord(as_key(key), value, timestamp_of(time, self._columns.time_form))
             except (ValueError, TypeError) as error:
                 yield BadRow(number, str(error))
 

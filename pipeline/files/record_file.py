@@ -1,4 +1,4 @@
-"""Records of a file, as they would be produced: JSONL, CSV and Parquet.
+"""Records of a file, as they would be produced: JSONL, CSV, Parquet and NumPy arrays.
 
 A row becomes a JSON object with one member for each column; a column whose name has dots becomes a nested member, so
 that the path ``geo.lat`` finds it. Each format has its own file; `rows` holds what they share.
@@ -15,6 +15,7 @@ from typing import Any, Final
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.csv_rows import CsvRows
 from resonance.pipeline.files.jsonl_lines import JsonlRows
+from resonance.pipeline.files.npy_rows import NpyRows
 from resonance.pipeline.files.rows import BadRow, Columns, FileRecord, Rows
 
 FORMATS: Final[Mapping[str, str]] = {
@@ -24,11 +25,14 @@ FORMATS: Final[Mapping[str, str]] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
+    ".log": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".npy": "npy",
 }
 """Format by suffix; JSONL and CSV also with ``.gz`` behind it."""
 
+_OF_ROWS: Final = ("parquet", "npy")
 _BUFFER: Final = 256 * 1024
 
 _OTHERS: Final[Mapping[bytes, str]] = {
@@ -61,7 +65,9 @@ class RecordFile:
         self.skipped = 0
         """Bad rows so far."""
         self._format = _format_of(path)
-        self.unit = "rows" if self._format == "parquet" else "bytes"
+        if self._columns.names and self._format in ("jsonl", "parquet"):
+            raise ConfigurationError(f"--names: the columns of {path} have names; leave it out")
+        self.unit = "rows" if self._format in _OF_ROWS else "bytes"
         """What `total`, the size of the file, and `position` count: ``bytes`` or ``rows``."""
 
     def __enter__(self) -> "RecordFile":
@@ -125,6 +131,10 @@ class RecordFile:
             rows = ParquetRows(self._raw, self._path, self._columns)
             self.total = rows.total
             return rows
+        if self._format == "npy":
+            array = NpyRows(self._path, self._columns)
+            self.total = array.total
+            return array
         stream: Any = io.BufferedReader(self._raw, _BUFFER)
         head = stream.peek(4)
         for first, what in _OTHERS.items():
@@ -134,7 +144,9 @@ class RecordFile:
         if head.startswith(b"\x1f\x8b") or self._path.suffix.lower() == ".gz":
             unpacked: Any = gzip.GzipFile(fileobj=stream)
             stream = io.BufferedReader(unpacked, _BUFFER)
-        return (CsvRows if self._format == "csv" else JsonlRows)(stream, self._path, self._columns)
+        # A log may be either.
+        is_csv = self._format == "csv" and not (self._path.suffix == ".log" and head.startswith(b"{"))
+        return (CsvRows if is_csv else JsonlRows)(stream, self._path, self._columns)
 
 
 def _format_of(path: Path) -> str:
@@ -143,9 +155,9 @@ def _format_of(path: Path) -> str:
     if packed:
         suffix = Path(path.stem).suffix.lower()
     found = FORMATS.get(suffix)
-    if found is None or (packed and found == "parquet"):
+    if found is None or (packed and found in _OF_ROWS):
         raise ConfigurationError(
-            f"{path}: its name does not say what it is; known are {', '.join(FORMATS)}, and all but Parquet also "
+            f"{path}: its name does not say what it is; known are {', '.join(FORMATS)}, JSONL and CSV also "
             "compressed, with .gz behind it"
         )
     return found

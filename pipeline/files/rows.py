@@ -43,10 +43,15 @@ class Columns:
     """Member of the value, a dotted path -> column; empty for all columns under their own names."""
     key: str | None = None
     """Column that gives the key; for JSONL a path."""
-    time: str | None = None
-    """Column that gives the timestamp, ISO 8601 text or milliseconds since 1970; for JSONL a path."""
+    time: tuple[str, ...] = ()
+    """Column that gives the timestamp, ISO 8601 text or milliseconds since 1970; for JSONL a path.
+
+    Of several, such as a date and a time of day, the texts are joined by spaces.
+    """
     time_form: str | None = None
     """Another form of these timestamps, as `timestamps.milliseconds` takes it."""
+    names: tuple[str, ...] = ()
+    """Names of the columns, in order, of CSV without a header and of NumPy arrays."""
     nulls: tuple[str, ...] = ()
     """Texts that mean null; in CSV besides empty cells and NaN."""
     decimal: str | None = None
@@ -63,18 +68,18 @@ class Columns:
     def options(self) -> list[str]:
         """The options of a command that choose these columns."""
         pairs = [("--map", f"{name}={column}") for name, column in self.members.items()]
+        pairs += [("--names", ",".join(self.names))] if self.names else []
         pairs += [("--null", text) for text in self.nulls]
-        single = (
-            *(("--key", self.key), ("--time", self.time)),
-            *(("--time-form", self.time_form), ("--decimal", self.decimal)),
-        )
+        pairs += [("--time", column) for column in self.time]
+        single = (("--key", self.key), ("--time-form", self.time_form), ("--decimal", self.decimal))
         pairs += [(option, value) for option, value in single if value is not None]
         return [word for pair in pairs for word in pair] + ["--numbers"] * self.numbers
 
     def with_(self, other: "Columns") -> "Columns":
-        """Return these columns with the time and the reading of texts of others, where these have none."""
+        """Return these columns with the key, the time and the reading of texts of others, where these have none."""
         return replace(
             self,
+            key=self.key or other.key,
             time=self.time or other.time,
             time_form=self.time_form or other.time_form,
             nulls=tuple(dict.fromkeys((*self.nulls, *other.nulls))),

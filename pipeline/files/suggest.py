@@ -14,9 +14,11 @@ from resonance.pipeline.files.kinds import (
     is_rfc3339,
     last,
     names_each,
+    only_grows,
 )
 from resonance.pipeline.files.notes import NOTHING, Note, clock_of, hardly_varying, notes_on
 from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.sources import COMES_AGAIN, grows_within, source_of
 from resonance.pipeline.files.survey import FEW, MAX_NAMES, Column, FileSurvey
 from resonance.pipeline.json_paths import escaped, parse_path
 
@@ -41,9 +43,6 @@ AT_THE_MEAN: Final = (
 )
 """What `prepare.missing` does to clusters."""
 
-COMES_AGAIN: Final = 500
-"""Records of a key, on average, from which on a model for each key is suggested: after 200 it begins to answer."""
-
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
@@ -67,8 +66,26 @@ class Suggestion:
     """Columns with few texts or integers, by path; they could be features."""
     stream: Literal["key", "topic"]
     """Which records should share a model."""
+    truth: str | None
+    """Path to labels, which are no features."""
     notes: list[Note]
     """What is worth knowing besides."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings, by dotted name."""
+        found: dict[str, Any] = {"stream": self.stream}
+        if self.features:
+            found["input.features"] = self.features
+        if self.sparse is not None:
+            found |= {"input.sparse": self.sparse, "engine.name": "sa_art"}
+        if self.id_path:
+            found["input.id_path"] = self.id_path
+        if self.time_path:
+            found["input.time_path"] = self.time_path
+        if self.gaps:
+            found["prepare.missing"] = "mean"
+        return found
 
     @property
     def findings(self) -> list[Note]:
@@ -90,7 +107,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     numbers = kinds.numbers if sparse is None else []
     arrays = [path for path, each in seen.columns.items() if each.only(list) and all(map(_is_array, each.sample))]
     as_array = bool(arrays) and len(seen.columns[arrays[0]].sample[0]) > len(numbers)
-    left_out = {} if as_array else _left_out(seen, numbers)
+    source = source_of(seen, kinds)
+    left_out = {} if as_array else _left_out(seen, numbers, columns.key or (source and source.path))
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     named = [features] if isinstance(features, str) else features
     in_sparse = [path for path in kinds.numbers if _parent(path) == sparse]
@@ -103,7 +121,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     if not features and sparse is None:
         notes.append(Note("No column holds numbers: name those to use as input.features"))
     named_ids = [path for path in kinds.ids if seen.columns[path].unique and seen.columns[path].present == seen.records]
-    others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *numbers}
+    others = seen.columns.keys() - {*kinds.ids, *kinds.clocks, *kinds.labels, *numbers}
+    left_out |= {path: _of_label(seen.columns[path]) for path in kinds.labels}
     left_out |= {
         path: f"{next(iter(column.words))} in all records"
         for path, column in seen.columns.items()
@@ -132,19 +151,34 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     reason = f"a text in every record, and {compared} comes twice" if ids and not named_ids else ""
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
-    id_path, timestamps = next(iter(ids), None), columns.time if time is None else None
-    return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes)
+    id_path, truth = next(iter(ids), None), next(iter(kinds.labels), None)
+    timestamps = " ".join(columns.time) or None if time is None else None
+    return Suggestion(
+        features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, truth, notes
+    )
 
 
-def _left_out(seen: FileSurvey, numbers: Sequence[str]) -> dict[str, str]:
+def _of_label(column: Column) -> str:
+    """Return why a column of labels is no feature."""
+    values = sorted(map(str, column.counts or column.few))
+    return f"{' or '.join(values) if len(values) < 3 else f'{len(values)} values'}: labels, for evaluate --truth"
+
+
+def _left_out(seen: FileSurvey, numbers: Sequence[str], source: str | None) -> dict[str, str]:
     """Return why columns of numbers make bad features, by path; nothing where no other column would be left."""
     found = {}
     for path in numbers:
         column = seen.columns[path]
         if is_constant(column, seen.records):
             found[path] = hardly_varying(column)
+        elif path == source:
+            found[path] = "names what the records are of"
         elif is_counter(column, seen.records):
             found[path] = "counts the records, in even steps"
+        elif only_grows(column, seen.records):
+            found[path] = "never becomes less: a clock or a meter"
+        elif source is not None and source in seen.columns and grows_within(seen, path, source):
+            found[path] = f"grows for each {source}: a clock or a counter"
         elif is_code(column, seen.records):
             found[path] = f"{len(column.few)} different integers, which may name kinds"
     return found if len(found) < len(numbers) else {}
@@ -165,16 +199,10 @@ def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
 def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str) -> str:
     """Return a ``resonance.toml`` that reads the records, with what was found as comments."""
     values: dict[str, Any] = {"name": name, "stream": found.stream, "broker": {"bootstrap": bootstrap}}
-    values["input"] = {"topics": [topic], **({"features": found.features} if found.features else {})}
-    if found.sparse is not None:
-        values["input"]["sparse"] = found.sparse
-        values["engine"] = {"name": "sa_art"}
-    if found.id_path:
-        values["input"]["id_path"] = found.id_path
-    if found.time_path:
-        values["input"]["time_path"] = found.time_path
-    if found.gaps:
-        values["prepare"] = {"missing": "mean"}
+    values["input"] = {"topics": [topic]}
+    for setting, value in found.settings.items():
+        section, _, member = setting.rpartition(".")
+        (values.setdefault(section, {}) if section else values)[member] = value
     text = as_toml(values).replace(
         f'stream = "{found.stream}"', f'stream = "{found.stream}"  # {STREAMS[found.stream]}', 1
     )

@@ -1,8 +1,9 @@
 """What the columns of many records hold, in one pass and bounded memory: kinds of values, gaps, categories, ids."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from operator import gt, ne
 from typing import Any, Final
 
 from resonance.pipeline.json_paths import escaped
@@ -19,17 +20,58 @@ MAX_COLUMNS: Final = 5_000
 MAX_NAMES: Final = 10_000
 """Values that are compared to find out whether a column identifies its records."""
 
+HEAD: Final = 2_000
+"""First records that are kept whole: how columns go together."""
+
+MAX_SOURCES: Final = 1_000
+"""Most different texts, or integers, of a column that are counted: it may name the sources of the records."""
+
 _SHAPE: Final = str.maketrans("123456789", "000000000")
+
+
+class Edge:
+    """The least or the largest number of a column, how often it comes, and the one beside it."""
+
+    __slots__ = ("_of", "beside", "count", "value")
+
+    def __init__(self, of: Callable[..., Any]) -> None:
+        self._of = of
+        self.value: Any = None
+        self.count = 0
+        self.beside: Any = None
+        """None as long as all numbers are the same."""
+
+    def add(self, numbers: Sequence[Any], different: set[Any]) -> None:
+        """Add numbers, of which these are different."""
+        own = {each for each in (self.value, self.beside) if each is not None}
+        most = self._of(different)
+        before, self.value = self.value, self._of([most, *own])
+        if self.value != before:
+            self.count = 0
+        if most == self.value:
+            self.count += numbers.count(most)
+            different.discard(most)
+            own |= {self._of(different)} if different else set()
+            different.add(most)
+        else:
+            own.add(most)
+        self.beside = self._of(own - {self.value}, default=None)
 
 
 class Column:
     """What the records hold at one path."""
 
     __slots__ = (
+        "_last",
         "_seen",
+        "changes",
         "common",
+        "counts",
+        "falls",
         "few",
+        "high",
         "kinds",
+        "low",
         "present",
         "same",
         "sample",
@@ -60,7 +102,15 @@ class Column:
         """How often it comes."""
         self.unique = True
         """Whether the first `MAX_NAMES` values are texts or integers, none of them twice."""
+        self.counts: Counter[Any] | None = Counter()
+        """Of texts and integers, how often each comes; None where more than `MAX_SOURCES` are different."""
+        self.changes = 0
+        """How often a value is another one than that before it."""
+        self.falls: int | None = 0
+        """How often it is less, as numbers or as texts; None where values of several kinds cannot be compared."""
+        self.low, self.high = Edge(min), Edge(max)
         self._seen: set[Any] = set()
+        self._last: list[Any] = []
 
     @property
     def numbers(self) -> int:
@@ -91,6 +141,7 @@ class Column:
             self._add_numbers(values, mixed=kinds[int] + kinds[float] < len(values))
         if self.unique and self.present < MAX_NAMES:
             self._compare(values)
+        self._follow(values, kinds)
         if len(self.sample) < SAMPLE:
             self.sample += values[: SAMPLE - len(self.sample)]
         self.kinds += kinds
@@ -105,11 +156,30 @@ class Column:
 
     def _add_numbers(self, values: list[Any], *, mixed: bool) -> None:
         numbers = [value for value in values if type(value) in (int, float)] if mixed else values
+        different = set(numbers)
         if len(self.few) <= FEW:
-            _add_few(self.few, set(numbers))
+            _add_few(self.few, different)
+        self.low.add(numbers, different)
+        self.high.add(numbers, different)
         if self.common is None:
             self.common = Counter(numbers).most_common(1)[0][0]
         self.same += numbers.count(self.common)
+
+    def _follow(self, values: list[Any], kinds: Counter[type]) -> None:
+        """Count what comes, and where a value differs from the one before it."""
+        if self.counts is not None:
+            if kinds[str] + kinds[int] == len(values):
+                self.counts.update(values)
+            if kinds[str] + kinds[int] < len(values) or len(self.counts) > MAX_SOURCES:
+                self.counts = None
+        behind = [*self._last, *values]
+        self._last = behind[-1:]
+        self.changes += sum(map(ne, behind, islice(behind, 1, None)))
+        if self.falls is not None:
+            try:
+                self.falls += sum(map(gt, behind, islice(behind, 1, None)))
+            except TypeError:
+                self.falls = None
 
     def _compare(self, values: list[Any]) -> None:
         names = [value for value in values if type(value) in (str, int)]
@@ -133,11 +203,14 @@ class FileSurvey:
         """Records so far."""
         self.columns: dict[str, Column] = {}
         """By path, in the order in which they were found."""
+        self.head: list[dict[str, Any]] = []
+        """The first records (`HEAD`)."""
         self.add(records)
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
         """Survey more records."""
         self.records += len(records)
+        self.head += records[: HEAD - len(self.head)]
         self._add(records, "")
 
     def _add(self, objects: Sequence[dict[str, Any]], before: str) -> None:

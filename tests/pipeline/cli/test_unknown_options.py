@@ -47,7 +47,7 @@ def test_an_option_of_another_name_is_offered_and_so_is_a_setting(monkeypatch, c
 @pytest.mark.parametrize(
     ("line", "where"),
     [
-        ("produce --file a.csv", "write it without an option: resonance produce FILE"),
+        ("produce --file a.csv", "write it without an option: resonance produce FILE..."),
         ("evaluate --input a.csv", "write it without an option: resonance evaluate SOURCE"),
     ],
 )

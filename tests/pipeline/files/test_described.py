@@ -64,7 +64,7 @@ def test_what_the_settings_allow_is_no_note():
 def test_times_are_named_where_outputs_would_not_have_them():
     (unset,) = notes(rows())
     assert "input.time_path is not set" in unset and "--time at" in unset
-    assert notes(rows(), Columns(time="at")) == []
+    assert notes(rows(), Columns(time=("at",))) == []
     (unreadable,) = notes(rows(at=lambda _: "2026-01-05 08:00:00"), time_path="at")
     assert "which input.time_path cannot read" in unreadable
 

@@ -47,7 +47,7 @@ def test_key_time_and_members_of_json_are_paths(tmp_path):
         '{"who": {"id": 7}, "at": "2026-01-05T08:00:00.5Z", "x": 1}\n{"who": {"id": null}, "x": 2}\n'
         '{"who": {"id": "é"}, "at": 1767600000123}\n',
     )
-    assert records(path, members={"geo.x": "x", "user": "who.id"}, key="who.id", time="at") == [
+    assert records(path, members={"geo.x": "x", "user": "who.id"}, key="who.id", time=("at",)) == [
         FileRecord(b"7", b'{"user":7,"geo":{"x":1}}', 1767600000500),
         FileRecord(None, b'{"user":null,"geo":{"x":2}}', None),
         FileRecord("é".encode(), '{"user":"é"}'.encode(), 1767600000123),
@@ -93,7 +93,7 @@ def test_a_line_may_end_where_the_sample_of_the_delimiter_does(tmp_path, end, sh
 
 def test_columns_of_csv_can_be_chosen_and_give_key_and_time(tmp_path):
     path = written(tmp_path, "a.csv", ",host,ts,load\n0,a,2026-01-05 08:00:00,0.5\n1,,1767600000000,1\n")
-    assert records(path, members={"m.load": "load"}, key="host", time="ts") == [
+    assert records(path, members={"m.load": "load"}, key="host", time=("ts",)) == [
         FileRecord(b"a", b'{"m":{"load":0.5}}', 1767600000000),
         FileRecord(None, b'{"m":{"load":1}}', 1767600000000),
     ]
@@ -225,7 +225,7 @@ def test_parquet_says_times_and_numbers_as_the_bus_does(tmp_path):
         }
     )
     parquet.write_table(table, tmp_path / "a.parquet")
-    found = records(tmp_path / "a.parquet", key="id", time="at")
+    found = records(tmp_path / "a.parquet", key="id", time=("at",))
     assert [record[::2] for record in found] == [(b"a", 1767600000000), (b"b", None)]
     day = {"at": "2026-01-05T08:00:00.000Z", "day": "2026-01-05", "price": 1.25}
     assert [orjson.loads(record.value) for record in found] == [
@@ -370,7 +370,7 @@ def test_a_file_that_is_not_there_and_a_name_that_says_nothing_are_reported(tmp_
 )
 def test_a_missing_column_is_offered_the_nearest(tmp_path, name, content):
     path = written(tmp_path, name, content)
-    for columns in ({"key": "hots"}, {"time": "hots"}, {"members": {"x": "hots"}}):
+    for columns in ({"key": "hots"}, {"time": ("hots",)}, {"members": {"x": "hots"}}):
         with pytest.raises(ConfigurationError, match=r"no column hots \(did you mean host\?\); it has host, load"):
             records(path, **columns)
 

@@ -46,7 +46,9 @@ def test_columns_with_the_same_texts_share_a_note():
 
 
 def test_what_is_no_number_is_named_of_features_alone():
-    rows = [{"x": n / 7, "y": n / 3, "code": n % 3, "site": 7, "lot": "N/A" if n % 2 else 5} for n in range(300)]
+    rows = [
+        {"x": n % 90 / 7, "y": n % 80 / 3, "code": n % 3, "site": 7, "lot": "N/A" if n % 2 else 5} for n in range(300)
+    ]
     for row in rows[::20]:
         row.update(x="N/A", code="N/A", site="N/A")
     found = suggest(FileSurvey(rows))
@@ -101,9 +103,11 @@ def test_texts_among_times_are_named():
 
 
 def test_names_that_come_again_are_offered_as_key():
-    rows = [{"device": f"dev-{n % 20}", "x": n} for n in range(200)]
+    rows = [{"device": f"dev-{n % 20}", "x": n % 90} for n in range(10_000)]
     (note,) = surveyed(rows)
-    assert "--key device" in note.text
+    assert (note.option, note.advised) == ("--key device", True)
+    assert note.text == "device names what the records are of (20 names)"
+    assert not surveyed(rows[:9_900])
     assert not surveyed(rows, Columns(key="device"))
 
 

@@ -115,7 +115,7 @@ def test_the_suggestion_knows_all_that_is_produced(monkeypatch, capsys, tmp_path
 def test_what_is_in_the_way_is_shown_before_anything_is_sent_and_what_comes_later_at_the_end(
     monkeypatch, capsys, tmp_path, broker
 ):
-    rows = [f"{'N/A' if n == 7 else n},{'none' if n == 2_500 else n / 7}" for n in range(3_000)]
+    rows = [f"{'N/A' if n == 7 else n % 700},{'none' if n == 2_500 else n % 80 / 7}" for n in range(3_000)]
     (tmp_path / "in.csv").write_text("\n".join(["x,y", *rows]) + "\n")
     assert run(monkeypatch, "in.csv", "-t", "seen", "--broker", "127.0.0.1:1", "--broker.answer_timeout", "1") != 0
     assert "note: x is no number in 1 of 3,000 records, such as 'N/A': these would" in capsys.readouterr().err
@@ -326,7 +326,7 @@ def test_records_without_a_key_are_noted_before_they_are_produced(monkeypatch, c
 
 def test_a_column_that_varies_late_is_a_feature_after_all(monkeypatch, capsys, tmp_path, broker):
     monkeypatch.setattr(examination, "EXAMINED", BATCH // 2)
-    rows = "".join(f"{n % 7}.5,{n % 13}.5,{int(n > BATCH) * (n % 2)}\n" for n in range(2 * BATCH))
+    rows = "".join(f"{n % 7}.5,{n % 13}.5,{int(n > BATCH) * (n % 2) * 1.5}\n" for n in range(2 * BATCH))
     (tmp_path / "late.csv").write_text(f"a,b,late\n{rows}")
     options = ("--broker", broker.bootstrap, "--save-settings", "late.toml")
     assert run(monkeypatch, "late.csv", "-t", "late", *options) == 0

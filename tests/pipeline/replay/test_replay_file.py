@@ -56,7 +56,7 @@ def read(path):
 def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, processes):
     given = settings(stream="partition")
     folder = tmp_path / "results"
-    output, columns = ReplayOutput(folder), Columns(key="key", time="at")
+    output, columns = ReplayOutput(folder), Columns(key="key", time=("at",))
     summary = replay_file(given, file, columns, output, partitions=2, processes=processes)
     expected = [run(PartitionTask(given, TOPIC, p), log) for p, log in as_produced(file, 2).items()]
     assert read(folder / "assignments.jsonl") == lines([m for each in expected for m in each.assignments])

@@ -1,0 +1,57 @@
+"""Several files as one: their records one file behind the other."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import Columns, FileRecord
+
+
+class SeveralFiles:
+    """Files of records, open inside ``with``: what `RecordFile` is for one, and raises what it raises.
+
+    Raises `ConfigurationError` where rows of some and bytes of others would have to be added.
+    """
+
+    def __init__(self, paths: Sequence[Path], columns: Columns | None = None, *, skip_bad: bool = False) -> None:
+        self._open: Callable[[Path], RecordFile] = lambda path: RecordFile(path, columns, skip_bad=skip_bad)
+        self._paths = paths
+        if len({self._open(path).unit for path in paths}) > 1:
+            raise ConfigurationError(f"{', '.join(map(str, paths))}: files of lines and files of rows; name them apart")
+        self._skipped = self._read = 0
+
+    def __enter__(self) -> Self:
+        totals = []
+        # All of them, before the first record is read: what is wrong with the last one is then said in time.
+        for path in self._paths:
+            with self._open(path) as file:
+                totals.append(file.total)
+        self.total = sum(totals)
+        self._file = self._open(self._paths[0]).__enter__()
+        self.decimal = self._file.decimal
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.__exit__(*error)
+
+    @property
+    def position(self) -> int:
+        """How far the files have been read, in the unit of `total`."""
+        return self._read + self._file.position
+
+    @property
+    def skipped(self) -> int:
+        """Bad rows so far."""
+        return self._skipped + self._file.skipped
+
+    def batches(self) -> Iterator[list[FileRecord]]:
+        """Yield the records in order."""
+        for number, path in enumerate(self._paths):
+            if number:
+                self._read += self._file.total
+                self._skipped += self._file.skipped
+                self._file.__exit__()
+                self._file = self._open(path).__enter__()
+            yield from self._file.batches()

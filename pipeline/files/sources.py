@@ -1,0 +1,109 @@
+"""Which column names the sources of records, such as devices: each of them is a stream of its own."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from resonance.pipeline.files.kinds import FEWEST, Kinds, is_counter, is_time, last, only_grows
+from resonance.pipeline.files.survey import FEW, Column, FileSurvey
+from resonance.pipeline.json_paths import ABSENT, find, parse_path
+
+COMES_AGAIN: Final = 500
+"""Records of a source, on average, from which on a model of its own is suggested: after 200 it begins to answer."""
+
+EVEN: Final = 1.25
+"""Most records of a source, in those of another one, where all are read equally often."""
+
+REPEATED: Final = 0.2
+"""Share of times that come again from which they are of several sources."""
+
+_NAME = re.compile(
+    r"(?i)(.*[_-])?(device|machine|host|sensor|source|server|node|unit|asset|station|vehicle|engine|pump|meter|site|"
+    r"service|instance|pod|container|entity|experiment|run|ticker|symbol|customer|user|client|store|shop|turbine|plant)"
+    r"([_-]?(id|name|no|nr|number|key))?"
+)
+
+
+class SourceColumn(NamedTuple):
+    """A column of names, and why it is one."""
+
+    path: str
+    reason: str
+    certain: bool
+    """Whether the records' order or its name proves it."""
+
+
+def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
+    """Return the column that names the sources of the records; None where none does, or all are of one."""
+    if seen.records < FEWEST:
+        return None
+    clocks = [*kinds.clocks, *(path for path in kinds.numbers if _is_clock(seen.columns[path], seen.records))]
+    paths = [path for path in seen.columns if path not in {*clocks, *kinds.labels} and _may_name(seen, path)]
+    for clock in clocks:
+        # Of several, such as a site and its machines, the one with the most names.
+        for path in sorted(paths, key=lambda each: -len(seen.columns[each].counts or ())):
+            if reason := _divides(seen, path, clock):
+                return SourceColumn(path, reason, True)
+    for path in paths:
+        if _NAME.fullmatch(last(path)):
+            return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", True)
+    for path in paths if clocks else ():
+        counts = (seen.columns[path].counts or {}).values()
+        if max(counts) <= EVEN * min(counts):
+            how = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
+            return SourceColumn(path, f"each of {len(counts):,} names has {how} records", False)
+    for path in paths:
+        column = seen.columns[path]
+        if column.only(str) and len(column.words) > FEW >= len(column.shapes) and column.sample[0][:1].isalpha():
+            return SourceColumn(path, f"{len(column.counts or ()):,} names that come again", False)
+    return None
+
+
+def grows_within(seen: FileSurvey, path: str, source: str) -> bool:
+    """Return whether numbers count the records of each source, or tell its time."""
+    column, names = seen.columns[path], seen.columns[source]
+    if column.kinds[float] or len(column.few) <= FEW:
+        return False
+    if column.falls and names.counts is not None and column.falls <= names.changes == len(names.counts) - 1:
+        return True
+    lists: dict[Any, list[Any]] = {}
+    for name, value in _pairs(seen, source, path):
+        lists.setdefault(name, []).append(value)
+    long = [values for values in lists.values() if len(values) > 2]
+    return bool(long) and all(_strictly_rises(values) for values in long)
+
+
+def _is_clock(column: Column, records: int) -> bool:
+    # What stays the same over hundreds of records is no clock, but may name an experiment.
+    return (is_counter(column, records) or only_grows(column, records)) and 100 * column.changes > records
+
+
+def _may_name(seen: FileSurvey, path: str) -> bool:
+    column = seen.columns[path]
+    counts = column.counts
+    named = column.only(str) or (column.only(int) and column.low.value is not None and column.low.value >= 0)
+    return named and counts is not None and len(counts) > 1 and COMES_AGAIN * len(counts) <= seen.records
+
+
+def _divides(seen: FileSurvey, path: str, clock: str) -> str:
+    """Return how the times of the records prove that a column names their sources; empty where they do not."""
+    names, times = seen.columns[path], seen.columns[clock]
+    ordered = times.only(int, float) or is_time(times)
+    if ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1:
+        return f"{clock} begins again with another one of {len(names.counts):,}"
+    pairs = _pairs(seen, path, clock)
+    repeated = len(pairs) - len({time for _, time in pairs})
+    if len(pairs) >= FEWEST and repeated >= REPEATED * len(pairs) and len(set(pairs)) == len(pairs):
+        return f"{clock} comes again, but not with the same one of {len(names.counts or ()):,}"
+    return ""
+
+
+def _pairs(seen: FileSurvey, one: str, other: str) -> list[tuple[Any, Any]]:
+    """Return the values of two columns in the first records that have both."""
+    paths = parse_path(one), parse_path(other)
+    found = [(find(record, paths[0]), find(record, paths[1])) for record in seen.head]
+    return [pair for pair in found if not any(value is None or value is ABSENT for value in pair)]
+
+
+def _strictly_rises(values: Sequence[Any]) -> bool:
+    return all(map(int.__lt__, values, values[1:]))

@@ -1,0 +1,88 @@
+"""Files beyond one CSV with a header: named columns, arrays, logs of Zeek, several files as one."""
+
+import numpy as np
+import pytest
+from resonance.pipeline.errors import ConfigurationError, InputFileError
+from resonance.pipeline.files.record_file import RecordFile
+from resonance.pipeline.files.rows import BATCH, Columns
+from resonance.pipeline.files.several_files import SeveralFiles
+
+ZEEK = (
+    '#separator \\x09\n#unset_field\t-\n#fields\tts\tid.h\tbytes\n1700000000.5\t"a\t-\n1700000001.5\tb\t7\n#close\tx\n'
+)
+
+
+def values(path, **columns):
+    with RecordFile(path, Columns(**columns)) as file:
+        return [record.value.decode() for batch in file.batches() for record in batch]
+
+
+def test_columns_without_a_header_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2.50,x\n3,,y\n")
+    assert values(tmp_path / "a.csv", names=("a", "b", "c")) == ['{"a":1,"b":2.50,"c":"x"}', '{"a":3,"b":null,"c":"y"}']
+    (tmp_path / "b.csv").write_text("1,2.5\n")
+    with pytest.raises(InputFileError, match=r"line 1: 1, 2.5 stand where .* or name them: --names a,b"):
+        values(tmp_path / "b.csv")
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"--names: the columns of .*a.jsonl have names; leave it out"):
+        RecordFile(tmp_path / "a.jsonl", Columns(names=("a",)))
+
+
+def test_a_log_of_zeek_names_its_columns_and_says_what_is_missing(tmp_path):
+    (tmp_path / "conn.log").write_text(ZEEK)
+    found = ['{"ts":1700000000.5,"id":{"h":"\\"a"},"bytes":null}', '{"ts":1700000001.5,"id":{"h":"b"},"bytes":7}']
+    assert values(tmp_path / "conn.log") == found
+    (tmp_path / "broken.log").write_text(ZEEK.replace("b\t7", "b"))
+    with pytest.raises(InputFileError, match="line 5: 2 cells where the header has 3"):
+        values(tmp_path / "broken.log")
+    (tmp_path / "json.log").write_text('{"a": 1}\n')
+    assert values(tmp_path / "json.log") == ['{"a": 1}']
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int32, np.bool_])
+def test_an_array_is_a_table_of_features(tmp_path, kind):
+    array = np.arange(2 * (BATCH + 5)).reshape(-1, 2).astype(kind)
+    np.save(tmp_path / "a.npy", array)
+    with RecordFile(tmp_path / "a.npy") as file:
+        batches = [len(batch) for batch in file.batches()]
+        assert (batches, file.total, file.position, file.unit) == ([BATCH, 5], BATCH + 5, BATCH + 5, "rows")
+    first = str(array[1].tolist()).replace(" ", "").lower()
+    assert values(tmp_path / "a.npy")[1] == f'{{"features":{first}}}'
+
+
+def test_columns_of_an_array_may_be_named_and_give_key_and_time(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[1.0, np.nan, 5.0], [2.0, 3.5, 6.0]]))
+    columns = Columns({"x.y": "b"}, key="c", time=("a",), names=("a", "b", "c"))
+    with RecordFile(tmp_path / "a.npy", columns) as file:
+        (batch,) = file.batches()
+    assert batch == [(b"5.0", b'{"x":{"y":null}}', 1), (b"6.0", b'{"x":{"y":3.5}}', 2)]
+    np.save(tmp_path / "one.npy", np.arange(3))
+    assert values(tmp_path / "one.npy") == ['{"features":[0]}', '{"features":[1]}', '{"features":[2]}']
+    with pytest.raises(ConfigurationError, match=r"--names: 2 names for 3 columns of .*a.npy"):
+        values(tmp_path / "a.npy", names=("a", "b"))
+
+
+def test_an_array_of_objects_is_never_read(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputFileError, match=r"a.npy is no array of numbers that can be read"):
+        values(tmp_path / "a.npy")
+    np.save(tmp_path / "b.npy", np.zeros((2, 2, 2)))
+    with pytest.raises(InputFileError, match=r"an array of shape \(2, 2, 2\) and type float64 is no table"):
+        values(tmp_path / "b.npy")
+
+
+def test_several_files_are_one(tmp_path):
+    paths = [tmp_path / name for name in ("a.csv", "b.jsonl", "c.csv")]
+    for path, text in zip(paths, ("x;y\n1;2,5\nbad\n", '{"x": 3}\n', "x,y\nbad\n4,5\n"), strict=True):
+        path.write_text(text)
+    with SeveralFiles(paths, skip_bad=True) as files:
+        found = [record.value.decode() for batch in files.batches() for record in batch]
+        assert found == ['{"x":1,"y":2.5}', '{"x": 3}', '{"x":4,"y":5}']
+        assert (files.skipped, files.position) == (2, files.total)
+    with (
+        pytest.raises(InputFileError, match=r"missing.csv cannot be read"),
+        SeveralFiles([*paths, tmp_path / "missing.csv"]),
+    ):
+        pass
+    with pytest.raises(ConfigurationError, match="files of lines and files of rows; name them apart"):
+        SeveralFiles([*paths, tmp_path / "a.npy"])

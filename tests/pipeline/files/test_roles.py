@@ -1,0 +1,161 @@
+"""What a column is for: names of sources, labels, clocks, counters, rare counts, stand-ins for missing numbers."""
+
+import random
+
+import pytest
+from resonance.pipeline.files.kinds import Kinds
+from resonance.pipeline.files.rows import Columns
+from resonance.pipeline.files.sources import source_of
+from resonance.pipeline.files.suggest import suggest
+from resonance.pipeline.files.survey import MAX_SOURCES, FileSurvey
+
+DRAW = random.Random(7)
+
+
+def stamp(minute):
+    return f"2026-01-{1 + minute // 1440:02d}T{minute // 60 % 24:02d}:{minute % 60:02d}:00Z"
+
+
+def measured(**members):
+    return {**members, "load": DRAW.random(), "heat": DRAW.gauss(40, 3)}
+
+
+def surveyed(rows):
+    """Survey rows in uneven batches, as a file gives them."""
+    seen = FileSurvey()
+    for start in range(0, len(rows), 700):
+        seen.add(rows[start : start + 700])
+    return seen
+
+
+def source(rows):
+    seen = surveyed(rows)
+    return source_of(seen, Kinds(seen))
+
+
+def noted(rows, columns=None):
+    return suggest(surveyed(rows), columns or Columns())
+
+
+FOUR = [measured(box=f"b{n % 4}", at=stamp(n // 4)) for n in range(4_000)]
+
+
+def test_names_whose_times_come_again_are_those_of_sources():
+    assert source(FOUR) == ("box", "at comes again, but not with the same one of 4", True)
+    (note,) = [note for note in noted(FOUR).notes if note.change.key]
+    assert note.text == "box names what the records are of (at comes again, but not with the same one of 4)"
+    assert (note.option, note.advised) == ("--key box", True)
+    assert not [note for note in noted(FOUR, Columns(key="box")).notes if note.change.key]
+
+
+def test_names_of_parts_of_a_file_whose_times_begin_again_are_those_of_sources():
+    rows = [measured(trial=trial, at=stamp(n)) for trial in range(30) for n in range(500 + trial)]
+    assert source(rows) == ("trial", "at begins again with another one of 30", True)
+    assert noted(rows).left_out["trial"] == "names what the records are of"
+    assert noted(rows).features == ["load", "heat"]
+
+
+def test_of_sites_and_their_machines_the_machines_are_the_sources():
+    rows = [measured(site=f"s{n % 6 // 3}", box=f"b{n % 6}", at=stamp(n // 6)) for n in range(6_000)]
+    assert source(rows).path == "box"
+
+
+@pytest.mark.parametrize(("name", "certain"), [("machine_id", True), ("host", True), ("lot", False), ("variety", None)])
+def test_a_name_or_equal_counts_beside_times_say_so_too(name, certain):
+    clock = {} if certain is None else {"at": None}
+    rows = [measured(**{name: f"n{n % 3}"}, **{each: stamp(n) for each in clock}) for n in range(3_000)]
+    found = source(rows)
+    assert (found and found.certain) == certain
+    if certain is False:
+        assert found.reason == "each of 3 names has 1,000 records"
+
+
+def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
+    assert source(FOUR[:1_999]) is None
+    assert source([measured(machine=f"m{n % (MAX_SOURCES + 1)}") for n in range(2_000)]) is None
+
+
+def test_labels_are_no_features_and_offered_as_truth():
+    for values in ((0, 1), (0.0, 1.0), (True, False), ("ok", "bad")):
+        found = noted([measured(is_anomaly=values[n % 9 == 0]) for n in range(300)])
+        assert (found.features, found.truth) == (["load", "heat"], "is_anomaly")
+        assert found.left_out["is_anomaly"].endswith("labels, for evaluate --truth")
+        assert "is_anomaly" not in found.categories
+    assert "left out of the features: class (30 values: labels" in str(
+        noted([measured(**{"class": n % 30}) for n in range(300)]).findings[-1]
+    )
+
+
+def test_a_single_column_of_0_and_1_is_taken_for_a_label_and_several_are_flags():
+    rows = [measured(broke=int(n % 50 == 0)) for n in range(300)]
+    assert noted(rows).truth == "broke"
+    flags = [{**row, "door": n % 2} for n, row in enumerate(rows)]
+    assert (noted(flags).truth, noted(flags).features) == (None, ["broke", "load", "heat", "door"])
+
+
+def test_rare_counts_are_features_and_what_never_varies_is_none():
+    rows = [measured(http_5xx=n % 400 // 398, pump=0.0, mode=7 if n % 300 else 8) for n in range(2_000)]
+    found = noted([{**row, "http_4xx": int(n % 500 == 3)} for n, row in enumerate(rows)])
+    assert found.features == ["http_5xx", "load", "heat", "http_4xx"]
+    assert set(found.left_out) == {"pump", "mode"}
+
+
+@pytest.mark.parametrize("begin", [0, 12_345, -4_000])
+def test_what_only_grows_is_a_clock_or_a_meter(begin):
+    rows = [measured(ticks=begin + 60 * n, meter=begin + n // 3 + 0.5) for n in range(900)]
+    assert noted(rows).left_out == {
+        "ticks": "counts the records, in even steps",
+        "meter": "never becomes less: a clock or a meter",
+    }
+
+
+def test_what_counts_the_records_of_each_source_is_left_out():
+    mixed, counts = [], [0] * 4
+    for _ in range(4_000):
+        box = DRAW.randrange(4)
+        counts[box] += 1
+        mixed.append(measured(machine=f"m{box}", cycle=counts[box]))
+    apart = [measured(machine=f"m{box}", cycle=n) for box in range(4) for n in range(1_000)]
+    for rows in (mixed, apart):
+        assert noted(rows).left_out == {"cycle": "grows for each machine: a clock or a counter"}
+    assert "load" in noted(mixed).features
+
+
+@pytest.mark.parametrize("text", ["-999", "-200", "9999", "-1", "100000"])
+def test_a_number_far_beyond_all_others_that_comes_again_may_stand_for_a_missing_one(text):
+    rows = [measured(gas=float(text) if n % 11 == 0 else DRAW.uniform(2, 90)) for n in range(400)]
+    (note,) = noted(rows).notes
+    assert (note.option, note.advised) == (f"--null {text}", True)
+    assert note.text.startswith(f"{text} stands far beyond all other numbers of gas, in up to 37 of 400 records")
+
+
+def test_a_single_outlier_and_a_category_are_no_stand_ins():
+    rows = [measured(gas=9999 if n == 7 else DRAW.uniform(2, 90), port=(53, 80, 6667)[n % 3]) for n in range(400)]
+    assert not noted(rows).notes
+
+
+def test_times_that_go_back_are_noted_unless_sources_explain_them():
+    rows = [measured(at=stamp(n if n % 100 else max(n - 90, 0))) for n in range(1_000)]
+    assert (
+        "at goes back in 9 of 1,000 records; alerts and drift follow" in [str(note) for note in noted(rows).notes][-1]
+    )
+    assert not [note for note in noted(FOUR).notes if "goes back" in note.text]
+
+
+@pytest.mark.parametrize(
+    ("days", "hour", "option"),
+    [
+        ("{:02d}/01/2026", "{:02d}:00:00", "--time Date --time Hour --time-form '%d/%m/%Y %H:%M:%S'"),
+        ("{:02d}.01.2026", "{:02d}.30", "--time Date --time Hour --time-form '%d.%m.%Y %H.%M'"),
+        ("2026-01-{:02d}", "{:02d}:00", "--time Date --time Hour"),
+    ],
+)
+def test_a_date_and_a_time_of_day_are_joined(days, hour, option):
+    rows = [measured(Date=days.format(1 + n // 24), Hour=hour.format(n % 24)) for n in range(24 * 20)]
+    assert [note.option for note in noted(rows).notes if note.change.time] == [option]
+
+
+def test_a_date_that_has_two_readings_is_offered_with_both():
+    rows = [measured(Date="5/2/2007", Hour=f"{n % 24:02d}:00:00") for n in range(200)]
+    (note,) = noted(rows).notes
+    assert note.text.endswith("--time-form '%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'")
