@@ -273,6 +273,9 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
     print_table((("topic",) if several else ()) + columns, rows)
     if hint := summary.hint:
         footnote(f"hint: {hint}")
+    for part in summary.parts:
+        if part.warm_up:
+            footnote(f"{part.topic}[{part.partition}]: {part.warm_up}; prepare.warmup_records has how many it takes")
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
     footnote(_sentence(summary, to))
 

@@ -146,6 +146,10 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
             f"AMI is left out for {', '.join(costly)}: records times clusters (or classes, if fewer) are more than "
             f"{AMI_STEPS:,}"
         )
+    if silent := [one.name for one in found if one.whole.get("unanswered") == 1.0]:
+        notes.append(
+            f"no record has a cluster with {', '.join(silent)}: each stream needs prepare.warmup_records and more first"
+        )
     if k > MOST_CLUSTERS:
         notes.append(f"k-means would have {k:,} clusters, {MOST_CLUSTERS} are computed at most: left out")
     streams = len(found[0].run.streams)

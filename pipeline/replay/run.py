@@ -62,6 +62,8 @@ class Replayed(PartitionResult):
     """Alerts that are open at the end, by rule."""
     ranges: RestlessRanges = field(default_factory=RestlessRanges)
     """Features that left their range often."""
+    warm_up: str = ""
+    """How far the warm-ups are that last at the end."""
 
 
 class Answering:
@@ -106,6 +108,7 @@ class Answering:
         self._sink.close(self.task.models)
         # Some may have opened before the range.
         self._found.open_alerts = dict(Counter(key.split("/")[1] for key in self.task.open_alerts))
+        self._found.warm_up = self.task.counts.totals.warm_up_text
         self._found.ranges = self.task.health.ranges.found()
         self._found.dead_letters = dict(self._dead_letters + (self.task.counts.dead_letters - self._before))
         return self._found

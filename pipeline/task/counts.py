@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
+from resonance.pipeline.errors import counted
+
 
 class DeadLetterExample(NamedTuple):
     """The first dead letter of its class that a task has seen."""
@@ -36,6 +38,19 @@ class Totals(NamedTuple):
     """Streams with a change that has not settled."""
     watch_drift: int = 0
     """Models whose records are watched for changes."""
+    warming_up: int = 0
+    """Models whose warm-up lasts: they have no clusters yet."""
+    held: int = 0
+    """Records that have come for these warm-ups."""
+    warm_up: int = 0
+    """Records that these warm-ups take."""
+
+    @property
+    def warm_up_text(self) -> str:
+        """How far the warm-ups are that last; empty where none does."""
+        if not self.warming_up:
+            return ""
+        return f"{counted(self.warming_up, 'stream')} in the warm-up ({self.held:,} of {self.warm_up:,} records)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from faust.types import TP
 from resonance.pipeline.config.fields import FIELD
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import counted, first_of, nearest
-from resonance.pipeline.task.counts import Counts, DeadLetterExample
+from resonance.pipeline.task.counts import Counts, DeadLetterExample, Totals
 from resonance.pipeline.task.range_changes import together
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.held_back import HeldBack, held_seconds
@@ -191,6 +191,9 @@ class Progress:
                 counted(new_dead.total(), "dead letter") + (f" ({listed})" if listed else ""),
                 counted(sum(partition.task.health.clusters for partition in self._partitions), "cluster"),
             ]
+            totals = [partition.task.counts.totals for partition in self._partitions]
+            if text := Totals(*map(sum, zip(*totals, strict=True))).warm_up_text if totals else "":
+                parts.append(text)
             if lag is None:
                 parts.append("how many wait is not known")
             elif lag.waiting:

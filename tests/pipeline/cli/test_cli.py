@@ -157,6 +157,7 @@ def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_pa
     said = capsys.readouterr()
     assert "replayed 50 records" in said.out
     assert "input.features: warm, wet\n" in said.err
+    assert "1 stream in the warm-up (50 of 200 records); prepare.warmup_records has how many it takes" in said.out
 
 
 HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}

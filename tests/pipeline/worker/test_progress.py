@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from faust.types import TP
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.task.counts import Counts, DeadLetterExample
+from resonance.pipeline.task.counts import Counts, DeadLetterExample, Totals
 from resonance.pipeline.task.range_changes import RangeChanges
 from resonance.pipeline.worker import progress
 from resonance.pipeline.worker.assignment import Counters
@@ -32,6 +32,7 @@ class Work:
         self.dead: Counter[tuple[str, str]] = Counter()
         self.examples: dict[tuple[str, str], DeadLetterExample] = {}
         self.ranges = RangeChanges()
+        self.totals = Totals()
         task = SimpleNamespace(health=SimpleNamespace(clusters=3, ranges=self.ranges))
         self.partition: Any = SimpleNamespace(task=task, answered=0, learned_again=None)
         self.processor: Any = SimpleNamespace(partitions={AT: self.partition}, counters=Counters())
@@ -56,7 +57,9 @@ class Work:
         end = self.partition.answered if end is None else end
         self.end = LogEnd(end, end) if isinstance(end, int) else end
         self.dead = self.dead + Counter({MISSING: dead})
-        self.partition.task.counts = Counts(dead_letters_by_stage=self.dead, dead_letter_examples=self.examples)
+        self.partition.task.counts = Counts(
+            dead_letters_by_stage=self.dead, dead_letter_examples=self.examples, totals=self.totals
+        )
         self._log.clear()
         self.progress.look()
         return [record.getMessage() for record in self.said()]
@@ -87,6 +90,14 @@ def test_a_record_that_is_routed_and_then_learned_counts_once(work: Work) -> Non
     ]
     assert work.step(10, 0, end=9_000, routes=1_000) == [
         "0 records (0/s), 1,000 routes; 0 dead letters; 3 clusters; 4,000 records behind"
+    ]
+
+
+def test_streams_without_clusters_because_of_their_warm_up_are_counted(work: Work) -> None:
+    work.totals = Totals(warming_up=2, held=150, warm_up=400)
+    assert work.step(10, 150) == [
+        CAUGHT_UP,
+        "150 records (15/s); 0 dead letters; 3 clusters; 2 streams in the warm-up (150 of 400 records); nothing waits",
     ]
 
 
