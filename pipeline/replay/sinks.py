@@ -115,10 +115,6 @@ def join_parts(folder: Path, parts: int) -> None:
                     with path.open("rb") as piece:
                         shutil.copyfileobj(piece, whole, _BUFFER)
                     path.unlink()
-    for kind in ("drift_events", "alerts"):
-        if not (rare := folder / FILES[kind]).stat().st_size:
-            # Most replays have none.
-            rare.unlink()
 
 
 def lines(folder: Path, kind: str) -> Iterator[Any]:

@@ -47,7 +47,7 @@ class RestlessRanges:
             return ""
         listed = ", ".join(
             f"{feature} left its range {-changes:,} times in {self.restless[feature]:,} of "
-            f"{counted(self.streams, 'stream')}"
+            f"{counted(self.streams, 'stream')} with many records"
             for changes, feature in found
         )
         return (

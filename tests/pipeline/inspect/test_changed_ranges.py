@@ -35,6 +35,8 @@ def test_a_range_that_changed_often_is_a_hint():
     days = [rescaled("ambient", [0.0, 1.0], [5.0, 6.0], time=f"2026-05-0{day}T00:01:04.000Z") for day in (1, 2, 3)]
     others = [{"kind": "drift", "version": 1}, rescaled("temp", [0.0, 1.0], [5.0, 6.0])]
     said = range_hint("p0", [*days, *others], 1)
-    assert said.startswith("ambient left its range 3 times in 1 of 1 stream: a feature that follows the time of day")
+    assert said.startswith(
+        "ambient left its range 3 times in 1 of 1 stream with many records: a feature that follows the time of day"
+    )
     assert not range_hint("p0", [*days[:2], *others], 1)
     assert not range_hint("p0", days, 2)

@@ -12,6 +12,7 @@ from resonance.pipeline.kafka.partitioner import partition_of
 from resonance.pipeline.records import Record
 from resonance.pipeline.replay.replaying import ReplayOutput, Summary, replay_file, target_topics
 from resonance.pipeline.replay.run import Replayed
+from resonance.pipeline.replay.sinks import FILES
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch import picture
 from resonance.schemas import ClusterTable
@@ -65,12 +66,7 @@ def test_a_file_says_what_its_records_would_say_on_the_topic(file, tmp_path, pro
     dead_letters = read(folder / "dead-letters.jsonl")
     assert {orjson.loads(each["value"])["id"] for each in dead_letters} == {"r90", "r250"}
     assert {name for name, _ in dead_letters[0]["headers"]} >= {"resonance.error.class", "resonance.error.offset"}
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "assignments.jsonl",
-        "cluster-events.jsonl",
-        "clusters.jsonl",
-        "dead-letters.jsonl",
-    ]
+    assert {path.name for path in folder.iterdir()} == {*FILES.values()}
     table = ClusterTable()
     for each in read(folder / "cluster-events.jsonl"):
         table.apply(each["value"])

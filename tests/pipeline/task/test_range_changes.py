@@ -26,8 +26,8 @@ def found(*changes, looks=5):
 def test_three_changes_within_a_week_in_half_of_the_streams_are_a_hint():
     often = [("a", "ambient_c", day) for day in (1, 2, 3, 9)]
     assert found(*often).found().hint == (
-        "ambient_c left its range 4 times in 1 of 2 streams: a feature that follows the time of day, or only grows, "
-        "makes clusters of its own; leave it out of input.features (docs/tuning.md#quality)"
+        "ambient_c left its range 4 times in 1 of 2 streams with many records: a feature that follows the time of day, "
+        "or only grows, makes clusters of its own; leave it out of input.features (docs/tuning.md#quality)"
     )
 
 
@@ -64,7 +64,7 @@ def test_a_feature_that_follows_the_day_is_named_after_a_few_days_and_no_line_is
     own = task(settings(stream="partition"))
     run(own, log_of(6, daily=8.0), 512)
     assert own.health.ranges.found().hint.startswith("net.in left its range ")
-    assert "1 of 1 stream:" in own.health.ranges.found().hint
+    assert "1 of 1 stream with many records:" in own.health.ranges.found().hint
     assert not caplog.records
 
 
