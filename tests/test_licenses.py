@@ -1,0 +1,33 @@
+"""What a user must know before the first use: the project's license, and that no package of its image forbids it."""
+
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ALLOWED = re.compile(r"MIT|BSD|Apache|PSF|Python Software|ISC|Mozilla|MPL|Zlib|CC0|LLVM|Repoze", re.IGNORECASE)
+FORBIDDEN = re.compile(r"\bA?GPL|Affero|SSPL|Business Source|Commons Clause|Proprietary|Non-?Commercial", re.IGNORECASE)
+LOCKED = sorted(set(re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements/runtime.txt").read_text(), re.MULTILINE)))
+
+
+def test_the_project_has_one_license_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "Apache-2.0"
+    assert "Apache License" in (ROOT / "LICENSE").read_text().split("\n\n")[0]
+    for pattern in project["license-files"]:
+        assert (ROOT / pattern).is_file(), pattern
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_no_package_of_the_image_forbids_its_use(name):
+    try:
+        found = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        pytest.skip("of another platform")
+    kinds = [each for each in found.get_all("Classifier", []) if each.startswith("License ::")]
+    stated = " ".join([*kinds, found.get("License-Expression") or "", (found.get("License") or "").split("\n")[0]])
+    assert ALLOWED.search(stated), f"{name}: {stated}"
+    assert not FORBIDDEN.search(stated), f"{name}: {stated}"
