@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Tests start hundreds of processes; where bytecode is not written, each of them compiles two thousand modules first.
+unexport PYTHONDONTWRITEBYTECODE
 # A lock file names everything: what is looked up beside it takes most of the time.
 LOCKED := --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-version-check --require-hashes
 # A changed lock file reinstalls the dependencies.
