@@ -1,14 +1,18 @@
 """Records with clusters that come, move and go, and what tests ask of a partition task."""
 
+import random
 from contextlib import contextmanager
 
 import numpy as np
 import orjson
+import pytest
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record, StreamSnapshot
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.task.stream_task import NO_CONTEXT
+
+from tests import LONG
 
 TOPIC = "features"
 STAMP = 1_700_000_000_000
@@ -75,30 +79,55 @@ def task(given=None, context=NO_CONTEXT):
 
 def run(worker, log, size=None):
     """Process a log in batches of a size and join the outputs."""
+    size = size or max(1, len(log))
+    return process(worker, (log[start : start + size] for start in range(0, len(log), size)))
+
+
+def seeds(always, *, night):
+    """Seeds from 0 on: some of each run, and more of those at night."""
+    return [*range(always), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(always, night))]
+
+
+def process(worker, batches):
     whole = Outputs()
-    for start in range(0, len(log), size or max(1, len(log))):
-        whole.add(worker.process(log[start : start + (size or len(log))]))
+    for batch in batches:
+        whole.add(worker.process(batch))
     return whole
 
 
-def alike(given, log, sizes=(1, 7, 1000), stops=()):
-    """Process a log whole, in batches, and with a restart: all is the same; return the task and its outputs."""
+def uneven(log, seed):
+    """Cut a log into batches of drawn lengths, many of them one record long."""
+    rng, start = random.Random(seed), 0
+    while start < len(log):
+        size = rng.choice((1, 1, 1, 2, 7, 40, 200))
+        yield log[start : start + size]
+        start += size
+
+
+def alike(given, log, stops=()):
+    """Process a log whole, in uneven batches, and with a restart: all is the same; return the task and its outputs.
+
+    A short log also goes record by record, and in the long form of the tests each does.
+    """
     whole = task(given)
     expected = run(whole, log)
-    for size in sizes:
+    cuts = [uneven(log, seed) for seed in range(2)]
+    if LONG or len(log) <= 100:
+        cuts.append([record] for record in log)
+    for batches in cuts:
         part = task(given)
-        assert run(part, log, size) == expected
+        assert process(part, batches) == expected
         assert states(part) == states(whole)
         assert part.partition_state() == whole.partition_state()
     for stop in stops:
         worker = task(given)
-        outputs = run(worker, log[:stop], 97)
+        outputs = process(worker, uneven(log[:stop], stop))
         fresh = restored(
             given,
             worker.partition_state(),
             [worker.models.snapshot(name) for name in worker.models.pending(everything=True)],
         )
-        outputs.add(run(fresh, log[stop:], 11))
+        outputs.add(process(fresh, uneven(log[stop:], stop)))
         assert outputs == expected
         assert states(fresh) == states(whole)
     return whole, expected

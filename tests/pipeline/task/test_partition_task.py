@@ -21,10 +21,12 @@ from tests.pipeline.streams import (
     errors,
     payloads,
     points,
+    process,
     records,
     run,
     settings,
     task,
+    uneven,
     value_of,
 )
 
@@ -91,7 +93,8 @@ def test_everything_fits_its_schema(engine):
     for name, messages in (("assignment", outputs.assignments), ("cluster_event", outputs.cluster_events)):
         validator = Draft202012Validator(load_schema(name))
         assert messages
-        for payload in payloads(messages):
+        # Most assignments are alike, and a check takes a millisecond.
+        for payload in payloads(messages[:: 20 if name == "assignment" else 1]):
             validator.validate(payload)
 
 
@@ -199,8 +202,8 @@ def test_only_changes_only_novel_ones_or_none():
     assert 4 < len(changes) < 1500
     for choice, expected in (("changes", changes), ("novel", novel), ("none", [])):
         given = settings(stream="key", output__assignments=choice)
-        for size in (1, 7, 1500):
-            outputs = run(task(given), log, size)
+        for seed in range(2):
+            outputs = process(task(given), uneven(log, seed))
             assert (outputs.assignments, outputs.cluster_events) == (expected, every.cluster_events)
 
 
@@ -210,7 +213,7 @@ def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
     worker = task(changed(engine, stream="key"))
     present = {}
     seen = 0
-    for record in records(points(1500).tolist(), keys=KEYS[:2]):
+    for record in records(points(700).tolist(), keys=KEYS[:2]):
         for event in payloads(worker.process([record]).cluster_events):
             clusters = present.setdefault(event["stream"], set())
             if event["kind"] in ("emerged", "split"):
@@ -382,7 +385,7 @@ def test_however_the_first_records_are_cut_the_bytes_are_the_same(scale):
     for extra in ({"output__assignments": "all"}, {"output__assignments": "changes"}):
         quick = {"engine__name": "caea", "engine__lambda": 4, "engine__min_cluster_records": 1, "engine__max_nodes": 50}
         given = array_settings(stream="key", prepare__scale=scale, prepare__warmup_records=5, **quick, **extra)
-        assert alike(given, log, (1, 7, 33))[1].cluster_events
+        assert alike(given, log)[1].cluster_events
 
 
 def test_settings_that_do_not_fit_the_features_of_the_data_stop_the_worker():

@@ -19,6 +19,7 @@ from tests.pipeline.streams import (
     payloads,
     restored,
     run,
+    seeds,
     settings,
     states,
     task,
@@ -164,7 +165,7 @@ def test_a_key_that_comes_back_begins_a_new_version():
 def test_after_a_pause_each_record_ends_a_few_streams(monkeypatch):
     monkeypatch.setattr(expiry, "MOST", 2)
     log = log_from(*(silence(b"k%d" % i, 4 * i, 1) for i in range(6)), silence(b"k4", 9000, 1), silence(b"z", 9004, 4))
-    whole, outputs = alike(given(), log, sizes=(1, 3, 1000), stops=(6, 7, 8))
+    whole, outputs = alike(given(), log, stops=(6, 7, 8))
     found = [(event["stream"], event["cause"]["source"]["offset"]) for event in ends(outputs)]
     # The record of k4 comes before its turn.
     assert found == [("p0:k0", 6), ("p0:k1", 6), ("p0:k2", 7), ("p0:k3", 7), ("p0:k5", 8)]
@@ -180,7 +181,7 @@ def test_streams_end_where_a_block_begins_and_one_that_comes_back_before_lives_o
         silence(b"back", 7000, 1),
         *(silence(b"there", 7010 + i, 1) for i in range(20)),
     )
-    whole, outputs = alike(given(), log, sizes=(1, 3, 1000), stops=(5, 7, 8, 9))
+    whole, outputs = alike(given(), log, stops=(5, 7, 8, 9))
     assert [(event["stream"], event["cause"]["source"]["offset"]) for event in ends(outputs)] == [("p0:gone", 8)]
     assert whole.models.named("p0:back").version == whole.models.named("p0:there").version == 1
 
@@ -201,7 +202,7 @@ def test_a_time_beyond_that_of_kafka_ends_no_stream():
     assert not ends(run(task(given(input__time_path="at")), log))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(3, night=6))
 def test_batches_decide_nothing(monkeypatch, seed):
     log, rng = log_of(seed), random.Random(seed)
     monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
@@ -221,7 +222,7 @@ def test_batches_decide_nothing(monkeypatch, seed):
         assert (states(part), part.partition_state()) == (states(whole), whole.partition_state())
 
 
-@pytest.mark.parametrize("seed", [*range(15), 33])
+@pytest.mark.parametrize("seed", [*seeds(6, night=15), 33])
 def test_a_crash_decides_nothing(monkeypatch, seed):
     rng = random.Random(seed)
     monkeypatch.setattr(expiry, "MOST", rng.choice((1, 2, 16)))
@@ -278,7 +279,6 @@ def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again(monkeypatch
     _, outputs = alike(
         given(**own),
         [Record(TOPIC, 0, i, STAMP + at, key, value_of(ROWS[i % 1000])) for i, (key, at) in enumerate(log)],
-        sizes=(7, 1000),
     )
     found = [(a["kind"], a["stream"], a["version"]) for a in payloads(outputs.alerts) if a["rule"] == "silent"]
     assert found == [(kind, "p0:gone", version) for version in (1, 2) for kind in ("opened", "cleared")]
