@@ -1,5 +1,7 @@
 """Small streams that exercise every part of an engine."""
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +10,11 @@ Array = NDArray[np.float64]
 
 def shifting(n=3000, d=4, seed=3):
     """Return blobs of which some appear late, one vanishes, one wanders into another, with outliers and repeats."""
+    return _shifting(n, d, seed).copy()
+
+
+@cache
+def _shifting(n, d, seed):
     rng = np.random.default_rng(seed)
     centres = rng.random((8, d))
     rows = np.empty((n, d))
