@@ -30,7 +30,7 @@ class SourceColumn(NamedTuple):
     path: str
     reason: str
     certain: bool
-    """Whether the records' order or its name proves it."""
+    """Whether the order of the records proves it, or its name beside their times."""
 
 
 def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
@@ -46,7 +46,8 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
                 return SourceColumn(path, reason, True)
     for path in paths:
         if _NAME.fullmatch(last(path)):
-            return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", True)
+            # Without times it may be a category, such as the service of a connection.
+            return SourceColumn(path, f"{len(seen.columns[path].counts or ()):,} names", bool(clocks))
     for path in paths if clocks else ():
         counts = (seen.columns[path].counts or {}).values()
         if max(counts) <= EVEN * min(counts):
