@@ -1,6 +1,6 @@
 """Seeds of the simulation, and products that are broken on purpose: the simulation must report each.
 
-100 seeds run with all tests, 400 at night, and 10,000 in the long form: ``make long WHAT=tests/simulation``.
+60 seeds run with all tests, 400 at night, and 10,000 in the long form: ``make long WHAT=tests/simulation``.
 """
 
 import os
@@ -27,7 +27,7 @@ from tests.simulation.network import Weather
 from tests.simulation.world import FAULT_SECONDS, Plan, World, simulate
 
 BUNCH = 20
-GATE, SEEDS = 100, 10_000 if LONG else 400
+GATE, SEEDS = 60, 10_000 if LONG else 400
 BROKEN_SEEDS = range(200, 600)
 """Seeds within which each broken product is reported."""
 
@@ -67,7 +67,8 @@ def test_models_stay_in_memory_where_nobody_else_committed_and_only_there(monkey
 
     monkeypatch.setattr(worker, "unchanged", checked)
     monkeypatch.setattr(AssignedPartition, "begin", begun)
-    for seed in range(60, 400):
+    # The first three have the cases; the others are tried where the draws have changed.
+    for seed in (63, 68, 89, *range(90, 400)):
         simulate(seed)
         if len(found) == 3:
             return

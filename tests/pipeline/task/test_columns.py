@@ -13,6 +13,7 @@ from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task.decode.record_batch import TRACE_BYTES
 from resonance.pipeline.timestamps import canonical
 
+from tests import LONG
 from tests.pipeline.streams import STAMP, TOPIC, settings, task, without_kernels
 
 IDS = ("r1", 7, "é", "", None)
@@ -59,7 +60,7 @@ def answers(given, parts):
 
 @pytest.mark.parametrize("stream", ["partition", "key"])
 @pytest.mark.parametrize(("envelope", "features"), [("plain", ["a", "b", "c"]), ("cloudevents", "v")])
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=40 if LONG else 15, deadline=None)
 @given(log=logs(), cuts=some.sets(some.integers(1, 89)))
 def test_columns_give_what_their_records_give_one_by_one(stream, envelope, features, log, cuts):
     names = {"input__id_path": "id", "input__time_path": "t", "input__features": features}
