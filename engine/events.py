@@ -50,11 +50,13 @@ def drained(log):
 
 
 @jit
-def emit(head, counter, path, record, what, why, before, after, log):
-    """Append an event to `log` and count it in ``head[counter]``.
+def emit(number, path, record, what, why, before, after, log):
+    """Append an event to `log`; return the number of the next one.
 
     Parameters
     ----------
+    number : int
+        Of the event among those of the model.
     path : ndarray of int64
         Path of the model.
     record : int
@@ -68,7 +70,7 @@ def emit(head, counter, path, record, what, why, before, after, log):
     """
     level = len(path)
     row = np.zeros(E_HEAD + level + before.size + after.size)
-    row[E_RECORD], row[E_LEVEL], row[E_NUMBER] = record, level, head[counter]
+    row[E_RECORD], row[E_LEVEL], row[E_NUMBER] = record, level, number
     row[E_KIND], row[E_CLUSTER], row[E_OTHER] = what
     row[E_CRITERION], row[E_VALUE], row[E_THRESHOLD] = why
     row[E_BEFORE], row[E_AFTER] = len(before), len(after)
@@ -80,8 +82,8 @@ def emit(head, counter, path, record, what, why, before, after, log):
             for i in range(shapes.shape[1]):
                 row[at + i] = shapes[r, i]
             at += shapes.shape[1]
-    head[counter] += 1
     log.append(row)
+    return number + 1
 
 
 @jit

@@ -67,12 +67,14 @@ def has_changed(heir, owner):
 
 
 @jit
-def emit_changes(head, counter, path, record, lineage, before, after, lost, new, log):
+def emit_changes(number, path, record, lineage, before, after, lost, new, log):
     """Append the events of a reading to `log`: clusters that ended, then those that are new, each in the order of ids.
+
+    Return the number of the next event.
 
     Parameters
     ----------
-    head, counter, path, record, log
+    number, path, record, log
         As `events.emit`.
     lineage : tuple of ndarray
         What `find_heirs` has returned.
@@ -87,16 +89,19 @@ def emit_changes(head, counter, path, record, lineage, before, after, lost, new,
     for c in range(len(heir)):
         g, id_ = heir[c], np.int64(before[c, 0])
         if g < 0:
-            emit(head, counter, path, record, (VANISHED, id_, -1), (NO_REASON, 0.0, 0.0), before[c : c + 1], none, log)
+            number = emit(
+                number, path, record, (VANISHED, id_, -1), (NO_REASON, 0.0, 0.0), before[c : c + 1], none, log
+            )
         elif owner[g] != c:
             what, why = (ABSORBED, id_, np.int64(after[g, 0])), (np.int64(lost[c, 0]), lost[c, 1], lost[c, 2])
-            emit(head, counter, path, record, what, why, rows_of(before, c, owner[g]), after[g : g + 1], log)
+            number = emit(number, path, record, what, why, rows_of(before, c, owner[g]), after[g : g + 1], log)
     for g in range(len(owner)):
         if owner[g] >= 0:
             continue
         c, id_, why = origin[g], np.int64(after[g, 0]), (np.int64(new[g, 0]), new[g, 1], new[g, 2])
         if c < 0:
-            emit(head, counter, path, record, (EMERGED, id_, -1), why, none, after[g : g + 1], log)
+            number = emit(number, path, record, (EMERGED, id_, -1), why, none, after[g : g + 1], log)
         else:
             what = (SPLIT, id_, np.int64(new[g, 3]))
-            emit(head, counter, path, record, what, why, before[c : c + 1], rows_of(after, heir[c], g), log)
+            number = emit(number, path, record, what, why, before[c : c + 1], rows_of(after, heir[c], g), log)
+    return number

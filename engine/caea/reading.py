@@ -188,7 +188,8 @@ def read_clusters(floats, integers, rules, path, record, log):
                 new[g, 0], new[g, 1], new[g, 2], new[g, 3] = criterion, value, threshold, old_ids[c]
         past = stored_shapes(floats, integers, rules)
         own = path[: integers[block.LEVEL]]
-        emit_changes(integers, block.EVENTS, own, record, lineage, past, shapes, lost, new, log)
+        number = emit_changes(integers[block.EVENTS], own, record, lineage, past, shapes, lost, new, log)
+        integers[block.EVENTS] = number
     node_cluster = at_field(block.CLUSTER, capacity)
     for node in range(k):
         integers[node_cluster + node] = ids[group[node]] if group[node] >= 0 else -1

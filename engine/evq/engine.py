@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import BoolArray, FloatArray, IntArray, ModelFacts, Prediction, Step
 from resonance.engine.evq import layout
-from resonance.engine.evq.layout import CRITERIA, FURTHER, HELD, ID, MADE, Buffers, K, note_shape, shapes_of, work_for
+from resonance.engine.evq.layout import CRITERIA, FURTHER, Buffers, note_shape, shapes_of, work_for
 from resonance.engine.evq.learn import learn_batch, predict_batch
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
@@ -87,15 +87,16 @@ class EVQ(FlatEngine):
         predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
 
     def _shapes(self) -> FloatArray:
-        shapes: FloatArray = shapes_of(self._model, self._rules, self._model.slot[: self._model.head[layout.K]])
+        shapes: FloatArray = shapes_of(self._model, self._rules, self._model.slot[: self._model.clusters])
         return shapes
 
     def _facts(self) -> ModelFacts:
-        used = self._model.number[self._model.slot[: self._model.head[K]]]
-        ids = used[:, ID].tolist()
-        since = dict(zip(ids, used[:, MADE].tolist(), strict=True))
+        model = self._model
+        used = model.slot[: model.clusters]
+        ids = model.id[used].tolist()
+        since = dict(zip(ids, model.made[used].tolist(), strict=True))
         # A cluster is its own node.
-        return ModelFacts((), int(self._model.head[layout.N]), since, {each: each for each in ids})
+        return ModelFacts((), model.learned, since, {each: each for each in ids})
 
     def _sampled(self, held: IntArray) -> BoolArray:
         """Return which places of the buffers have a record."""
@@ -104,11 +105,11 @@ class EVQ(FlatEngine):
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         model = self._model
-        used, learned = model.slot[: model.head[K]], int(model.head[layout.N])
-        sampled = self._sampled(model.number[used, HELD])
-        buffers = Buffers(model.buffer[used][sampled], model.buffer_label[used][sampled])
+        used, learned = model.slot[: model.clusters], model.learned
+        sampled = self._sampled(model.held[used])
+        buffers = {"buffer": model.buffer[used][sampled], "buffer_label": model.buffer_label[used][sampled]}
         waiting = learned if learned < len(model.waiting) else 0
-        return packed(model, slots=used, warmup=waiting, classes=self._classes) | packed(buffers)
+        return packed(model, slots=used, warmup=waiting, classes=self._classes) | buffers
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         rules, sizes = rules_from(self._given, dimension), {"d": dimension, "classes": arrays["votes"].shape[1]}

@@ -12,10 +12,7 @@ from resonance.engine import events
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.events import NO_PATH, SHAPE_HEAD
 from resonance.kernels.arithmetic import exp_minus, inline, jit, log1p
-from resonance.kernels.table import Numbers, Table, floats, ints, new
-
-# The head: records accepted, clusters, the next id, events so far.
-N, K, NEXT_ID, EVENTS = range(4)
+from resonance.kernels.table import Table, floats, ints, new
 
 SMALLEST = 8
 """Clusters that a new model has room for."""
@@ -57,30 +54,26 @@ class Rules(NamedTuple):
     seed: np.uint64
 
 
-# Columns of `Model.number`: support is k, LAST the number of the record won last, FRESH the records that entered the
-# buffer since its last split test, HELD those in it, MADE the records accepted when the cluster was founded.
-ID, SUPPORT, LAST, FRESH, HELD, MADE = range(6)
-
-# Columns of `Model.shape`: r(k), trace of C, ln det C; the last is NaN while it is not known.
-RADIUS, TRACE, LOGDET = range(3)
-
-
 class Model(Table):
-    """A model; from `number` on arrays have a row for each slot."""
+    """A model; from `slot` on arrays have a row for each slot."""
 
-    head: IntArray = ints((
-        Numbers(1, name="learned"), Numbers(name="clusters"), Numbers(high="learned", name="next_id"),
-        Numbers(name="events"),
-    ))  # fmt: skip
+    learned: int = ints(low=1, rows="head")  # records accepted
+    clusters: int = ints(rows="head")
+    next_id: int = ints(high="learned", rows="head")
+    events: int = ints(rows="head")  # so far
     ranges: FloatArray = floats(2, "d", most=2.0 * MAGNITUDE)  # lowest and highest value of each feature
     waiting: FloatArray = floats("warmup", "d", most=2.0 * MAGNITUDE)  # the records of the warm-up
     waiting_label: IntArray = ints("warmup", low=-1, below="classes")
     slot: IntArray = ints("slots", fill=np.arange, stored=False)  # of the clusters by ascending id, then the free ones
-    number: IntArray = ints("slots", (
-        Numbers(below="next_id", ascending=True), Numbers(1, "learned", total="learned", name="support"),
-        Numbers(below="learned"), Numbers(), Numbers(name="held"), Numbers(1, "learned"),
-    ))  # fmt: skip
-    shape: FloatArray = floats("slots", 3, stored=False)
+    id: IntArray = ints("slots", below="next_id", ascending=True, columns="number")
+    support: IntArray = ints("slots", low=1, high="learned", total="learned", columns="number")  # k
+    last: IntArray = ints("slots", below="learned", columns="number")  # number of the record won last
+    fresh: IntArray = ints("slots", columns="number")  # records that entered the buffer since its last split test
+    held: IntArray = ints("slots", columns="number")  # records in the buffer
+    made: IntArray = ints("slots", low=1, high="learned", columns="number")  # records accepted when it was founded
+    radius: FloatArray = floats("slots", stored=False)  # r(k)
+    trace: FloatArray = floats("slots", stored=False)  # of C
+    logdet: FloatArray = floats("slots", stored=False)  # ln det C, NaN while it is not known
     centre: FloatArray = floats("slots", "d", most=2.0 * MAGNITUDE)  # c
     cov: FloatArray = floats("slots", "d", "d")  # C, of Euclidean clusters its diagonal
     inv: FloatArray = floats("slots", "d", "d")  # P, its inverse
@@ -142,32 +135,32 @@ def note_shape(model, rules, i):
     total = 0.0
     for a in range(rules.d):
         total += model.cov[i, a, a]
-    model.shape[i, TRACE] = total
-    model.shape[i, RADIUS] = radius_of(rules, model.number[i, SUPPORT])
-    model.shape[i, LOGDET] = np.nan
+    model.trace[i] = total
+    model.radius[i] = radius_of(rules, model.support[i])
+    model.logdet[i] = np.nan
 
 
 @jit
 def remove(model, place):
     """Remove the cluster that is listed at `place`."""
-    clusters = model.head[K]
+    clusters = model.clusters
     free = model.slot[place]
     for at in range(place, clusters - 1):
         model.slot[at] = model.slot[at + 1]
     model.slot[clusters - 1] = free
-    model.head[K] = clusters - 1
+    model.clusters = clusters - 1
 
 
 @jit
 def append(model):
     """List a new cluster with the next id, founded now; return its slot."""
-    i = model.slot[model.head[K]]
-    model.head[K] += 1
-    model.number[i, ID] = model.head[NEXT_ID]
-    model.head[NEXT_ID] += 1
-    model.number[i, MADE] = model.head[N]
-    model.number[i, HELD] = 0
-    model.number[i, FRESH] = 0
+    i = model.slot[model.clusters]
+    model.clusters += 1
+    model.id[i] = model.next_id
+    model.next_id += 1
+    model.made[i] = model.learned
+    model.held[i] = 0
+    model.fresh[i] = 0
     for label in range(model.votes.shape[1]):
         model.votes[i, label] = 0
     return i
@@ -201,7 +194,7 @@ def shapes_of(model, rules, slots):
     shapes = np.ones((len(slots), SHAPE_HEAD + 2 * d))
     for row in range(len(slots)):
         i, shape = slots[row], shapes[row]
-        shape[0], shape[1] = model.number[i, ID], model.number[i, SUPPORT]
+        shape[0], shape[1] = model.id[i], model.support[i]
         for a in range(d):
             shape[SHAPE_HEAD + a] = model.centre[i, a]
             shape[SHAPE_HEAD + d + a] = np.sqrt(model.cov[i, a, a])
@@ -212,7 +205,7 @@ def shapes_of(model, rules, slots):
 def emit(model, work, t, what, criterion, value, threshold, before, after):
     """Append an event to the log; `what` and the rows of clusters are as in `engine.events.emit`."""
     why = (criterion, min(value, _LARGEST), threshold)
-    events.emit(model.head, EVENTS, NO_PATH, t, what, why, before, after, work.log)
+    model.events = events.emit(model.events, NO_PATH, t, what, why, before, after, work.log)
 
 
 @jit

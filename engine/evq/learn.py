@@ -3,17 +3,7 @@
 import numpy as np
 from resonance.engine.events import ABSORBED
 from resonance.engine.evq.layout import (
-    FRESH,
-    HELD,
-    ID,
-    LAST,
-    LOGDET,
     OVERLAP,
-    RADIUS,
-    SUPPORT,
-    TRACE,
-    K,
-    N,
     emit,
     note_further,
     note_shape,
@@ -42,9 +32,9 @@ _NONE = -np.inf
 @inline
 def _logdet(model, rules, i, work):
     """Return ln det C of slot `i`, which is taken once for each C."""
-    if np.isnan(model.shape[i, LOGDET]):
-        model.shape[i, LOGDET] = factor(model.cov[i], rules.d, work.scale, work.upper)
-    return model.shape[i, LOGDET]
+    if np.isnan(model.logdet[i]):
+        model.logdet[i] = factor(model.cov[i], rules.d, work.scale, work.upper)
+    return model.logdet[i]
 
 
 @jit
@@ -59,7 +49,7 @@ def overlap(model, rules, i, j, work):
     for a in range(d):
         v[a] = model.centre[i, a] - model.centre[j, a]
         gap += v[a] * v[a]
-    if gap * (1.0 - 1e-9) > 4.0 * (1.0 - rules.thr) * (model.shape[i, TRACE] + model.shape[j, TRACE]):
+    if gap * (1.0 - 1e-9) > 4.0 * (1.0 - rules.thr) * (model.trace[i] + model.trace[j]):
         return _NONE
     halves = (_logdet(model, rules, i, work) + _logdet(model, rules, j, work)) / 2.0
     for a in range(d):
@@ -73,8 +63,8 @@ def overlap(model, rules, i, j, work):
 @jit
 def _union(model, rules, i, j, cov, centre):
     """Write centre and covariance of the union of two slots (21)(22), corrected; return its support."""
-    k = model.number[i, SUPPORT] + model.number[j, SUPPORT]
-    share_i, share_j = model.number[i, SUPPORT] / k, model.number[j, SUPPORT] / k
+    k = model.support[i] + model.support[j]
+    share_i, share_j = model.support[i] / k, model.support[j] / k
     for a in range(rules.d):
         centre[a] = share_i * model.centre[i, a] + share_j * model.centre[j, a]
     for a in range(rules.d):
@@ -97,10 +87,10 @@ def volume_ratio(model, rules, i, j, work):
 @jit
 def _pool(model, rules, i, j):
     """Fill the buffer of slot `i` from both at one sampling fraction: a plain union would favour the smaller."""
-    k, b_i, b_j = model.number[i, SUPPORT] + model.number[j, SUPPORT], model.number[i, HELD], model.number[j, HELD]
-    f = min(1.0, rules.n_sub / k, b_i / model.number[i, SUPPORT], b_j / model.number[j, SUPPORT])
-    m_i = min(b_i, max(1, np.int64(np.floor(f * model.number[i, SUPPORT] + 0.5))))
-    m_j = min(b_j, max(1, np.int64(np.floor(f * model.number[j, SUPPORT] + 0.5))))
+    k, b_i, b_j = model.support[i] + model.support[j], model.held[i], model.held[j]
+    f = min(1.0, rules.n_sub / k, b_i / model.support[i], b_j / model.support[j])
+    m_i = min(b_i, max(1, np.int64(np.floor(f * model.support[i] + 0.5))))
+    m_j = min(b_j, max(1, np.int64(np.floor(f * model.support[j] + 0.5))))
     while m_i + m_j > rules.n_sub:
         if m_i >= m_j:
             m_i -= 1
@@ -113,16 +103,16 @@ def _pool(model, rules, i, j):
             for a in range(rules.d):
                 model.buffer[i, start + q, a] = model.buffer[slot, source, a]
             model.buffer_label[i, start + q] = model.buffer_label[slot, source]
-    model.number[i, HELD] = m_i + m_j
-    model.number[i, FRESH] += model.number[j, FRESH]
+    model.held[i] = m_i + m_j
+    model.fresh[i] += model.fresh[j]
 
 
 @jit
 def merge(model, rules, t, first, second, value, ratio, work):
     """Merge two slots into that of the older id; tell it, and return the slot. `ratio` is in logs."""
-    i, j = (first, second) if model.number[first, ID] < model.number[second, ID] else (second, first)
+    i, j = (first, second) if model.id[first] < model.id[second] else (second, first)
     ratio = 1.0 / exp_minus(ratio) if ratio > 0.0 else exp_minus(-ratio)
-    what, before = (ABSORBED, model.number[j, ID], model.number[i, ID]), shapes_of(model, rules, (j, i))
+    what, before = (ABSORBED, model.id[j], model.id[i]), shapes_of(model, rules, (j, i))
     k = _union(model, rules, i, j, work.square, work.u)
     if rules.splits:
         _pool(model, rules, i, j)
@@ -130,8 +120,8 @@ def merge(model, rules, t, first, second, value, ratio, work):
         model.centre[i, a] = work.u[a]
         for b in range(rules.d):
             model.cov[i, a, b] = work.square[a, b]
-    model.number[i, SUPPORT] = k
-    model.number[i, LAST] = max(model.number[i, LAST], model.number[j, LAST])
+    model.support[i] = k
+    model.last[i] = max(model.last[i], model.last[j])
     for label in range(model.votes.shape[1]):
         model.votes[i, label] += model.votes[j, label]
     set_inverse(model, rules, i, work)
@@ -146,7 +136,7 @@ def merge(model, rules, t, first, second, value, ratio, work):
 def merge_winner(model, rules, t, i, work):
     """Merge slot `i` with the cluster that it overlaps most, if they are compact together; return its slot."""
     best, partner = _NONE, np.int64(-1)
-    for at in range(model.head[K]):
+    for at in range(model.clusters):
         j = model.slot[at]
         if j != i:
             value = overlap(model, rules, i, j, work)
@@ -168,26 +158,26 @@ def _volume_limit(rules):
 @jit
 def consolidate(model, rules, t, work):
     """Merge the pair that overlaps most among those that are compact together, until there is none."""
-    clusters = model.head[K]
+    clusters = model.clusters
     value, ratio = np.full((clusters, clusters), _NONE), np.zeros((clusters, clusters))
     for first in range(clusters):
         for second in range(first + 1, clusters):
             _judge(model, rules, first, second, value, ratio, work)
     while True:
         best, i, j = _NONE, 0, 0
-        for first in range(model.head[K]):
-            for second in range(first + 1, model.head[K]):
+        for first in range(model.clusters):
+            for second in range(first + 1, model.clusters):
                 if value[first, second] > best:
                     best, i, j = value[first, second], first, second
         if best == _NONE:
             return
         merge(model, rules, t, model.slot[i], model.slot[j], best, ratio[i, j], work)
         # Clusters stay listed by id: those behind the absorbed one moved up.
-        for first in range(model.head[K]):
-            for second in range(first + 1, model.head[K]):
+        for first in range(model.clusters):
+            for second in range(first + 1, model.clusters):
                 a, b = first + (first >= j), second + (second >= j)
                 value[first, second], ratio[first, second] = value[a, b], ratio[a, b]
-        for other in range(model.head[K]):
+        for other in range(model.clusters):
             if other != i:
                 _judge(model, rules, min(i, other), max(i, other), value, ratio, work)
 
@@ -211,22 +201,22 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
     A record adds at most one cluster, the last of a warm-up that much for each that waited; where there is no room for
     that the batch is interrupted before it.
     """
-    head, slots = model.head, len(model.slot)
+    slots = len(model.slot)
     for t in range(start, len(X)):
-        n = head[N]
+        n = model.learned
         waits = rules.running and n < rules.warmup
         ends = waits and n + 1 == rules.warmup
         consolidates = rules.consolidate_every > 0 and (n + 1) % rules.consolidate_every == 0
         learned = rules.warmup if ends else 1
-        if slots < rules.max_clusters and head[K] + learned > slots:
+        if slots < rules.max_clusters and model.clusters + learned > slots:
             return t
 
         i, squared = nearest(model, rules, X[t])
-        cluster[t, 0] = model.number[i, ID] if i >= 0 else -1
-        score[t] = score_of(squared, model.shape[i, RADIUS]) if i >= 0 else np.nan
+        cluster[t, 0] = model.id[i] if i >= 0 else -1
+        score[t] = score_of(squared, model.radius[i]) if i >= 0 else np.nan
         if rules.running:
             note_range(model, rules, X[t])
-        head[N] = n + 1
+        model.learned = n + 1
         novel[t] = False
         node[t, 0] = -1
         if waits:
@@ -239,7 +229,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
                 label, number = (model.waiting_label[s], s) if ends else (labels[t], n)
                 if ends or (rules.euclidean and rules.running):
                     i, squared = nearest(model, rules, x)  # ranges have moved, or a cluster has come
-                if i < 0 or np.sqrt(squared) > model.shape[i, RADIUS]:
+                if i < 0 or np.sqrt(squared) > model.radius[i]:
                     i = found(model, rules, x, label, number, t, i, squared, work)
                     cluster[t, 0] = -1
                     novel[t] = True
@@ -250,16 +240,12 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
                     model.votes[i, label] += 1
                 if rules.splits:
                     keep_record(model, rules, i, x, label, number)
-                if rules.merges and model.number[i, SUPPORT] % rules.check_every == 0:
+                if rules.merges and model.support[i] % rules.check_every == 0:
                     i = merge_winner(model, rules, t, i, work)
-                if (
-                    rules.splits
-                    and model.number[i, FRESH] >= rules.check_every
-                    and model.number[i, HELD] >= rules.min_sub
-                ):
-                    model.number[i, FRESH] = 0
+                if rules.splits and model.fresh[i] >= rules.check_every and model.held[i] >= rules.min_sub:
+                    model.fresh[i] = 0
                     i = split(model, rules, t, i, x, work)
-            node[t, 0] = model.number[i, ID]
+            node[t, 0] = model.id[i]
         if consolidates:
             consolidate(model, rules, t, work)
     return len(X)
@@ -268,7 +254,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
 @jit
 def predict_batch(model, rules, X, cluster, score, label):
     """Answer for a batch: the nearest cluster if it is near enough, and the majority label of the nearest with any."""
-    clusters = model.head[K]
+    clusters = model.clusters
     if clusters == 0:
         return
     majority = np.empty(len(model.slot), dtype=np.int64)
@@ -276,9 +262,9 @@ def predict_batch(model, rules, X, cluster, score, label):
         majority[model.slot[at]] = majority_label(model.votes[model.slot[at]])
     for t in range(len(X)):
         i, squared = nearest(model, rules, X[t])
-        if np.sqrt(squared) <= model.shape[i, RADIUS]:
-            cluster[t, 0] = model.number[i, ID]
-        score[t] = score_of(squared, model.shape[i, RADIUS])
+        if np.sqrt(squared) <= model.radius[i]:
+            cluster[t, 0] = model.id[i]
+        score[t] = score_of(squared, model.radius[i])
         label[t] = majority[i]
         if label[t] >= 0 or model.votes.shape[1] == 0:
             continue

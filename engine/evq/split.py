@@ -11,13 +11,7 @@ from resonance.engine.events import SPLIT
 from resonance.engine.evq import lanes
 from resonance.engine.evq.lanes import LANES, MAX_COMPONENTS, PARAMETERS, expect
 from resonance.engine.evq.layout import (
-    FRESH,
-    HELD,
-    ID,
-    LAST,
     SEPARATION,
-    SUPPORT,
-    K,
     append,
     emit,
     note_further,
@@ -286,7 +280,7 @@ def _principal_axes(model, rules, i, axes, work):
 @jit
 def _project(model, rules, i, direction, p):
     """Write the projections of the buffer of slot `i` to `p`."""
-    for r in range(model.number[i, HELD]):
+    for r in range(model.held[i]):
         total = 0.0
         for a in range(rules.d):
             total += model.buffer[i, r, a] * direction[a]
@@ -296,8 +290,8 @@ def _project(model, rules, i, direction, p):
 @jit
 def split(model, rules, t, i, x, work):
     """Split slot `i`, if its buffer shows two modes along any direction; return the slot that holds `x`."""
-    d, b = rules.d, model.number[i, HELD]
-    if model.head[K] >= rules.max_clusters:
+    d, b = rules.d, model.held[i]
+    if model.clusters >= rules.max_clusters:
         return i
     room, p, axes, side = room_for(b), np.empty(b), np.empty((d, d)), np.empty(b, dtype=np.bool_)
     direction, chosen = np.zeros(d), np.zeros(d)
@@ -327,19 +321,19 @@ def split(model, rules, t, i, x, work):
         left += side[r]
     if left < 2 or b - left < 2:
         return i
-    k = model.number[i, SUPPORT]
+    k = model.support[i]
     before = shapes_of(model, rules, (i,))
     k_left = min(max(np.int64(np.floor(k * left / b + 0.5)), 1), k - 1)
     # The larger part keeps slot and id; at equality the left one.
     stays = k_left >= k - k_left
     j = append(model)
-    model.number[j, LAST] = model.number[i, LAST]
-    model.number[i, SUPPORT], model.number[j, SUPPORT] = (k_left, k - k_left) if stays else (k - k_left, k_left)
+    model.last[j] = model.last[i]
+    model.support[i], model.support[j] = (k_left, k - k_left) if stays else (k - k_left, k_left)
     _share_votes(model, i, j, b, stays, side)
     _share_buffer(model, rules, i, j, b, stays, side)
     for part in (i, j):
         _take_from_buffer(model, rules, part, work)
-    what, after = (SPLIT, model.number[j, ID], model.number[i, ID]), shapes_of(model, rules, (i, j))
+    what, after = (SPLIT, model.id[j], model.id[i]), shapes_of(model, rules, (i, j))
     emit(model, work, t, what, SEPARATION, best, rules.crit, before, after)
     note_further(work, float(components), gain, rules.margin)
     total = 0.0
@@ -369,7 +363,7 @@ def _share_votes(model, i, j, b, stays, side):
         # Rounded half up; taken apart so that no product leaves 64 bits.
         whole, rest = votes // held, votes % held
         share = whole * kept + (2 * rest * kept + held) // (2 * held)
-        share = min(max(share, votes - model.number[j, SUPPORT]), model.number[i, SUPPORT])
+        share = min(max(share, votes - model.support[j]), model.support[i])
         model.votes[i, label], model.votes[j, label] = share, votes - share
 
 
@@ -387,14 +381,14 @@ def _share_buffer(model, rules, i, j, b, stays, side):
         for a in range(rules.d):
             model.buffer[to, place, a] = model.buffer[i, r, a]
         model.buffer_label[to, place] = model.buffer_label[i, r]
-    model.number[i, HELD], model.number[j, HELD] = kept, moved
-    model.number[i, FRESH] = model.number[j, FRESH] = 0
+    model.held[i], model.held[j] = kept, moved
+    model.fresh[i] = model.fresh[j] = 0
 
 
 @jit
 def _take_from_buffer(model, rules, i, work):
     """Take mean, covariance and inverse of a part from its records."""
-    d, b = rules.d, model.number[i, HELD]
+    d, b = rules.d, model.held[i]
     for a in range(d):
         total = 0.0
         for r in range(b):

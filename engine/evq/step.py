@@ -5,7 +5,6 @@ Equation numbers are those of Lughofer and Sayed-Mouchaweh, Information Sciences
 
 import numpy as np
 from resonance.engine.events import EMERGED, VANISHED
-from resonance.engine.evq import layout
 from resonance.engine.evq.layout import LIMIT, NO_CRITERION, OUTSIDE, append, emit, note_shape, remove, shapes_of, width
 from resonance.engine.matrices import invert
 from resonance.kernels.arithmetic import inline, jit
@@ -45,7 +44,7 @@ def nearest(model, rules, x):
     ``|x - c|^2 / trace C``.
     """
     best, winner = np.inf, np.int64(-1)
-    for at in range(model.head[layout.K]):
+    for at in range(model.clusters):
         i = model.slot[at]
         if winner < 0:
             winner, best = i, squared_distance(model, rules, i, x)
@@ -55,7 +54,7 @@ def nearest(model, rules, x):
             for a in range(rules.d):
                 z = x[a] - model.centre[i, a]
                 gap += z * z
-            if gap * _SURE > best * model.shape[i, layout.TRACE]:
+            if gap * _SURE > best * model.trace[i]:
                 continue
         distance = squared_distance(model, rules, i, x)
         if distance < best:
@@ -75,9 +74,9 @@ def _give_covariance(model, rules, i, work):
     d = rules.d
     total = 0.0
     if rules.mean:
-        for at in range(model.head[layout.K]):
+        for at in range(model.clusters):
             if model.slot[at] != i:
-                total += model.number[model.slot[at], layout.SUPPORT]
+                total += model.support[model.slot[at]]
     for a in range(d):
         for b in range(d):
             model.cov[i, a, b] = 0.0
@@ -85,11 +84,11 @@ def _give_covariance(model, rules, i, work):
         return
     usable = total > 0.0
     if usable:
-        for at in range(model.head[layout.K]):
+        for at in range(model.clusters):
             j = model.slot[at]
             if j == i:
                 continue
-            share = rules.kap * rules.kap * (model.number[j, layout.SUPPORT] / total)
+            share = rules.kap * rules.kap * (model.support[j] / total)
             for a in range(d):
                 for b in range(d):
                     model.cov[i, a, b] += share * model.cov[j, a, b]
@@ -118,31 +117,31 @@ def found(model, rules, x, label, number, t, winner, squared, work):
 
     At the bound it costs the cluster that won longest ago.
     """
-    radius = model.shape[winner, layout.RADIUS] if winner >= 0 else -1.0
-    if model.head[layout.K] >= rules.max_clusters:
+    radius = model.radius[winner] if winner >= 0 else -1.0
+    if model.clusters >= rules.max_clusters:
         idle = 0
-        for at in range(model.head[layout.K]):
-            if model.number[model.slot[at], layout.LAST] < model.number[model.slot[idle], layout.LAST]:
+        for at in range(model.clusters):
+            if model.last[model.slot[at]] < model.last[model.slot[idle]]:
                 idle = at
         i = model.slot[idle]
-        what, gone = (VANISHED, model.number[i, layout.ID], -1), shapes_of(model, rules, (i,))
+        what, gone = (VANISHED, model.id[i], -1), shapes_of(model, rules, (i,))
         bound = float(rules.max_clusters)
-        emit(model, work, t, what, LIMIT, float(model.head[layout.K]), bound, gone, gone[:0])
+        emit(model, work, t, what, LIMIT, float(model.clusters), bound, gone, gone[:0])
         remove(model, idle)
     i = append(model)
     for a in range(rules.d):
         model.centre[i, a] = x[a]
-    model.number[i, layout.SUPPORT] = 1
-    model.number[i, layout.LAST] = number
+    model.support[i] = 1
+    model.last[i] = number
     _give_covariance(model, rules, i, work)
     note_shape(model, rules, i)
     if rules.splits:
         _put(model, i, 0, x, label)
-        model.number[i, layout.HELD] = 1
-        model.number[i, layout.FRESH] = 1
+        model.held[i] = 1
+        model.fresh[i] = 1
     if label >= 0:
         model.votes[i, label] = 1
-    first, what, after = radius < 0.0, (EMERGED, model.number[i, layout.ID], -1), shapes_of(model, rules, (i,))
+    first, what, after = radius < 0.0, (EMERGED, model.id[i], -1), shapes_of(model, rules, (i,))
     criterion, value = NO_CRITERION if first else OUTSIDE, 0.0 if first else np.sqrt(squared)
     emit(model, work, t, what, criterion, value, 0.0 if first else radius, after[:0], after)
     return i
@@ -159,14 +158,14 @@ def _put(model, i, place, x, label):
 def move(model, rules, i, x, number, work):
     """Move mean (11), covariance (12) and its inverse (15) of the cluster that won `x`."""
     d = rules.d
-    a1 = 1.0 / (model.number[i, layout.SUPPORT] + 1)
+    a1 = 1.0 / (model.support[i] + 1)
     keep, share = 1.0 - a1, a1 * (1.0 - a1)
     v, u = work.v, work.u
     for a in range(d):
         v[a] = x[a] - model.centre[i, a]
         model.centre[i, a] += a1 * v[a]
-    model.number[i, layout.SUPPORT] += 1
-    model.number[i, layout.LAST] = number
+    model.support[i] += 1
+    model.last[i] = number
     if rules.euclidean:
         for a in range(d):
             model.cov[i, a, a] = keep * model.cov[i, a, a] + share * v[a] * v[a]
@@ -185,7 +184,7 @@ def move(model, rules, i, x, number, work):
             for b in range(d):
                 model.cov[i, a, b] = keep * model.cov[i, a, b] + va * v[b]
                 model.inv[i, a, b] = (model.inv[i, a, b] - ua * u[b]) / keep
-        if model.number[i, layout.SUPPORT] % rules.refresh == 0 or not inner < _LARGEST:
+        if model.support[i] % rules.refresh == 0 or not inner < _LARGEST:
             set_inverse(model, rules, i, work)
     note_shape(model, rules, i)
 
@@ -202,16 +201,16 @@ def _random(seed, number):
 @jit
 def keep_record(model, rules, i, x, label, number):
     """Put `x` into the buffer of slot `i`: at its end, or in the place of another by chance (a reservoir)."""
-    held = model.number[i, layout.HELD]
+    held = model.held[i]
     if held < rules.n_sub:
         _put(model, i, held, x, label)
-        model.number[i, layout.HELD] = held + 1
-        model.number[i, layout.FRESH] += 1
+        model.held[i] = held + 1
+        model.fresh[i] += 1
         return
-    place = np.int64(_random(rules.seed, number) % np.uint64(model.number[i, layout.SUPPORT]))
+    place = np.int64(_random(rules.seed, number) % np.uint64(model.support[i]))
     if place < rules.n_sub:
         _put(model, i, place, x, label)
-        model.number[i, layout.FRESH] += 1
+        model.fresh[i] += 1
 
 
 @jit

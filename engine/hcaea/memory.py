@@ -247,7 +247,8 @@ def remove_model(floats, integers, table, rules, m, record, log):
             for c in range(head[layout.CLUSTERS]):
                 cluster = head[at_cluster(layout.CLUSTER_ID, head[layout.CAPACITY]) + c]
                 what, why = (VANISHED, cluster, -1), (NO_REASON, 0.0, 0.0)
-                emit(head, layout.EVENTS, path[: head[layout.LEVEL]], record, what, why, shapes[c : c + 1], none, log)
+                own, shape = path[: head[layout.LEVEL]], shapes[c : c + 1]
+                head[layout.EVENTS] = emit(head[layout.EVENTS], own, record, what, why, shape, none, log)
     for q in models:
         gone = np.empty(1, dtype=np.int64)
         gone[0] = pool[FREE_MODEL]

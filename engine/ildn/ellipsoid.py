@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from resonance.engine.base import FloatArray
-from resonance.engine.ildn.layout import COUNT, KNOWN, SLACK, SLOT, WIDEST, WON, set_reach, take_slot
+from resonance.engine.ildn.layout import SLACK, set_reach, take_slot
 from resonance.engine.matrices import set_whitening
 from resonance.kernels.arithmetic import fma, inline, jit
 from resonance.kernels.borrowed import borrow
@@ -123,7 +123,7 @@ def outside_box(model, rules, row, x, radius):
 
     In no direction is ``D^2`` less than the squared difference divided by the variance: so for the axes.
     """
-    slot = model.fields[SLOT, row]
+    slot = model.slot[row]
     if slot < 0:
         return False
     covariance, centre, limit = model.covariance[slot], model.centre, radius * SLACK
@@ -137,7 +137,7 @@ def outside_box(model, rules, row, x, radius):
 @jit
 def squared_distance(model, rules, row, x, squares, room):
     """Return the squared Mahalanobis distance of `x` from a node (2)."""
-    slot = model.fields[SLOT, row]
+    slot = model.slot[row]
     if slot < 0:
         return squares[row] / rules.sigma
     apart = borrow(room.apart)
@@ -160,12 +160,12 @@ def dot(a, b, lanes, sums):
 @jit
 def add_record(model, rules, row, x, room):
     """Let a node learn `x`: mean, covariance, count and radius (6), whitening by its square root."""
-    d, lanes, fields = rules.d, rules.lanes, model.fields
-    slot = fields[SLOT, row]
+    d, lanes = rules.d, rules.lanes
+    slot = model.slot[row]
     if slot < 0:
         slot = take_slot(model, rules, row)
     covariance, whitening = model.covariance[slot], model.whitening[slot]
-    n = float(fields[COUNT, row])
+    n = float(model.count[row])
     g = 1.0 / (n + 1.0)
     apart, z, v = borrow(room.apart), borrow(room.z), borrow(room.v)
     length2 = 0.0
@@ -193,16 +193,16 @@ def add_record(model, rules, row, x, room):
         line, vj = covariance[j], v[j]
         for i in range(lanes):
             line[i] = fma(vj, v[i], keep * line[i])
-    fields[COUNT, row] += 1
-    fields[KNOWN, row] = 0
-    set_reach(model, rules, row, fma(share * share, length2, keep * model.values[WIDEST, row]))
+    model.count[row] += 1
+    model.known[row] = 0
+    set_reach(model, rules, row, fma(share * share, length2, keep * model.widest[row]))
 
 
 @jit
 def join_covariances(model, rules, a, b, out, apart):
     """Write the covariance of the node that `a` and `b` would make to `out` (8)."""
     d, lanes = rules.d, rules.lanes
-    na, nb = float(model.fields[COUNT, a]), float(model.fields[COUNT, b])
+    na, nb = float(model.count[a]), float(model.count[b])
     share = np.sqrt(na * nb) / (na + nb)
     for i in range(d):
         apart[i] = (model.centre[i, a] - model.centre[i, b]) * share
@@ -213,7 +213,7 @@ def join_covariances(model, rules, a, b, out, apart):
         for i in range(lanes):
             line[i] = aj * apart[i]
     for row, part in ((a, na / (na + nb)), (b, nb / (na + nb))):
-        slot = model.fields[SLOT, row]
+        slot = model.slot[row]
         if slot < 0:
             for j in range(d):
                 out[j, j] = fma(part, rules.sigma, out[j, j])
@@ -231,16 +231,16 @@ def join_nodes(model, rules, a, b, m, covariance, widest, room):
 
     `covariance` is what `join_covariances` wrote, `widest` its largest eigenvalue.
     """
-    d, fields = rules.d, model.fields
-    na, nb = float(fields[COUNT, a]), float(fields[COUNT, b])
+    d = rules.d
+    na, nb = float(model.count[a]), float(model.count[b])
     for i in range(d):
         model.centre[i, m] = (na * model.centre[i, a] + nb * model.centre[i, b]) / (na + nb)
-    slot = fields[SLOT, a]
+    slot = model.slot[a]
     model.covariance[slot] = covariance
-    fields[SLOT, m] = slot
-    fields[SLOT, a] = -1
-    fields[COUNT, m] = fields[COUNT, a] + fields[COUNT, b]
-    fields[WON, m] = max(fields[WON, a], fields[WON, b])
+    model.slot[m] = slot
+    model.slot[a] = -1
+    model.count[m] = model.count[a] + model.count[b]
+    model.won[m] = max(model.won[a], model.won[b])
     floor = rules.sigma / (na + nb)
     set_whitening(covariance, d, rules.lanes, floor, room.work, model.whitening[slot])
     set_reach(model, rules, m, widest)

@@ -43,11 +43,11 @@ from resonance.kernels.table import (
 
 def packed_model(model: Model) -> dict[str, NDArray[Any]]:
     """Return the contents of a model: matrices only for nodes of two records and more, edges from their older end."""
-    nodes, d = int(model.head[layout.NODES]), len(model.centre)
-    slots = model.fields[layout.SLOT, :nodes]
+    nodes, d = model.nodes, len(model.centre)
+    slots = model.slot[:nodes]
     slots, (row, column) = slots[slots >= 0], np.tril_indices(d)
-    kept = Kept(model.values[layout.WIDEST], model.covariance[slots][:, row, column], pairs_of(model))
-    return packed(model, nodes=nodes, slots=slots, lanes=d) | packed(kept, nodes=nodes)
+    kept = {"widest": model.widest[:nodes], "covariance": model.covariance[slots][:, row, column]}
+    return packed(model, nodes=nodes, slots=slots, lanes=d) | kept | {"edges": pairs_of(model)}
 
 
 def unpacked_model(arrays: Arrays, rules: Rules, classes: int) -> Model:
@@ -63,12 +63,12 @@ def unpacked_model(arrays: Arrays, rules: Rules, classes: int) -> Model:
     require((a < b).all() and (np.diff(a << 32 | b) > 0).all(), "edges")
     model = new_model(d, room_for(nodes + 1, layout.SMALLEST), slots + 8, 2 * len(a) + 16, classes)
     put(model, found)
-    model.head[[layout.NODES, layout.FREE]] = nodes, 8
-    model.fields[layout.FIRST, :nodes] = -1
+    model.nodes, model.free_slots = nodes, 8
+    model.first[:nodes] = -1
     put_pairs(model, np.stack([a, b], axis=1))
     model.free[:8] = np.arange(slots, slots + 8)
-    model.fields[layout.SLOT, :nodes] = -1
-    model.fields[layout.SLOT, grown] = np.arange(slots)
+    model.slot[:nodes] = -1
+    model.slot[grown] = np.arange(slots)
     model.covariance[:slots, row, column] = model.covariance[:slots, column, row] = kept["covariance"]
     require_covariances(model.covariance[:slots, :, :d], ABOVE_ZERO)
     for node in range(nodes):
@@ -79,15 +79,15 @@ def unpacked_model(arrays: Arrays, rules: Rules, classes: int) -> Model:
 
 def _check_clusters(model: Model, rules: Rules) -> None:
     """Every component has one cluster, of its own, exactly when it has enough records."""
-    nodes = int(model.head[layout.NODES])
+    nodes = model.nodes
     part, reached = np.full(nodes, -1, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     seen: set[int] = set()
     for row in range(nodes):
         if part[row] >= 0:
             continue
         members = reached[: spread_from(model, row, part, row, reached)]
-        of_cluster = np.unique(model.fields[layout.CLUSTER, members])
-        cluster, size = int(of_cluster[0]), int(model.fields[layout.COUNT, members].sum())
+        of_cluster = np.unique(model.cluster[members])
+        cluster, size = int(of_cluster[0]), int(model.count[members].sum())
         require(len(of_cluster) == 1 and cluster not in seen, "clusters that are not the network's components")
         require((cluster >= 0) == (size >= rules.min_cluster_records), "the size of its clusters")
         if cluster >= 0:
@@ -188,11 +188,10 @@ class ILDN(FlatEngine):
 
     def _facts(self) -> ModelFacts:
         """Return what is known of the model; since when a cluster is there is not kept."""
-        rows = int(self._model.head[layout.NODES])
-        fields = self._model.fields[:, :rows]
-        nodes = zip(fields[layout.ID].tolist(), fields[layout.CLUSTER].tolist(), strict=True)
+        model = self._model
+        nodes = zip(model.id[: model.nodes].tolist(), model.cluster[: model.nodes].tolist(), strict=True)
         own = {node: cluster for node, cluster in nodes if cluster >= 0}
-        return ModelFacts((), int(self._model.head[layout.LEARNED]), {}, own)
+        return ModelFacts((), model.learned, {}, own)
 
     def _header(self) -> dict[str, Any]:
         return {"classes": self._classes}

@@ -15,20 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.kernels.arithmetic import inline, jit
-from resonance.kernels.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Numbers, Table, floats, ints, new, resized
-
-# The head; FREE counts slots that no node has, EDGES the entries of edges, two for each, and SPARE is the first entry
-# that no chain has.
-NODES, LEARNED, NEXT_ID, NEXT_CLUSTER, EVENTS, FREE, EDGES, SPARE = range(8)
-
-# Fields of a node: WON is the records learned when it last won, CLUSTER the id of its confirmed cluster or -1, SLOT
-# where its matrices are or -1, KNOWN 1 when the spectrum of its slot is that of its covariance, FIRST the entry of its
-# oldest neighbour or -1.
-ID, COUNT, WON, CLUSTER, SLOT, KNOWN, FIRST = range(7)
-
-# Values of a node: RADIUS is squared, WIDEST an upper bound of the largest eigenvalue of its covariance, and NEAR is
-# 1 / (RADIUS * WIDEST), a little less: times |x - c|^2 it never exceeds (D / R)^2.
-RADIUS, WIDEST, NEAR = range(3)
+from resonance.kernels.table import ABOVE_ZERO, MAX_RECORDS, WIDEST_VARIANCE, Table, floats, ints, new, resized
 
 SMALLEST = 16
 """Nodes that a new model has room for; a multiple of 8, as all capacities."""
@@ -55,21 +42,31 @@ class Rules(NamedTuple):
 class Model(Table):
     """A model's arrays."""
 
-    head: IntArray = ints((
-        None, Numbers(1, below=MAX_RECORDS, name="learned"), Numbers(name="next_id"), Numbers(name="next_cluster"),
-        Numbers(), None, None, None,
-    ))  # fmt: skip
-    fields: IntArray = ints((
-        Numbers(below="next_id", ascending=True), Numbers(1, "learned", total="learned", name="count"),
-        Numbers(1, "learned", distinct=True), Numbers(-1, below="next_cluster"), None, None, None,
-    ), "nodes", stored="nodes")  # fmt: skip
-    values: FloatArray = floats(3, "nodes", stored=False)
+    nodes: int = ints(stored=False)
+    learned: int = ints(low=1, below=MAX_RECORDS, rows="head")
+    next_id: int = ints(rows="head")
+    next_cluster: int = ints(rows="head")
+    events: int = ints(rows="head")
+    free_slots: int = ints(stored=False)  # that no node has
+    entries: int = ints(stored=False)  # of edges, two for each
+    spare: int = ints(stored=False)  # the first entry that no chain has
+    id: IntArray = ints("nodes", below="next_id", ascending=True, rows="nodes")
+    count: IntArray = ints("nodes", low=1, high="learned", total="learned", rows="nodes")
+    won: IntArray = ints("nodes", low=1, high="learned", distinct=True, rows="nodes")  # records learned at its last win
+    cluster: IntArray = ints("nodes", low=-1, below="next_cluster", rows="nodes")  # id of its confirmed one, or -1
+    slot: IntArray = ints("nodes", stored=False)  # where its matrices are, or -1
+    known: IntArray = ints("nodes", stored=False)  # 1 when the spectrum of its slot is that of its covariance
+    first: IntArray = ints("nodes", stored=False)  # the entry of its oldest neighbour, or -1
+    radius: FloatArray = floats("nodes", stored=False)  # squared
+    widest: FloatArray = floats("nodes", stored=False)  # upper bound of the largest eigenvalue of its covariance
+    # 1 / (radius * widest), a little less: times |x - c|^2 it never exceeds (D / R)^2.
+    near: FloatArray = floats("nodes", stored=False)
     centre: FloatArray = floats("d", "nodes", most=2.0 * MAGNITUDE, turned=True)
     labels: IntArray = ints("nodes", "classes", sparse=True, low=1, high="count")
     covariance: FloatArray = floats("slots", "d", "lanes", stored=False)  # symmetric, zeros behind column d
     whitening: FloatArray = floats("slots", "d", "lanes")  # row j is column j of W, with W'W the inverse of it
     spectrum: FloatArray = floats("slots", "lanes", stored=False)  # eigenvalues, the largest first
-    free: IntArray = ints("slots", fill=np.arange, stored=False)  # the first FREE are slots that no node has
+    free: IntArray = ints("slots", fill=np.arange, stored=False)  # the first `free_slots` are those
     edges: IntArray = ints("edges", stored=False)  # ids of neighbours
     follows: IntArray = ints(
         "edges", fill=np.arange, stored=False
@@ -81,7 +78,8 @@ class Kept(Table):
 
     widest: FloatArray = floats("nodes", low=ABOVE_ZERO, high=WIDEST_VARIANCE)
     covariance: FloatArray = floats("slots", "triangle")
-    edges: IntArray = ints("pairs", (Numbers(below="nodes", name="a"), Numbers(below="nodes", name="b")))
+    a: IntArray = ints("pairs", below="nodes", columns="edges")
+    b: IntArray = ints("pairs", below="nodes", columns="edges")
 
 
 class Room(NamedTuple):
@@ -107,30 +105,31 @@ class Room(NamedTuple):
 def new_model(d: int, nodes: int, slots: int, edges: int, classes: int) -> Model:
     """Return an empty model with room for so many of each; slots are of matrices."""
     model = new(Model, d=d, lanes=-(-d // 8) * 8, nodes=nodes, slots=slots, edges=edges, classes=classes)
-    model.head[FREE] = slots
+    model.free_slots = slots
     return model
 
 
 def with_room(model: Model, edges: int) -> Model:
     """Return the model with room for one more node, one more matrix and `edges` more entries."""
-    head, capacity, slots = model.head, model.fields.shape[1], len(model.free)
-    if head[NODES] == capacity:
-        model = resized(model, nodes=2 * capacity)
-    if head[EDGES] + edges > len(model.edges):
-        model = resized(model, edges=2 * (int(head[EDGES]) + edges))
-    if head[FREE] == 0:
+    capacity, slots, sizes = len(model.id), len(model.free), dict[str, int]()
+    if model.nodes == capacity:
+        sizes["nodes"] = 2 * capacity
+    if model.entries + edges > len(model.edges):
+        sizes["edges"] = 2 * (model.entries + edges)
+    if model.free_slots == 0:
         # Matrices are the most of a model: half as many again.
-        more = slots + max(8, slots // 2)
-        model = resized(model, slots=more)
-        model.free[: more - slots] = np.arange(slots, more)
-        head[FREE] = more - slots
+        sizes["slots"] = slots + max(8, slots // 2)
+    model = resized(model, **sizes)
+    if more := len(model.free) - slots:
+        model.free[:more] = np.arange(slots, slots + more)
+        model.free_slots = more
     return model
 
 
 @jit
 def room_for(model, rules):
     """Return what the steps of a batch need beside the model."""
-    c, n, d = model.fields.shape[1], rules.lanes, rules.d
+    c, n, d = len(model.id), rules.lanes, rules.d
     return Room(
         np.empty(c), np.empty(c), np.empty(c), np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64),
         np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
@@ -147,40 +146,38 @@ def radius_of(radii, count):
 @jit
 def set_reach(model, rules, row, widest):
     """Set the radius of a node by its count, and how far it can reach."""
-    radius = radius_of(rules.radii, model.fields[COUNT, row])
-    model.values[RADIUS, row] = radius
-    model.values[WIDEST, row] = widest
-    model.values[NEAR, row] = 1.0 / (radius * widest * SLACK)
+    radius = radius_of(rules.radii, model.count[row])
+    model.radius[row] = radius
+    model.widest[row] = widest
+    model.near[row] = 1.0 / (radius * widest * SLACK)
 
 
 @jit
 def append_node(model, rules, x):
     """Make `x` a node; there is room for it. Return its row."""
-    head, fields = model.head, model.fields
-    row = head[NODES]
-    fields[ID, row] = head[NEXT_ID]
-    fields[COUNT, row] = 1
-    fields[WON, row] = head[LEARNED]
-    fields[CLUSTER, row] = -1
-    fields[SLOT, row] = -1
-    fields[KNOWN, row] = 0
-    fields[FIRST, row] = -1
+    row = model.nodes
+    model.id[row] = model.next_id
+    model.count[row] = 1
+    model.won[row] = model.learned
+    model.cluster[row] = -1
+    model.slot[row] = -1
+    model.known[row] = 0
+    model.first[row] = -1
     for i in range(rules.d):
         model.centre[i, row] = x[i]
     model.labels[row, :] = 0
     set_reach(model, rules, row, rules.sigma)
-    head[NEXT_ID] += 1
-    head[NODES] = row + 1
+    model.next_id += 1
+    model.nodes = row + 1
     return row
 
 
 @jit
 def take_slot(model, rules, row):
     """Give the node in `row` its first matrices."""
-    head = model.head
-    head[FREE] -= 1
-    slot = model.free[head[FREE]]
-    model.fields[SLOT, row] = slot
+    model.free_slots -= 1
+    slot = model.free[model.free_slots]
+    model.slot[row] = slot
     covariance, whitening = model.covariance[slot], model.whitening[slot]
     covariance[:] = 0.0
     whitening[:] = 0.0
@@ -202,33 +199,33 @@ def _move_columns(lines, moved, first):
 @jit
 def remove_rows(model, gone, count):
     """Remove the nodes in the rows ``gone[:count]``, ascending, which have no edges any more, with their matrices."""
-    head, fields = model.head, model.fields
-    nodes = head[NODES]
+    nodes = model.nodes
     moved = np.empty(nodes, dtype=np.int64)
     to, at = 0, 0
     for row in range(nodes):
         if at < count and gone[at] == row:
             at += 1
             moved[row] = -1
-            if fields[SLOT, row] >= 0:
-                model.free[head[FREE]] = fields[SLOT, row]
-                head[FREE] += 1
+            if model.slot[row] >= 0:
+                model.free[model.free_slots] = model.slot[row]
+                model.free_slots += 1
             continue
         moved[row] = to
         if to < row:
             model.labels[to] = model.labels[row]
         to += 1
-    _move_columns(fields, moved, gone[0])
-    _move_columns(model.values, moved, gone[0])
+    integers = (model.id, model.count, model.won, model.cluster, model.slot, model.known, model.first)
+    _move_columns(integers, moved, gone[0])
+    _move_columns((model.radius, model.widest, model.near), moved, gone[0])
     _move_columns(model.centre, moved, gone[0])
-    head[NODES] = to
+    model.nodes = to
 
 
 @jit
 def row_of(model, name):
     """Return the row of the node with an id; rows are in the order of their ids."""
-    ids = model.fields[ID]
-    low, high = 0, model.head[NODES]
+    ids = model.id
+    low, high = 0, model.nodes
     while low < high:
         middle = (low + high) // 2
         if ids[middle] < name:
@@ -241,12 +238,12 @@ def row_of(model, name):
 @jit
 def _link(model, row, before, name, after):
     """Put a neighbour into the chain of a row between two entries, -1 for none; return its entry. There is room."""
-    head, entry = model.head, model.head[SPARE]
-    head[SPARE] = model.follows[entry] + 1
-    head[EDGES] += 1
+    entry = model.spare
+    model.spare = model.follows[entry] + 1
+    model.entries += 1
     model.edges[entry], model.follows[entry] = name, after
     if before < 0:
-        model.fields[FIRST, row] = entry
+        model.first[row] = entry
     else:
         model.follows[before] = entry
     return entry
@@ -257,19 +254,19 @@ def _unlink(model, row, before, entry):
     """Take an entry out of the chain of a row; return the one behind it."""
     after = model.follows[entry]
     if before < 0:
-        model.fields[FIRST, row] = after
+        model.first[row] = after
     else:
         model.follows[before] = after
-    model.follows[entry] = model.head[SPARE] - 1
-    model.head[SPARE] = entry
-    model.head[EDGES] -= 1
+    model.follows[entry] = model.spare - 1
+    model.spare = entry
+    model.entries -= 1
     return after
 
 
 @jit
 def _replace(model, row, one, other, new):
     """Drop up to two neighbours of a row, and append a new one, the youngest of all, unless it is -1."""
-    before, entry = -1, model.fields[FIRST, row]
+    before, entry = -1, model.first[row]
     while entry >= 0:
         if model.edges[entry] in (one, other):
             entry = _unlink(model, row, before, entry)
@@ -282,10 +279,10 @@ def _replace(model, row, one, other, new):
 @jit
 def _take_all(model, row):
     """Return the neighbours of a row, which has none then."""
-    count, entry = 0, model.fields[FIRST, row]
+    count, entry = 0, model.first[row]
     while entry >= 0:
         count, entry = count + 1, model.follows[entry]
-    found, entry = np.empty(count, dtype=np.int64), model.fields[FIRST, row]
+    found, entry = np.empty(count, dtype=np.int64), model.first[row]
     for at in range(count):
         found[at] = model.edges[entry]
         entry = _unlink(model, row, -1, entry)
@@ -300,11 +297,11 @@ def connect(model, inside, count):
     """
     for i in range(count):
         row = inside[i]
-        before, entry = -1, model.fields[FIRST, row]
+        before, entry = -1, model.first[row]
         for j in range(count):
             if i == j:
                 continue
-            name = model.fields[ID, inside[j]]
+            name = model.id[inside[j]]
             while entry >= 0 and model.edges[entry] < name:
                 before, entry = entry, model.follows[entry]
             if entry < 0 or model.edges[entry] != name:
@@ -314,7 +311,7 @@ def connect(model, inside, count):
 @jit
 def move_edges(model, a, b, m):
     """Give the edges of `a` and `b` to `m`, the last row; the one between them goes."""
-    ids = model.fields[ID]
+    ids = model.id
     # Room: every pair that is new here was there from `a` or `b` before.
     others = np.unique(np.concatenate((_take_all(model, a), _take_all(model, b))))
     last = -1
@@ -327,7 +324,7 @@ def move_edges(model, a, b, m):
 @jit
 def drop_edges(model, row):
     """Drop the edges of a node that goes."""
-    name = model.fields[ID, row]
+    name = model.id[row]
     for other in _take_all(model, row):
         _replace(model, row_of(model, other), name, name, -1)
 
@@ -342,7 +339,7 @@ def spread_from(model, first, part, number, rows):
     part[first] = number
     count, done = 1, 0
     while done < count:
-        entry = model.fields[FIRST, rows[done]]
+        entry = model.first[rows[done]]
         done += 1
         while entry >= 0:
             other = row_of(model, model.edges[entry])
@@ -357,9 +354,9 @@ def spread_from(model, first, part, number, rows):
 @jit
 def pairs_of(model):
     """Return the edges as pairs of rows, from their older ends, in order."""
-    found, count = np.empty((model.head[EDGES] // 2, 2), dtype=np.int64), 0
-    for row in range(model.head[NODES]):
-        entry = model.fields[FIRST, row]
+    found, count = np.empty((model.entries // 2, 2), dtype=np.int64), 0
+    for row in range(model.nodes):
+        entry = model.first[row]
         while entry >= 0:
             other = row_of(model, model.edges[entry])
             if other > row:
@@ -372,17 +369,17 @@ def pairs_of(model):
 @jit
 def put_pairs(model, pairs):
     """Give a model without edges those of `pairs_of`; there is room."""
-    last = np.full(model.head[NODES], -1, dtype=np.int64)
+    last = np.full(model.nodes, -1, dtype=np.int64)
     for at in range(len(pairs)):
         # In order, so that a node gets its older neighbours first.
         a, b = pairs[at, 0], pairs[at, 1]
-        last[b] = _link(model, b, last[b], model.fields[ID, a], -1)
+        last[b] = _link(model, b, last[b], model.id[a], -1)
     for at in range(len(pairs)):
         a, b = pairs[at, 0], pairs[at, 1]
-        last[a] = _link(model, a, last[a], model.fields[ID, b], -1)
+        last[a] = _link(model, a, last[a], model.id[b], -1)
 
 
 @jit
 def nodes_of(model, nodes, cluster):
     """Return the rows of a cluster's nodes, the oldest first."""
-    return np.flatnonzero(model.fields[CLUSTER, :nodes] == cluster)
+    return np.flatnonzero(model.cluster[:nodes] == cluster)

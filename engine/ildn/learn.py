@@ -6,7 +6,7 @@ product is no number any more.
 """
 
 import numpy as np
-from resonance.engine.ildn import layout, reading
+from resonance.engine.ildn import reading
 from resonance.engine.ildn.ellipsoid import (
     add_record,
     join_covariances,
@@ -16,11 +16,6 @@ from resonance.engine.ildn.ellipsoid import (
     squared_distances,
 )
 from resonance.engine.ildn.layout import (
-    CLUSTER,
-    COUNT,
-    KNOWN,
-    RADIUS,
-    SLOT,
     append_node,
     connect,
     drop_edges,
@@ -38,16 +33,16 @@ from resonance.kernels.arithmetic import exp_minus, jit, log, log1p
 @jit
 def spectrum_of(model, rules, row, room, out):
     """Write the eigenvalues of a node's covariance to `out`, the largest first."""
-    d, slot = rules.d, model.fields[SLOT, row]
+    d, slot = rules.d, model.slot[row]
     if slot < 0:
         for i in range(d):
             out[i] = rules.sigma
         return
     known = model.spectrum[slot]
-    if model.fields[KNOWN, row] == 0:
-        floor = rules.sigma / model.fields[COUNT, row]
+    if model.known[row] == 0:
+        floor = rules.sigma / model.count[row]
         eigenvalues(model.covariance[slot], d, rules.lanes, floor, room.work, room.off, room.v, room.w, known)
-        model.fields[KNOWN, row] = 1
+        model.known[row] = 1
     for i in range(d):
         out[i] = known[i]
 
@@ -81,7 +76,7 @@ def passes(model, rules, a, b, room):
     """Return whether the merge test holds; ``room.joined`` and ``room.both`` are then the new node's."""
     d = rules.d
     join_covariances(model, rules, a, b, room.joined, room.apart)
-    count = model.fields[COUNT, a] + model.fields[COUNT, b]
+    count = model.count[a] + model.count[b]
     floor = rules.sigma / count
     eigenvalues(room.joined, d, rules.lanes, floor, room.work, room.off, room.v, room.w, room.both)
     spectrum_of(model, rules, a, room, room.here)
@@ -89,8 +84,8 @@ def passes(model, rules, a, b, room):
     t = max(
         directions(room.here, d, rules.rho), directions(room.there, d, rules.rho), directions(room.both, d, rules.rho)
     )
-    of_a = log_volume(room.here, t, model.values[RADIUS, a])
-    of_b = log_volume(room.there, t, model.values[RADIUS, b])
+    of_a = log_volume(room.here, t, model.radius[a])
+    of_b = log_volume(room.there, t, model.radius[b])
     of_both = log_volume(room.both, t, radius_of(rules.radii, count))
     return max(of_a, of_b) + log1p(exp_minus(abs(of_a - of_b))) > of_both
 
@@ -99,11 +94,11 @@ def passes(model, rules, a, b, room):
 def merge(model, rules, a, b, room):
     """Make one node of `a` and `b`, which `passes` has just found; return its row."""
     m = append_node(model, rules, model.centre[:, a])
-    cluster = model.fields[CLUSTER, a]
+    cluster = model.cluster[a]
     join_nodes(model, rules, a, b, m, room.joined, room.both[0], room)
-    model.fields[CLUSTER, m] = cluster
-    model.fields[KNOWN, m] = 1
-    slot = model.fields[SLOT, m]
+    model.cluster[m] = cluster
+    model.known[m] = 1
+    slot = model.slot[m]
     for i in range(rules.d):
         model.spectrum[slot, i] = room.both[i]
     move_edges(model, a, b, m)
@@ -121,7 +116,7 @@ def _ratio(model, rules, row, x, room):
     """Return the squared distance of `x` from a node in squared radii; it is kept in `room`."""
     distance = squared_distance(model, rules, row, x, room.squares, room)
     room.distance[row] = distance
-    room.ratio[row] = distance / model.values[layout.RADIUS, row]
+    room.ratio[row] = distance / model.radius[row]
     return room.ratio[row]
 
 
@@ -132,8 +127,8 @@ def holders(model, rules, x, room, keep):
     A node whose largest eigenvalue would have to be exceeded is not measured (exact: its distance would be too large).
     Nor is one beyond whose box `x` lies. With `keep` the holders are written; other nodes have ratio -1.
     """
-    squares, near, radius, inside = room.squares, model.values[layout.NEAR], model.values[layout.RADIUS], 0
-    nodes = model.head[layout.NODES]
+    squares, near, radius, inside = room.squares, model.near, model.radius, 0
+    nodes = model.nodes
     squared_distances(model.centre, nodes, x, squares)
     for row in range(nodes):
         room.ratio[row] = -1.0
@@ -151,7 +146,7 @@ def nearest(model, rules, x, marks, room):
 
     -1 where there is none; the oldest at ties. ``room`` is as `holders` left it.
     """
-    nodes, squares, near, ratio = model.head[layout.NODES], room.squares, model.values[layout.NEAR], room.ratio
+    nodes, squares, near, ratio = model.nodes, room.squares, model.near, room.ratio
     where, best = np.int64(-1), np.inf
     first, lowest = np.int64(-1), np.inf
     for row in range(nodes):
@@ -170,7 +165,7 @@ def nearest(model, rules, x, marks, room):
         if marks[row] < 0:
             continue
         if ratio[row] < 0.0 and squares[row] * near[row] <= best:
-            if outside_box(model, rules, row, x, best * model.values[layout.RADIUS, row]):
+            if outside_box(model, rules, row, x, best * model.radius[row]):
                 continue
             _ratio(model, rules, row, x, room)
         if ratio[row] >= 0.0 and (ratio[row] < best or (ratio[row] == best and row < where)):
@@ -181,15 +176,14 @@ def nearest(model, rules, x, marks, room):
 @jit
 def _remove(model, rules, gone, count, record, criterion, value, threshold, log):
     """Remove nodes and read their clusters again. `value` is the reason; where it is -1, the most records of a node."""
-    fields = model.fields
     affected = reading.clusters_among(model, gone, count)
     past = reading.shapes_of(model, rules, affected)
     values = np.full(len(affected), value)
     for at in range(count):
-        cluster = fields[layout.CLUSTER, gone[at]]
+        cluster = model.cluster[gone[at]]
         if cluster >= 0 and value < 0.0:
             c = np.searchsorted(affected, cluster)
-            values[c] = max(values[c], float(fields[layout.COUNT, gone[at]]))
+            values[c] = max(values[c], float(model.count[gone[at]]))
     for at in range(count):
         drop_edges(model, gone[at])
     remove_rows(model, gone, count)
@@ -199,7 +193,7 @@ def _remove(model, rules, gone, count, record, criterion, value, threshold, log)
 @jit
 def _denoise(model, rules, record, room, log):
     """Delete the nodes of far fewer records than a node has on average (9)."""
-    counts, nodes = model.fields[layout.COUNT], model.head[layout.NODES]
+    counts, nodes = model.count, model.nodes
     total, count = np.int64(0), 0
     for row in range(nodes):
         total += counts[row]
@@ -215,16 +209,16 @@ def _denoise(model, rules, record, room, log):
 @jit
 def _expire(model, rules, record, room, log):
     """Delete the nodes of each cluster that has won no record for long, and such nodes of none."""
-    fields, nodes, now, count = model.fields, model.head[layout.NODES], model.head[layout.LEARNED], 0
+    nodes, now, count = model.nodes, model.learned, 0
     affected = reading.clusters_among(model, np.arange(nodes), nodes)
     last = np.zeros(len(affected), dtype=np.int64)
     for row in range(nodes):
-        if fields[layout.CLUSTER, row] >= 0:
-            c = np.searchsorted(affected, fields[layout.CLUSTER, row])
-            last[c] = max(last[c], fields[layout.WON, row])
+        if model.cluster[row] >= 0:
+            c = np.searchsorted(affected, model.cluster[row])
+            last[c] = max(last[c], model.won[row])
     for row in range(nodes):
-        cluster = fields[layout.CLUSTER, row]
-        won = last[np.searchsorted(affected, cluster)] if cluster >= 0 else fields[layout.WON, row]
+        cluster = model.cluster[row]
+        won = last[np.searchsorted(affected, cluster)] if cluster >= 0 else model.won[row]
         if now - won >= rules.expire:
             room.gone[count] = row
             count += 1
@@ -236,14 +230,13 @@ def _expire(model, rules, record, room, log):
 @jit
 def _merge_all(model, rules, winner, room):
     """Merge the winner with its neighbours, the oldest first, as long as one passes the test; return its row."""
-    fields = model.fields
-    entry = fields[layout.FIRST, winner]
+    entry = model.first[winner]
     while entry >= 0:
         other = row_of(model, model.edges[entry])
         entry = model.follows[entry]
         if passes(model, rules, winner, other, room):
             winner = merge(model, rules, winner, other, room)
-            entry = fields[layout.FIRST, winner]
+            entry = model.first[winner]
     return winner
 
 
@@ -254,21 +247,16 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
     It ends early, before a record, where the model has no room for what that record may bring.
     """
     room = room_for(model, rules)
-    head, fields = model.head, model.fields
     for t in range(start, len(X)):
         x = X[t]
         inside = holders(model, rules, x, room, True)
         pairs = inside * (inside - 1)
-        if (
-            head[layout.NODES] == fields.shape[1]
-            or head[layout.FREE] == 0
-            or head[layout.EDGES] + pairs > len(model.edges)
-        ):
+        if model.nodes == len(model.id) or model.free_slots == 0 or model.entries + pairs > len(model.edges):
             return t, pairs
-        where, ratio = nearest(model, rules, x, fields[layout.CLUSTER], room)
-        cluster[t, 0] = fields[layout.CLUSTER, where] if where >= 0 and ratio <= _FAR else -1
+        where, ratio = nearest(model, rules, x, model.cluster, room)
+        cluster[t, 0] = model.cluster[where] if where >= 0 and ratio <= _FAR else -1
         score[t] = 1.0 / (1.0 + ratio) if where >= 0 else np.nan
-        head[layout.LEARNED] += 1
+        model.learned += 1
         novel[t] = inside == 0
         if inside == 0:
             winner = append_node(model, rules, x)
@@ -280,7 +268,7 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
                 if room.distance[room.inside[at]] < room.distance[winner]:
                     winner = room.inside[at]
             add_record(model, rules, winner, x, room)
-            fields[layout.WON, winner] = head[layout.LEARNED]
+            model.won[winner] = model.learned
             if inside > 1:
                 connect(model, room.inside, inside)
         if labels[t] >= 0:
@@ -288,12 +276,12 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
         reading.join_clusters(model, rules, room.inside, inside, t, room.ratio, log)
         if not novel[t]:
             winner = _merge_all(model, rules, winner, room)
-        node[t, 0] = fields[layout.ID, winner]
-        if head[layout.NODES] > rules.max_nodes:
-            room.gone[0] = np.argmin(fields[layout.WON, : head[layout.NODES]])  # that won longest ago
-            crowd = float(head[layout.NODES])
+        node[t, 0] = model.id[winner]
+        if model.nodes > rules.max_nodes:
+            room.gone[0] = np.argmin(model.won[: model.nodes])  # that won longest ago
+            crowd = float(model.nodes)
             _remove(model, rules, room.gone, 1, t, reading.CROWDED, crowd, float(rules.max_nodes), log)
-        if head[layout.LEARNED] % rules.interval == 0:
+        if model.learned % rules.interval == 0:
             _denoise(model, rules, t, room, log)
             if rules.expire > 0:
                 _expire(model, rules, t, room, log)
@@ -304,15 +292,15 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
 def predict_batch(model, rules, X, cluster, score, label):
     """Answer for a batch: nearest clustered node within reach, and the majority label of the nearest that has one."""
     room = room_for(model, rules)
-    nodes = model.head[layout.NODES]
+    nodes = model.nodes
     majority = np.full(nodes, -1, dtype=np.int64)
     for row in range(nodes):
         majority[row] = majority_label(model.labels[row])
     for t in range(len(X)):
         holders(model, rules, X[t], room, False)
-        where, ratio = nearest(model, rules, X[t], model.fields[layout.CLUSTER], room)
+        where, ratio = nearest(model, rules, X[t], model.cluster, room)
         if where >= 0:
-            cluster[t, 0] = model.fields[layout.CLUSTER, where] if ratio <= _FAR else -1
+            cluster[t, 0] = model.cluster[where] if ratio <= _FAR else -1
             score[t] = 1.0 / (1.0 + ratio)
         where, _ = nearest(model, rules, X[t], majority, room)
         if where >= 0:

@@ -7,7 +7,7 @@ it has too few records.
 
 import numpy as np
 from resonance.engine.events import ABSORBED, EMERGED, NO_PATH, SHAPE_HEAD, SPLIT, VANISHED, emit, rows_of
-from resonance.engine.ildn.layout import CLUSTER, COUNT, EVENTS, NEXT_CLUSTER, NODES, SLOT, nodes_of, spread_from
+from resonance.engine.ildn.layout import nodes_of, spread_from
 from resonance.kernels.arithmetic import jit
 
 SIZE, DISTANCE, DENOISING, CROWDED, EXPIRED = 1, 2, 3, 4, 5
@@ -20,19 +20,19 @@ def shape_of(model, rules, cluster):
 
     The spread is that of the records: of the ellipsoids, and of their centres around that of the cluster.
     """
-    d, fields = rules.d, model.fields
-    rows = nodes_of(model, model.head[NODES], cluster)
+    d = rules.d
+    rows = nodes_of(model, model.nodes, cluster)
     shape = np.zeros(SHAPE_HEAD + 2 * d)
     shape[0], shape[2] = cluster, len(rows)
     for row in rows:
-        shape[1] += fields[COUNT, row]
+        shape[1] += model.count[row]
     centre, spread = shape[SHAPE_HEAD : SHAPE_HEAD + d], shape[SHAPE_HEAD + d :]
     for row in rows:
-        share = fields[COUNT, row] / shape[1]
+        share = model.count[row] / shape[1]
         for i in range(d):
             centre[i] += share * model.centre[i, row]
     for row in rows:
-        share, slot = fields[COUNT, row] / shape[1], fields[SLOT, row]
+        share, slot = model.count[row] / shape[1], model.slot[row]
         for i in range(d):
             apart = model.centre[i, row] - centre[i]
             own = model.covariance[slot, i, i] if slot >= 0 else rules.sigma
@@ -54,14 +54,14 @@ def shapes_of(model, rules, clusters):
 @jit
 def present_clusters(model):
     """Return the ids of the present clusters, ascending."""
-    clusters = np.unique(model.fields[CLUSTER, : model.head[NODES]])
+    clusters = np.unique(model.cluster[: model.nodes])
     return clusters[clusters >= 0]
 
 
 @jit
 def _new_cluster(model):
-    model.head[NEXT_CLUSTER] += 1
-    return model.head[NEXT_CLUSTER] - 1
+    model.next_cluster += 1
+    return model.next_cluster - 1
 
 
 @jit
@@ -69,7 +69,7 @@ def clusters_among(model, rows, count):
     """Return the ids of the clusters that the nodes ``rows[:count]`` belong to, ascending."""
     found = np.empty(count, dtype=np.int64)
     for at in range(count):
-        found[at] = model.fields[CLUSTER, rows[at]]
+        found[at] = model.cluster[rows[at]]
     found = np.unique(found)
     return found[found >= 0]
 
@@ -80,48 +80,47 @@ def join_clusters(model, rules, rows, count, record, ratio, log):
 
     All of them hold the record; `ratio` is its squared distance from each node, in squared radii.
     """
-    fields = model.fields
-    first = fields[CLUSTER, rows[0]]
+    first = model.cluster[rows[0]]
     alike = first >= 0
     for at in range(1, count):
-        alike = alike and fields[CLUSTER, rows[at]] == first
+        alike = alike and model.cluster[rows[at]] == first
     if alike:
         return
-    nodes = model.head[NODES]
+    nodes = model.nodes
     met = clusters_among(model, rows, count)
     part, reached = np.full(nodes, -1, dtype=np.int64), np.empty(nodes, dtype=np.int64)
     members = spread_from(model, rows[0], part, 0, reached)
     if len(met) == 0:
         size = np.int64(0)
         for at in range(members):
-            size += fields[COUNT, reached[at]]
+            size += model.count[reached[at]]
         if size < rules.min_cluster_records:
             return
         cluster = _new_cluster(model)
         for at in range(members):
-            fields[CLUSTER, reached[at]] = cluster
+            model.cluster[reached[at]] = cluster
         after = shapes_of(model, rules, np.array([cluster]))
         why = (SIZE, float(size), float(rules.min_cluster_records))
-        emit(model.head, EVENTS, NO_PATH, record, (EMERGED, cluster, -1), why, after[:0], after, log)
+        model.events = emit(model.events, NO_PATH, record, (EMERGED, cluster, -1), why, after[:0], after, log)
         return
     if len(met) == 1:
         for at in range(members):
-            fields[CLUSTER, reached[at]] = met[0]
+            model.cluster[reached[at]] = met[0]
         return
     past = shapes_of(model, rules, met)
     nearest = np.full(len(met), np.inf)
     for at in range(count):
-        cluster = fields[CLUSTER, rows[at]]
+        cluster = model.cluster[rows[at]]
         if cluster >= 0:
             c = np.searchsorted(met, cluster)
             nearest[c] = min(nearest[c], ratio[rows[at]])
     for at in range(members):
-        fields[CLUSTER, reached[at]] = met[0]
+        model.cluster[reached[at]] = met[0]
     after = shapes_of(model, rules, met[:1])
     for c in range(1, len(met)):
         value = np.sqrt(max(nearest[0], nearest[c]))
         what, why = (ABSORBED, met[c], met[0]), (DISTANCE, value, 1.0)
-        emit(model.head, EVENTS, NO_PATH, record, what, why, rows_of(past, c, 0), after, log)
+        model.events = emit(model.events, NO_PATH, record, what, why, rows_of(past, c, 0), after, log)
 
 
 @jit
@@ -130,7 +129,7 @@ def _settle(model, rules, affected, part, heir):
 
     `part` is room for a number by node; ``heir[c]`` gets 1 where cluster c goes on.
     """
-    fields, nodes = model.fields, model.head[NODES]
+    nodes = model.nodes
     reached = np.empty(nodes, dtype=np.int64)
     first, origin, size = np.empty(nodes, dtype=np.int64), np.empty(nodes, dtype=np.int64), np.zeros(nodes, np.int64)
     part[:nodes] = -1
@@ -138,7 +137,7 @@ def _settle(model, rules, affected, part, heir):
     groups = 0
     # From the oldest node on: so the groups are in the order of their oldest nodes.
     for row in range(nodes):
-        cluster = fields[CLUSTER, row]
+        cluster = model.cluster[row]
         if cluster < 0 or part[row] >= 0:
             continue
         c = np.searchsorted(affected, cluster)
@@ -146,7 +145,7 @@ def _settle(model, rules, affected, part, heir):
             continue
         members = spread_from(model, row, part, groups, reached)
         for at in range(members):
-            size[groups] += fields[COUNT, reached[at]]
+            size[groups] += model.count[reached[at]]
         first[groups], origin[groups] = row, c
         if size[groups] >= rules.min_cluster_records and size[groups] > most[c]:
             most[c], best[c] = size[groups], groups
@@ -164,7 +163,7 @@ def _settle(model, rules, affected, part, heir):
             count += 1
     for row in range(nodes):
         if part[row] >= 0:
-            fields[CLUSTER, row] = ids[part[row]]
+            model.cluster[row] = ids[part[row]]
     return new[:count]
 
 
@@ -177,13 +176,13 @@ def part_clusters(model, rules, affected, past, record, criterion, values, thres
     if len(affected) == 0:
         return
     heir = np.zeros(len(affected), dtype=np.int64)
-    new = _settle(model, rules, affected, np.empty(model.head[NODES], dtype=np.int64), heir)
+    new = _settle(model, rules, affected, np.empty(model.nodes, dtype=np.int64), heir)
     for c in range(len(affected)):
         if heir[c] == 0:
             what, why = (VANISHED, affected[c], -1), (criterion, values[c], threshold)
-            emit(model.head, EVENTS, NO_PATH, record, what, why, past[c : c + 1], past[:0], log)
+            model.events = emit(model.events, NO_PATH, record, what, why, past[c : c + 1], past[:0], log)
     for n in range(len(new)):
         c = new[n, 1]
         after = shapes_of(model, rules, np.array([affected[c], new[n, 0]]))
         what, why = (SPLIT, new[n, 0], affected[c]), (criterion, values[c], threshold)
-        emit(model.head, EVENTS, NO_PATH, record, what, why, past[c : c + 1], after, log)
+        model.events = emit(model.events, NO_PATH, record, what, why, past[c : c + 1], after, log)

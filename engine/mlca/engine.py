@@ -22,7 +22,7 @@ from resonance.engine.errors import RecordError
 from resonance.engine.events import E_RECORD, SHAPE_HEAD, drained, new_log
 from resonance.engine.labels import LabelEngine, checked_label, label_sets
 from resonance.engine.mlca import layout
-from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, KNOWN, Groups, Held, K, N, Rules
+from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, Groups, Held, Rules
 from resonance.engine.mlca.learn import CRITERIA, learn_batch, note_groups, predict_batch
 from resonance.engine.parameters import Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
@@ -82,7 +82,7 @@ class MultiLabel(FlatEngine, LabelEngine):
 
     @property
     def labels(self) -> tuple[Label, ...]:  # noqa: D102
-        return tuple(self._table[: self._nodes.head[KNOWN]]) if self.dimension else ()
+        return tuple(self._table[: self._nodes.known]) if self.dimension else ()
 
     def _numbered(self, sets: list[tuple[Label, ...] | None]) -> tuple[list[Label], Marks]:
         """Return the table of labels with the new ones of a batch, and the batch's marks."""
@@ -126,7 +126,7 @@ class MultiLabel(FlatEngine, LabelEngine):
     @property
     def _waits(self) -> bool:
         """Whether records are held back until there are lambda."""
-        return self._given["warmup"] == "buffer" and not self._nodes.head[N]
+        return self._given["warmup"] == "buffer" and not self._nodes.learned
 
     def _hold(self, batch: FloatArray, marks: Marks, answers: Answers) -> int:
         """Hold records back; when there are lambda learn them. Return where the batch goes on."""
@@ -140,7 +140,7 @@ class MultiLabel(FlatEngine, LabelEngine):
             starts = np.cumsum([0, *map(len, owned)])
             whole = Marks(np.ones(interval, dtype=np.bool_), starts, np.concatenate(owned))
             nodes.window[:] = X
-            nodes.head[KNOWN] = int(whole.owned.max(initial=-1)) + 1
+            nodes.known = int(whole.owned.max(initial=-1)) + 1
             if self._rules.clustered:
                 note_groups(nodes, self._rules, self._line_factors, t, self._changes)
             step, unknown = no_answers(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
@@ -176,7 +176,7 @@ class MultiLabel(FlatEngine, LabelEngine):
 
     def _order(self) -> IntArray:
         """Return the slots in the order of their ids."""
-        return np.argsort(self._nodes.id[: self._nodes.head[K]])
+        return np.argsort(self._nodes.id[: self._nodes.count])
 
     def _shapes(self) -> FloatArray:
         nodes, order = self._nodes, self._order()
@@ -188,19 +188,19 @@ class MultiLabel(FlatEngine, LabelEngine):
     def _facts(self) -> ModelFacts:
         """Return how many records were learned; since when a cluster is there is not kept."""
         ids = self._nodes.id[self._order()].tolist()
-        return ModelFacts((), int(self._nodes.head[N]), {}, {each: each for each in ids})
+        return ModelFacts((), self._nodes.learned, {}, {each: each for each in ids})
 
     def _header(self) -> dict[str, Any]:
         return {"labels": self._table}
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         nodes, owned = self._nodes, [labels for _, labels in self._held]
-        arrays = packed(nodes, slots=int(nodes.head[K]), known=len(self.labels), recent=int(nodes.head[N]))
+        arrays = packed(nodes, slots=nodes.count, known=len(self.labels), recent=nodes.learned)
         if self.clustered:
             arrays["group"] = nodes.group
         if owned:
             labels = np.stack([np.repeat(np.arange(len(owned)), list(map(len, owned))), np.concatenate(owned)], axis=1)
-            arrays |= packed(Held(np.stack([x for x, _ in self._held]), labels))
+            arrays |= {"held": np.stack([x for x, _ in self._held]), "held_labels": labels}
         return arrays
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -225,7 +225,7 @@ class MultiLabel(FlatEngine, LabelEngine):
         self._begin(dimension, room_for(k, FEWEST_SLOTS, more_slots), room_for(len(labels), FEWEST_LABELS))
         nodes = self._nodes
         put(nodes, found)
-        nodes.head[[K, layout.EVENTS, KNOWN]] = k, 2 * found["next_id"] - k, known
+        nodes.count, nodes.events, nodes.known = k, 2 * found["next_id"] - k, known
         if self.clustered:
             nodes.group[:] = group = checked(Groups, arrays, d=dimension)["group"]
             layout.list_groups(nodes)

@@ -13,16 +13,7 @@ from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.correntropy import median_bandwidth, scale_of
 from resonance.kernels.arithmetic import exp_minus, jit
 from resonance.kernels.borrowed import borrow
-from resonance.kernels.table import ABOVE_ZERO, ROUNDING, Numbers, Table, floats, ints, new
-
-# Head of a model.
-N = 0  # records learned
-K = 1  # nodes
-NEXT_ID = 2
-EVENTS = 3  # events so far
-KNOWN = 4  # labels that came with a record that was learned
-GROUPS = 5
-HEAD = 6
+from resonance.kernels.table import ABOVE_ZERO, ROUNDING, Table, floats, ints, new
 
 FEWEST_LABELS, FEWEST_SLOTS = 8, 24
 """Room of a new model."""
@@ -48,7 +39,12 @@ class Rules(NamedTuple):
 class Nodes(Table):
     """The arrays of a model; a node has `bandwidths` of them: 1 where they are pooled, else d."""
 
-    head: IntArray = ints((Numbers(name="learned"), None, Numbers(high="learned", name="next_id"), None, None, None))
+    learned: int = ints(rows="head")  # records
+    count: int = ints(stored=False)  # nodes
+    next_id: int = ints(high="learned", rows="head")
+    events: int = ints(stored=False)  # so far
+    known: int = ints(stored=False)  # labels that came with a record that was learned
+    groups: int = ints(stored=False)
     id: IntArray = ints("slots", below="next_id", distinct=True)
     size: IntArray = ints("slots", low=1, high="learned", total="learned", stored="count")  # records learned
     won: IntArray = ints("slots", low=1, high="learned", distinct=True)  # number of the last of them
@@ -87,9 +83,8 @@ class Held(Table):
     """Records that are held back, and rows of a record and the number of one of its labels."""
 
     held: FloatArray = floats("waiting", "d", most=MAGNITUDE)
-    held_labels: IntArray = ints(
-        "marks", (Numbers(below="waiting", name="owner"), Numbers(below="labels", name="label"))
-    )
+    owner: IntArray = ints("marks", below="waiting", columns="held_labels")
+    label: IntArray = ints("marks", below="labels", columns="held_labels")
 
 
 def new_nodes(rules: Rules, slots: int, labels: int) -> Nodes:
@@ -123,7 +118,7 @@ def list_groups(nodes):
                 nodes.members[at] = i
                 at += 1
     nodes.starts[groups] = at
-    nodes.head[GROUPS] = groups
+    nodes.groups = groups
 
 
 @jit
@@ -132,7 +127,7 @@ def sum_bandwidths(nodes):
     total, sigma = nodes.total, nodes.sigma
     for i in range(len(total)):
         total[i] = 0.0
-    for j in range(nodes.head[K]):
+    for j in range(nodes.count):
         own = sigma[j]
         for i in range(len(total)):
             total[i] += own[i]
@@ -161,7 +156,7 @@ def remove(ordered, count, value):
 @jit
 def put_node(nodes, rules, slot, x, bandwidths):
     """Let a slot hold a new node at `x`: the first free one, or that of the node that goes."""
-    k = nodes.head[K]
+    k = nodes.count
     replaced = slot < k
     if rules.pooled:
         if replaced:
@@ -171,16 +166,16 @@ def put_node(nodes, rules, slot, x, bandwidths):
         nodes.sigma[slot, i] = bandwidths[i]
     for i in range(rules.d):
         nodes.weights[i, slot] = x[i]
-    nodes.id[slot] = nodes.head[NEXT_ID]
+    nodes.id[slot] = nodes.next_id
     nodes.size[slot] = 1
     for label in range(nodes.labels.shape[1]):
         nodes.labels[slot, label] = 0
-    nodes.head[NEXT_ID] += 1
+    nodes.next_id += 1
     if replaced:
         sum_bandwidths(nodes)
     else:
         # The sum in the order of the slots, as `sum_bandwidths` takes it.
-        nodes.head[K] += 1
+        nodes.count += 1
         for i in range(len(nodes.total)):
             nodes.total[i] += bandwidths[i]
 
@@ -254,6 +249,6 @@ def regroup(nodes, rules, factors):
     for i in range(rules.d):
         nodes.group[i] = found[at] if varies[i] else constant
         at += varies[i]
-    before = nodes.head[GROUPS]
+    before = nodes.groups
     list_groups(nodes)
     return before

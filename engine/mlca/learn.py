@@ -7,7 +7,7 @@ labels of the nearest nodes become probabilities (20)-(27).
 import numpy as np
 from resonance.engine.correntropy import FAR, median_bandwidth, scale_of, spread_of_one, squared_cim, window_squares
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
-from resonance.engine.mlca.layout import EVENTS, GROUPS, KNOWN, TILE, K, N, put_node, regroup
+from resonance.engine.mlca.layout import TILE, put_node, regroup
 from resonance.kernels.arithmetic import bits_of, exp_minus, float_of, inline, jit, log
 from resonance.kernels.borrowed import borrow
 
@@ -21,11 +21,11 @@ WORTHWHILE = 5
 @jit
 def scale_by_mean(nodes, rules):
     """Let each group have the mean over the nodes, and over its features, of their bandwidths."""
-    k = nodes.head[K]
+    k = nodes.count
     if rules.pooled:
         nodes.scale[0] = scale_of(nodes.total[0] / k)
         return
-    for g in range(nodes.head[GROUPS]):
+    for g in range(nodes.groups):
         a, b = nodes.starts[g], nodes.starts[g + 1]
         total = 0.0
         for at in range(a, b):
@@ -36,7 +36,7 @@ def scale_by_mean(nodes, rules):
 @jit
 def scale_by_median(nodes):
     """Let the one group have the median of the nodes' bandwidths."""
-    k = nodes.head[K]
+    k = nodes.count
     upper = nodes.sorted[k // 2]
     lower = upper if k % 2 == 1 else nodes.sorted[k // 2 - 1]
     nodes.scale[0] = scale_of(upper if lower == upper else (lower + upper) / 2.0)
@@ -54,7 +54,7 @@ def _add_roots(row, x, scale, sums, padded):
 @jit
 def compare(nodes, rules, x):
     """Write how far `x` is from every node to `far`, as bits in the order of CIM; see `cim_of`."""
-    k, d, stride, groups = nodes.head[K], rules.d, len(nodes.id), nodes.head[GROUPS]
+    k, d, stride, groups = nodes.count, rules.d, len(nodes.id), nodes.groups
     flat = nodes.weights.reshape(-1)
     if groups == 1:
         squared_cim(flat, stride, k, d, nodes.scale[0], x, nodes.sums, nodes.far)
@@ -92,7 +92,7 @@ def compare(nodes, rules, x):
 def cim_of(nodes, slot):
     """Return CIM between the compared record and the node of a slot."""
     value = float_of(nodes.far[slot])
-    return np.sqrt(value) if nodes.head[GROUPS] == 1 else value
+    return np.sqrt(value) if nodes.groups == 1 else value
 
 
 @jit
@@ -113,7 +113,7 @@ def find_nearest(nodes, wanted):
     """List the nearest `wanted` nodes in `near`, the nearest first, equals by their slots; return how many."""
     far, near = nodes.far, nodes.near
     count, worst = 0, FAR
-    for j in range(nodes.head[K]):
+    for j in range(nodes.count):
         if count < wanted or far[j] < worst:
             count = _insert_nearest(far, near, count, wanted, j)
             worst = far[near[count - 1]] if count == wanted else FAR
@@ -145,7 +145,7 @@ def find_nearest_again(nodes, rules, x, count, scale):
     mean of those is at most the power of the mean. A node can only be among the nearest if this bound reaches the least
     m' of the nodes that were the nearest; the others are left out.
     """
-    k, far, near, listed = nodes.head[K], nodes.far, nodes.near, nodes.listed
+    k, far, near, listed = nodes.count, nodes.far, nodes.near, nodes.listed
     if nodes.scale[0] == scale:
         return count
     ratio = nodes.scale[0] / scale
@@ -175,7 +175,7 @@ def find_nearest_again(nodes, rules, x, count, scale):
 @jit
 def count_memberships(nodes, rules, count):
     """Write to `memberships` how many of the nearest nodes each label stands for, rescaled to 0 to `count` (20)(21)."""
-    known, most = nodes.head[KNOWN], 0
+    known, most = nodes.known, 0
     memberships = nodes.memberships
     for label in range(known):
         total = 0
@@ -193,11 +193,11 @@ def learn_memberships(nodes, rules, count, own):
     """Count under which memberships the record with labels `own`, in ascending order, was seen (22)."""
     count_memberships(nodes, rules, count)
     at = 0
-    for label in range(nodes.head[KNOWN]):
+    for label in range(nodes.known):
         has = at < len(own) and own[at] == label
         at += has
         # The only node has every label that it can have: the last column.
-        column = nodes.memberships[label] if nodes.head[K] > 1 else rules.neighbours
+        column = nodes.memberships[label] if nodes.count > 1 else rules.neighbours
         if has:
             nodes.having[label, column] += 1
         else:
@@ -217,8 +217,8 @@ def _likelihood(row, column, count, smoothing):
 def answer_labels(nodes, rules, count, out):
     """Write the probability of every known label to `out`, from the nearest `count` nodes (24)-(26)."""
     count_memberships(nodes, rules, count)
-    s, n = rules.smoothing, nodes.head[N]
-    for label in range(nodes.head[KNOWN]):
+    s, n = rules.smoothing, nodes.learned
+    for label in range(nodes.known):
         column = nodes.memberships[label]
         prior = (s + nodes.records[label]) / (2.0 * s + n)
         having = _likelihood(nodes.having[label], column, count, s) * prior
@@ -240,13 +240,13 @@ def emit_node(nodes, rules, record, kind, slot, criterion, value, log):
         shape[0, SHAPE_HEAD + i] = nodes.weights[i, slot]
     gone = 1 if kind == VANISHED else 0
     what, why = (kind, nodes.id[slot], -1), (criterion, value, rules.vigilance)
-    emit(nodes.head, EVENTS, NO_PATH, record, what, why, shape[:gone], shape[gone:], log)
+    nodes.events = emit(nodes.events, NO_PATH, record, what, why, shape[:gone], shape[gone:], log)
 
 
 @jit
 def found(nodes, rules, factors, x, m, record, criterion, value, log):
     """Make `x` a node, in the place of the one that won longest ago where there is no other; return its slot (8)(9)."""
-    slot, d, work, window = nodes.head[K], rules.d, nodes.work.reshape(-1), nodes.window.reshape(-1)
+    slot, d, work, window = nodes.count, rules.d, nodes.work.reshape(-1), nodes.window.reshape(-1)
     if slot == rules.max_nodes:
         slot = np.argmin(nodes.won[:slot])  # that won longest ago
         emit_node(nodes, rules, record, VANISHED, slot, NO_REASON, 0.0, log)
@@ -293,12 +293,11 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log):
 
     `neighbours` are the nearest nodes that `answer` has found for it, 0 where it was not answered.
     """
-    head = nodes.head
-    head[N] += 1
+    nodes.learned += 1
     for label in own:
         nodes.records[label] += 1
-        head[KNOWN] = max(head[KNOWN], label + 1)
-    k, count = head[K], 0
+        nodes.known = max(nodes.known, label + 1)
+    k, count = nodes.count, 0
     new = k == 0
     if new:
         slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
@@ -327,7 +326,7 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log):
         nodes.labels[slot, label] += 1
     if k > 0:
         learn_memberships(nodes, rules, count, own)
-    nodes.won[slot] = head[N]
+    nodes.won[slot] = nodes.learned
     return slot, new
 
 
@@ -337,7 +336,7 @@ def answer(nodes, rules, x, cluster, score, probabilities):
 
     It returns the number of nearest nodes that were found.
     """
-    if nodes.head[K] == 0:
+    if nodes.count == 0:
         return 0
     if rules.pooled:
         scale_by_median(nodes)
@@ -357,8 +356,8 @@ def answer(nodes, rules, x, cluster, score, probabilities):
 def note_groups(nodes, rules, line_factors, record, changes):
     """Divide the features into groups anew, and note the change where their number is another one."""
     before = regroup(nodes, rules, line_factors)
-    if nodes.head[GROUPS] != before:
-        changes.append(np.array([record, before, nodes.head[GROUPS]], dtype=np.float64))
+    if nodes.groups != before:
+        changes.append(np.array([record, before, nodes.groups], dtype=np.float64))
 
 
 @jit
@@ -369,10 +368,10 @@ def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log,
     """
     teaches, starts, owned = marks
     cluster, score, novel, path, probabilities = answers
-    head, d = nodes.head, rules.d
+    d = rules.d
     for t in range(start, len(X)):
         x = X[t]
-        if teaches[t] and head[K] == len(nodes.id) and head[K] < rules.max_nodes:
+        if teaches[t] and nodes.count == len(nodes.id) and nodes.count < rules.max_nodes:
             return t
         neighbours = 0
         if not held:
@@ -382,13 +381,13 @@ def learn_batch(nodes, rules, factors, line_factors, X, marks, start, held, log,
         m = rules.interval
         if not held:
             for i in range(d):
-                nodes.window[head[N] % rules.interval, i] = x[i]
-            m = min(head[N] + 1, rules.interval)
+                nodes.window[nodes.learned % rules.interval, i] = x[i]
+            m = min(nodes.learned + 1, rules.interval)
         own = owned[starts[t] : starts[t + 1]]
         slot, new = learn_record(nodes, rules, factors, x, own, m, neighbours, t, log)
         path[t, 0] = nodes.id[slot]
         novel[t] = new
-        if rules.clustered and head[N] % rules.interval == 0:
+        if rules.clustered and nodes.learned % rules.interval == 0:
             note_groups(nodes, rules, line_factors, t, changes)
     return len(X)
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray
 from resonance.engine.modal.density import SCALES, measure_scales
-from resonance.engine.modal.layout import CLOCK, LANDMARKS, MASS, PLACE, RADIUS2, N
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
 from resonance.kernels.arithmetic import inline, jit, log
 from resonance.kernels.ordering import root_of, stable_order
@@ -70,13 +69,13 @@ class Hills(NamedTuple):
 @jit
 def _reaches(model, rules):
     """Return the squared reach of every landmark."""
-    return rules.squared_reach * model.real[RADIUS2, : model.head[LANDMARKS]]
+    return rules.squared_reach * model.radius2[: model.landmarks]
 
 
 @inline
 def least_records(model, rules, known):
     """Return the records that a group needs: fewer where a cluster goes on in it, whose first ones were halved."""
-    faded = model.head[N] > 2 * rules.memory
+    faded = model.learned > 2 * rules.memory
     return rules.min_cluster_records * (_GOES_ON if known and faded else 1.0)
 
 
@@ -86,7 +85,7 @@ def _large_enough(model, rules, inside, reach, large):
 
     A part hangs together by landmarks that are within reach of each other.
     """
-    count = model.head[LANDMARKS]
+    count = model.landmarks
     listed, gap = model.listed, model.gap
     parent = np.arange(count)
     for i in range(count):
@@ -99,8 +98,8 @@ def _large_enough(model, rules, inside, reach, large):
     mass, known = np.zeros(count), np.zeros(count, dtype=np.bool_)
     for i in range(count):
         root = root_of(parent, i)
-        mass[root] += model.real[MASS, i]
-        known[root] |= model.number[PLACE, i] >= 0
+        mass[root] += model.mass[i]
+        known[root] |= model.place[i] >= 0
     for i in range(count):
         root = root_of(parent, i)
         large[i] = mass[root] >= least_records(model, rules, known[root])
@@ -112,7 +111,7 @@ def _adjacency(model, inside, reach, large):
 
     One of the two is within reach of the other: a thin place beside a dense one is its slope.
     """
-    count = model.head[LANDMARKS]
+    count = model.landmarks
     listed, gap = model.listed, model.gap
     start = np.zeros(count + 1, dtype=np.int64)
     for i in range(count):
@@ -247,7 +246,7 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 @jit
 def _errors(model, rules, dimension):
     """Return how many standard errors a valley has to be deep."""
-    older = log(max(float(model.head[CLOCK]), _EARLY) / _EARLY)
+    older = log(max(float(model.clock), _EARLY) / _EARLY)
     half_square = _FIRST + _GROWTH * older - log(rules.doubt)
     return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
 
@@ -273,7 +272,7 @@ def _measure_basins(model, start, end, basin, summit, density, records):
     count = len(summit)
     now, peak, peak_records = np.empty(count, dtype=np.int64), np.zeros((SCALES, count)), np.ones((SCALES, count))
     for u in range(count):
-        now[u] = model.number[PLACE, summit[u]]
+        now[u] = model.place[summit[u]]
     for i in range(len(basin)):
         for scale in range(SCALES):
             if basin[i] >= 0 and density[scale, i] > peak[scale, basin[i]]:
@@ -436,7 +435,7 @@ def find_hills(model, rules, logs, inside, dimension):
     of the counts explain; the shallowest, beside what it needs, first. A valley needs more errors as the stream goes
     on, because every reading is another chance to err.
     """
-    count = model.head[LANDMARKS]
+    count = model.landmarks
     large, reach = np.empty(count, dtype=np.bool_), _reaches(model, rules)
     _large_enough(model, rules, inside, reach, large)
     start, end = _adjacency(model, inside, reach, large)

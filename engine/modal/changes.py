@@ -6,7 +6,6 @@ is a cluster ended because another one passes by.
 
 import numpy as np
 from resonance.engine.lineage import find_heirs
-from resonance.engine.modal.layout import APART, CLUSTERS, JOINED, LANDMARKS, LAST, MASS, PLACE, N
 from resonance.kernels.arithmetic import jit
 
 _SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
@@ -21,9 +20,9 @@ _NO_VALLEY = 0.7
 def group_masses(model, group, groups):
     """Return the records that the landmarks of each group have stood for; a landmark in group -1 is in none."""
     mass = np.zeros(groups)
-    for i in range(model.head[LANDMARKS]):
+    for i in range(model.landmarks):
         if group[i] >= 0:
-            mass[group[i]] += model.real[MASS, i]
+            mass[group[i]] += model.mass[i]
     return mass
 
 
@@ -34,10 +33,10 @@ def _find_cores(model, group, origin, core):
     It has the most of the landmarks that no valley divided from the cluster: of two halves, always the same one.
     """
     part = np.zeros((2, len(origin)))
-    for i in range(model.head[LANDMARKS]):
+    for i in range(model.landmarks):
         g = group[i]
-        if g >= 0 and model.number[PLACE, i] == origin[g]:
-            part[1 if model.number[APART, i] > 0 else 0, g] += model.real[MASS, i]
+        if g >= 0 and model.place[i] == origin[g]:
+            part[1 if model.apart[i] > 0 else 0, g] += model.mass[i]
     core[:] = -1
     for g in range(len(origin)):
         c = origin[g]
@@ -56,10 +55,9 @@ def hold_splits(model, rules, group, groups, basin_of):
     records still come to it. One that is held becomes one with the group that goes on in `group`, which has the group
     of each landmark or -1; `basin_of` has the basin of each group.
     """
-    head, number = model.head, model.number
-    count, clusters, n = head[LANDMARKS], head[CLUSTERS], head[N]
+    count, clusters, n = model.landmarks, model.clusters, model.learned
     core = np.empty(clusters, dtype=np.int64)
-    heir, origin, _ = find_heirs(model.number[PLACE], group, model.real[MASS], clusters, groups)
+    heir, origin, _ = find_heirs(model.place, group, model.mass, clusters, groups)
     _find_cores(model, group, origin, core)
     needed = np.int64(min(_SPLIT_SHARE * n, _LONGEST))
     mass, lasting = group_masses(model, group, groups), np.zeros(groups)
@@ -67,9 +65,9 @@ def hold_splits(model, rules, group, groups, basin_of):
     for i in range(count):
         g = group[i]
         if g >= 0:
-            last[g] = max(last[g], number[LAST, i])
-            if number[APART, i] > 0 and n - number[APART, i] >= needed:
-                lasting[g] += model.real[MASS, i]
+            last[g] = max(last[g], model.last[i])
+            if model.apart[i] > 0 and n - model.apart[i] >= needed:
+                lasting[g] += model.mass[i]
     held = np.zeros(groups, dtype=np.bool_)
     for g in range(groups):
         if origin[g] >= 0 and core[origin[g]] != g:
@@ -86,9 +84,9 @@ def hold_splits(model, rules, group, groups, basin_of):
     for i in range(count):
         g = group[i]
         if g < 0 or not held[g]:
-            number[APART, i] = 0
-        elif number[APART, i] == 0:
-            number[APART, i] = n
+            model.apart[i] = 0
+        elif model.apart[i] == 0:
+            model.apart[i] = n
         if g >= 0:
             group[i] = into[core[origin[g]] if held[g] else g]
     return left
@@ -102,27 +100,27 @@ def hold_joins(model, rules, group, groups, basin_of, lost):
     in `basin_of`, the basin of each group. `lost` has, by cluster, depth of the valley that is none and the depth that
     it needs, -1 where nothing was measured. Return how many groups there are then.
     """
-    number, count, clusters, n = model.number, model.head[LANDMARKS], model.head[CLUSTERS], model.head[N]
-    heir, _, owner = find_heirs(model.number[PLACE], group, model.real[MASS], clusters, groups)
+    count, clusters, n = model.landmarks, model.clusters, model.learned
+    heir, _, owner = find_heirs(model.place, group, model.mass, clusters, groups)
     needed = np.int64(min(_JOIN_SHARE * n, _LONGEST))
     for c in range(clusters):
         g = heir[c]
         if g < 0 or owner[g] == c:
-            model.cluster[JOINED, c] = 0
+            model.joined[c] = 0
             continue
-        if model.cluster[JOINED, c] == 0:
-            model.cluster[JOINED, c] = n
-        if n - model.cluster[JOINED, c] >= needed or 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]:
+        if model.joined[c] == 0:
+            model.joined[c] = n
+        if n - model.joined[c] >= needed or 0.0 <= lost[c, 0] < _NO_VALLEY * lost[c, 1]:
             continue
         mass, last = 0.0, 0
         for i in range(count):
-            if group[i] == g and number[PLACE, i] == c:
-                mass += model.real[MASS, i]
-                last = max(last, number[LAST, i])
+            if group[i] == g and model.place[i] == c:
+                mass += model.mass[i]
+                last = max(last, model.last[i])
         if mass < rules.min_cluster_records or n - last > rules.expire_records:
             continue
         for i in range(count):
-            if group[i] == g and number[PLACE, i] == c:
+            if group[i] == g and model.place[i] == c:
                 group[i] = groups
         basin_of[groups] = basin_of[g]
         groups += 1

@@ -1,8 +1,6 @@
 """How dense the stream is around each landmark: records counted in a ball, by the ball's volume."""
 
 import numpy as np
-from resonance.engine.modal import layout
-from resonance.engine.modal.layout import HITS, LANDMARKS
 from resonance.kernels.arithmetic import exp_minus, fma, inline, jit, log
 
 _JUMP = 3.3
@@ -66,7 +64,7 @@ def measure_balls(model, rules, radius2, inside):
 
     That is by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
     """
-    count, gaps, jump = model.head[layout.LANDMARKS], model.gap, _jump(model)
+    count, gaps, jump = model.landmarks, model.gap, _jump(model)
     total, terms = 0.0, 0
     for i in range(count):
         gap = gaps[i]
@@ -91,24 +89,20 @@ def _neighbours_density(model, i, inside, dimension, clock, evidence):
     total, known, hits = 0.0, 0, 0.0
     for a in range(inside):
         j = model.listed[i, a]
-        if (
-            model.real[layout.SPAN, j] < 0.0
-            or model.real[layout.RADIUS2, j] <= 0.0
-            or model.number[layout.SINCE, j] >= clock
-        ):
+        if model.span[j] < 0.0 or model.radius2[j] <= 0.0 or model.since[j] >= clock:
             continue
         total += _log_density(model, j, dimension, clock)
         known += 1
-        hits += model.real[layout.HITS, j]
+        hits += model.hits[j]
     vouch = known >= 3 and 2 * known >= inside and hits > evidence * known * max(1.0, inside - 1.0)
     return total / max(known, 1), vouch
 
 
 @jit
 def _log_density(model, i, dimension, clock):
-    span = model.real[layout.SPAN, i] + (clock - model.number[layout.SINCE, i])
-    half = 0.5 * dimension * logarithm(model.real[layout.RADIUS2, i])
-    return logarithm(model.real[layout.HITS, i]) - logarithm(span) - half
+    span = model.span[i] + (clock - model.since[i])
+    half = 0.5 * dimension * logarithm(model.radius2[i])
+    return logarithm(model.hits[i]) - logarithm(span) - half
 
 
 @jit
@@ -119,36 +113,34 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
     begins with what its landmarks have stood for, or with the density of neighbours that have counted longer: an
     estimate beside counts would be a hill or a valley by its error alone.
     """
-    count, clock = model.head[layout.LANDMARKS], model.head[layout.CLOCK]
-    real, number = model.real, model.number
+    count, clock = model.landmarks, model.clock
     mass = 0.0
     for i in range(count):
-        mass += real[layout.MASS, i]
+        mass += model.mass[i]
     evidence = _EVIDENCE if clock > _SETTLED * rules.landmarks else _EARLY_EVIDENCE
     for i in range(count):
-        new = real[layout.SPAN, i] < 0.0
+        new = model.span[i] < 0.0
         if not new:
-            if real[layout.RADIUS2, i] <= 0.0 or radius2[i] <= 0.0:
-                new = real[layout.RADIUS2, i] != radius2[i]
+            if model.radius2[i] <= 0.0 or radius2[i] <= 0.0:
+                new = model.radius2[i] != radius2[i]
             else:
-                new = 0.5 * dimension * abs(logarithm(real[layout.RADIUS2, i]) - logarithm(radius2[i])) > _LN_2
+                new = 0.5 * dimension * abs(logarithm(model.radius2[i]) - logarithm(radius2[i])) > _LN_2
         if new:
             begin_count(model, i, radius2[i], inside[i], dimension, clock, evidence, mass)
-        span = real[layout.SPAN, i] + (clock - number[layout.SINCE, i])
+        span = model.span[i] + (clock - model.since[i])
         if span > rules.memory:
-            real[layout.HITS, i] = max(0.5 * real[layout.HITS, i], FEWEST_HITS)
-            real[layout.SPAN, i] = 0.5 * span
-            number[layout.SINCE, i] = clock
+            model.hits[i] = max(0.5 * model.hits[i], FEWEST_HITS)
+            model.span[i] = 0.5 * span
+            model.since[i] = clock
         out[i] = _log_density(model, i, dimension, clock)
 
 
 @jit
 def begin_count(model, i, radius2, inside, dimension, clock, evidence, mass):
     """Estimate what a ball holds, and count from now on."""
-    real = model.real
-    share = real[layout.MASS, i]
+    share = model.mass[i]
     for a in range(inside):
-        share += real[layout.MASS, model.listed[i, a]]
+        share += model.mass[model.listed[i, a]]
     hits = max(inside - 1.0, 1.0)
     # The last neighbour is on the edge, and the landmark is there because a record was.
     share *= hits / ((inside + 1.0) * mass)
@@ -156,23 +148,23 @@ def begin_count(model, i, radius2, inside, dimension, clock, evidence, mass):
     if vouch and radius2 > 0.0:
         exponent = fma(0.5 * dimension, logarithm(radius2), mean)
         share = 1.0 if exponent >= 0.0 else exp_minus(-exponent)
-    real[layout.RADIUS2, i] = radius2
-    real[layout.HITS, i] = hits
-    real[layout.SPAN, i] = hits / max(share, _SMALLEST)
-    model.number[layout.SINCE, i] = clock
+    model.radius2[i] = radius2
+    model.hits[i] = hits
+    model.span[i] = hits / max(share, _SMALLEST)
+    model.since[i] = clock
 
 
 @jit
 def fade(model, rules):
     """Halve what the landmarks have stood for, once it is twice the memory."""
-    count = model.head[layout.LANDMARKS]
+    count = model.landmarks
     mass = 0.0
     for i in range(count):
-        mass += model.real[layout.MASS, i]
+        mass += model.mass[i]
     if mass > 2.0 * rules.memory:
         for i in range(count):
             # Not down to nothing: a landmark that is never replaced is halved without end.
-            model.real[layout.MASS, i] = max(0.5 * model.real[layout.MASS, i], _SMALLEST)
+            model.mass[i] = max(0.5 * model.mass[i], _SMALLEST)
 
 
 SCALES = 3
@@ -190,7 +182,7 @@ def _measured_gains(model, inside, large):
 
     By the overlap of the balls that are averaged, as the size of a weighted sample: (sum w)^2 / sum w^2.
     """
-    count = model.head[LANDMARKS]
+    count = model.landmarks
     gains = np.ones(SCALES)
     weight, size = np.zeros((SCALES, count)), np.zeros(SCALES)
     reached = np.empty(count, dtype=np.int64)
@@ -232,13 +224,13 @@ def _measured_gains(model, inside, large):
 @jit
 def measure_scales(model, dimension, logs, inside, large, density, records):
     """Write densities, relative to the largest, and the records they are of, at every scale."""
-    count = model.head[LANDMARKS]
+    count = model.landmarks
     top = -np.inf
     for i in range(count):
         top = max(top, logs[i])
     for i in range(count):
         density[0, i] = exp_minus(top - logs[i])
-        records[0, i] = model.real[HITS, i]
+        records[0, i] = model.hits[i]
     most = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
     gains = _measured_gains(model, inside, large)
     for scale in range(1, SCALES):

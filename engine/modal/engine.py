@@ -12,7 +12,7 @@ from resonance.engine.modal import layout
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.layout import PARAMETERS, new_model, rules_from
 from resonance.engine.modal.learn import learn_batch, move_landmarks, predict_batch
-from resonance.engine.modal.nearest import END, UNFILLED, Cells, fill_cells, list_all, new_cells
+from resonance.engine.modal.nearest import UNFILLED, Cells, fill_cells, list_all, new_cells
 from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
@@ -99,24 +99,24 @@ class Modal(FlatEngine):
         return found
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
-        room = np.empty(self._model.number.shape[1])
+        room = np.empty(len(self._model.id))
         predict_batch(self._model, self._rules, batch, room, answer.cluster, answer.score, answer.label)
 
     def _shapes(self) -> FloatArray:
         model = self._model
-        count = int(model.head[layout.CLUSTERS])
+        count = model.clusters
         rows = np.empty((count, SHAPE_HEAD + 2 * self.dimension))
-        describe(model, model.number[layout.PLACE], np.arange(count), rows)
-        rows[:, 0] = model.cluster[layout.CLUSTER_ID, :count]
+        describe(model, model.place, np.arange(count), rows)
+        rows[:, 0] = model.cluster_id[:count]
         return rows[rows[:, 2] > 0.0]
 
     def _facts(self) -> ModelFacts:
         model = self._model
-        count, used = int(model.head[layout.CLUSTERS]), int(model.head[layout.LANDMARKS])
-        ids = model.cluster[layout.CLUSTER_ID, :count].tolist()
-        since = dict(zip(ids, model.cluster[layout.MADE, :count].tolist(), strict=True))
-        nodes = zip(model.number[layout.ID, :used].tolist(), model.number[layout.PLACE, :used].tolist(), strict=True)
-        return ModelFacts((), int(model.head[layout.N]), since, {node: ids[at] for node, at in nodes if at >= 0})
+        count, used = model.clusters, model.landmarks
+        ids = model.cluster_id[:count].tolist()
+        since = dict(zip(ids, model.made[:count].tolist(), strict=True))
+        nodes = zip(model.id[:used].tolist(), model.place[:used].tolist(), strict=True)
+        return ModelFacts((), model.learned, since, {node: ids[at] for node, at in nodes if at >= 0})
 
     def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
         """Go on with records in other units: the landmarks lie where they lay, and what they have counted goes on.
@@ -127,18 +127,17 @@ class Modal(FlatEngine):
             Of each feature; factors above 0.
         """
         if self.dimension:
-            room = np.empty(self._model.number.shape[1])
+            room = np.empty(len(self._model.id))
             if self._cells is not None:
-                self._cells.head[END] = UNFILLED
+                self._cells.end = UNFILLED
             move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
 
     def _packed(self) -> dict[str, NDArray[Any]]:
-        head = self._model.head
-        used = {"landmarks": int(head[layout.LANDMARKS]), "clusters": int(head[layout.CLUSTERS])}
+        used = {"landmarks": self._model.landmarks, "clusters": self._model.clusters}
         return packed(self._model, **used, classes=self._classes)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        classes, records = arrays["votes"].shape[1], int(arrays["head"][layout.N])
+        classes, records = arrays["votes"].shape[1], int(arrays["head"][0])
         # The largest of all squared distances, and a little more.
         far = 4.1 * MAGNITUDE * MAGNITUDE * dimension
         bounds = {"twice": 2 * records, "farthest": far, "most_hits": records + layout.LISTED}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.parameters import MAX, Parameter, filled
-from resonance.kernels.table import Numbers, Table, floats, ints, new
+from resonance.kernels.table import Table, floats, ints, new
 
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records kept to represent the others", 64, 16_384),
@@ -43,27 +43,6 @@ def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
     return filled(Rules, given, d=dimension, squared_reach=given["reach"] * given["reach"])
 
 
-# The head: records learned, landmarks, their next id, the next cluster, events so far; CLOCK counts the records learned
-# that differ from the one before: densities are of these; READ is the records learned at the last reading, UNPLACED
-# those without a cluster since; clusters, and landmarks in none.
-N, LANDMARKS, NEXT_ID, NEXT_CLUSTER, EVENTS, CLOCK, READ, UNPLACED, CLUSTERS, LOOSE = range(10)
-
-# Rows of `Model.number`: id, place of its cluster in `Model.cluster` or -1, number of the last record in its ball,
-# records it has stood for, clock when `SPAN` was set, and the records learned when a valley was first seen between it
-# and the most of its cluster, 0 where none is.
-ID, PLACE, LAST, COUNT, SINCE, APART = range(6)
-
-# Rows of `Model.real`: squared radius of its ball; records in its ball within the span, the past counted less; records
-# that the hits are of, up to `SINCE`, below 0 where that is to be estimated at the next reading; records it has stood
-# for, the past counted less.
-RADIUS2, HITS, SPAN, MASS = range(4)
-
-# Rows of `Model.cluster`: id; records learned when it emerged; records learned when no valley was first seen between it
-# and another cluster, 0 where one is; landmarks that it has; the mass of these at the last reading, rounded down, at
-# least 1, and the records placed in it since; 1 where more than a tenth of them were stale then, or units have changed
-# since.
-CLUSTER_ID, MADE, JOINED, NODES, RECORDS, MOVES = range(6)
-
 LISTED = 16
 """Nearest landmarks that a landmark lists; those beyond `neighbours` spare the search when one of them goes."""
 
@@ -77,28 +56,44 @@ _LONGEST_SPAN = 1e293
 class Model(Table):
     """A model with room for so many landmarks."""
 
-    head: IntArray = ints((
-        Numbers(1, name="learned"), Numbers(1, "learned", name="landmarks"), Numbers(high="learned", name="next_id"),
-        Numbers(name="next_cluster"), Numbers(name="events"), Numbers(1, "learned", name="clock"), Numbers(name="read"),
-        Numbers(name="unplaced"), Numbers(high="landmarks", name="clusters"), Numbers(name="loose"),
-    ))  # fmt: skip
+    learned: int = ints(low=1, rows="head")  # records
+    landmarks: int = ints(low=1, high="learned", rows="head")
+    next_id: int = ints(high="learned", rows="head")
+    next_cluster: int = ints(rows="head")
+    events: int = ints(rows="head")  # so far
+    clock: int = ints(low=1, high="learned", rows="head")  # records unlike the one before: densities are of these
+    read: int = ints(rows="head")  # records learned at the last reading
+    unplaced: int = ints(rows="head")  # records without a cluster since
+    clusters: int = ints(high="landmarks", rows="head")
+    loose: int = ints(rows="head")  # landmarks in no cluster
     dimension: FloatArray = floats(1, low=0.0, high="d")  # intrinsic, at the last reading; 0 before the first
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
     at: FloatArray = floats("d", f"landmarks+{STAGGER}", most=MAGNITUDE, turned=True)
-    # A record may count twice: with its nearest landmark, and as one itself.
-    number: IntArray = ints((
-        Numbers(below="next_id", distinct=True), Numbers(-1, below="clusters", name="place"), Numbers(1, "learned"),
-        Numbers(1, "twice", total="twice", name="count"), Numbers(1, "clock"), Numbers(high="learned"),
-    ), "landmarks")  # fmt: skip
-    real: FloatArray = floats((
-        Numbers(high="farthest"), Numbers(high="most_hits", name="hits"), Numbers(-1.0, _LONGEST_SPAN, name="span"),
-        Numbers(high="twice", total="twice", name="mass"),
-    ), "landmarks")  # fmt: skip
+    id: IntArray = ints("landmarks", below="next_id", distinct=True, rows="number")
+    place: IntArray = ints("landmarks", low=-1, below="clusters", rows="number")  # of its cluster, or -1
+    last: IntArray = ints("landmarks", low=1, high="learned", rows="number")  # number of the last record in its ball
+    # Records stood for. A record may count twice: with its nearest landmark, and as one itself.
+    count: IntArray = ints("landmarks", low=1, high="twice", total="twice", rows="number")
+    since: IntArray = ints("landmarks", low=1, high="clock", rows="number")  # the clock when `span` was set
+    # Records learned when a valley was first seen between it and the most of its cluster, 0 where none is.
+    apart: IntArray = ints("landmarks", high="learned", rows="number")
+    radius2: FloatArray = floats("landmarks", low=0.0, high="farthest", rows="real")  # squared radius of its ball
+    # Records in its ball within the span, the past counted less.
+    hits: FloatArray = floats("landmarks", low=0.0, high="most_hits", rows="real")
+    # Records that the hits are of, up to `since`, below 0 where that is to be estimated at the next reading.
+    span: FloatArray = floats("landmarks", low=-1.0, high=_LONGEST_SPAN, rows="real")
+    # Records stood for, the past counted less.
+    mass: FloatArray = floats("landmarks", low=0.0, high="twice", total="twice", rows="real")
     # The confirmed clusters by ascending id.
-    cluster: IntArray = ints((
-        Numbers(below="next_cluster", ascending=True), Numbers(1, "learned"), Numbers(high="learned"),
-        Numbers(name="nodes"), Numbers(1, "twice"), Numbers(high=1),
-    ), "clusters")  # fmt: skip
+    cluster_id: IntArray = ints("clusters", below="next_cluster", ascending=True, rows="cluster")
+    made: IntArray = ints("clusters", low=1, high="learned", rows="cluster")  # records learned when it emerged
+    # Records learned when no valley was first seen between it and another cluster, 0 where one is.
+    joined: IntArray = ints("clusters", high="learned", rows="cluster")
+    nodes: IntArray = ints("clusters", rows="cluster")  # landmarks that it has
+    # Their mass at the last reading, rounded down, at least 1, and the records placed in it since.
+    records: IntArray = ints("clusters", low=1, high="twice", rows="cluster")
+    # 1 where more than a tenth of them were stale then, or units have changed since.
+    moves: IntArray = ints("clusters", high=1, rows="cluster")
     # The nearest landmarks of each, the nearest first, -1 behind the last, and squared distances to them, infinite
     # behind the last. Of equally near ones the first column comes first. No other landmark is nearer than the last of a
     # list.

@@ -2,10 +2,8 @@
 
 import numpy as np
 from resonance.engine.labels import majority_label
-from resonance.engine.modal import layout
 from resonance.engine.modal.density import logarithm, measure_ball
 from resonance.engine.modal.nearest import (
-    END,
     UNFILLED,
     enter_cells,
     fill_cells,
@@ -47,15 +45,15 @@ def is_wanted(model, rules, squared, near, novel):
     """
     if squared <= 0.0:
         return False
-    if model.head[layout.LANDMARKS] < rules.landmarks or novel:
+    if model.landmarks < rules.landmarks or novel:
         return True
-    place = model.number[layout.PLACE, near]
-    if place < 0 and _LOOSE_SHARE * model.head[layout.LOOSE] < rules.landmarks:
+    place = model.place[near]
+    if place < 0 and _LOOSE_SHARE * model.loose < rules.landmarks:
         return True
-    n = model.head[layout.N]
-    rests = n > _RESTING * rules.memory and place >= 0 and model.cluster[layout.MOVES, place] == 0
+    n = model.learned
+    rests = n > _RESTING * rules.memory and place >= 0 and model.moves[place] == 0
     chance = rules.landmarks / min(n, (_RESTING if rests else _MOVING) * rules.memory)
-    if squared > model.real[layout.RADIUS2, near] and model.real[layout.RADIUS2, near] > 0.0:
+    if squared > model.radius2[near] and model.radius2[near] > 0.0:
         chance = max(chance, 0.5 * _EDGE if rests else _EDGE)
     return draw(2 * n) < chance
 
@@ -66,11 +64,11 @@ def _chosen_cluster(model, rules, place):
 
     A share is as the root of the records, so that rare clusters have landmarks enough.
     """
-    nodes, records = model.cluster[layout.NODES], model.cluster[layout.RECORDS]
-    clusters, total = model.head[layout.CLUSTERS], 0.0
+    nodes, records = model.nodes, model.records
+    clusters, total = model.clusters, 0.0
     for c in range(clusters):
         total += np.sqrt(float(records[c]))
-    chosen, most = -1, model.head[layout.LOOSE] * _LOOSE_SHARE / rules.landmarks
+    chosen, most = -1, model.loose * _LOOSE_SHARE / rules.landmarks
     for c in range(clusters):
         share = rules.landmarks * np.sqrt(float(records[c])) / total
         if c == place and nodes[c] > 1 and nodes[c] >= share:
@@ -84,15 +82,15 @@ def _chosen_cluster(model, rules, place):
 @jit
 def _idle_landmark(model, rules):
     """Return the first landmark without records for long in a cluster that has some, or in none; -1 for no such."""
-    landmarks, n = model.head[layout.LANDMARKS], model.head[layout.N]
-    place, last = model.number[layout.PLACE], model.number[layout.LAST]
+    landmarks, n = model.landmarks, model.learned
+    place, last = model.place, model.last
     soon = rules.expire_records // _IDLE_SHARE
     oldest = n
     for i in range(landmarks):
         oldest = min(oldest, last[i])
     if n - oldest <= soon:
         return -1
-    newest = np.zeros(model.head[layout.CLUSTERS], dtype=np.int64)
+    newest = np.zeros(model.clusters, dtype=np.int64)
     for i in range(landmarks):
         if place[i] >= 0:
             newest[place[i]] = max(newest[place[i]], last[i])
@@ -120,13 +118,13 @@ def _is_stale(n, clock, last, hits, length):
 @jit
 def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
-    landmarks, n, clock = model.head[layout.LANDMARKS], model.head[layout.N], model.head[layout.CLOCK]
+    landmarks, n, clock = model.landmarks, model.learned, model.clock
     place, last, since = (
-        model.number[layout.PLACE],
-        model.number[layout.LAST],
-        model.number[layout.SINCE],
+        model.place,
+        model.last,
+        model.since,
     )
-    span, hits = model.real[layout.SPAN], model.real[layout.HITS]
+    span, hits = model.span, model.hits
     stale = 0
     for i in range(landmarks):
         is_stale = _is_stale(n, clock, last[i], hits[i], span[i] + (clock - since[i]))
@@ -146,7 +144,7 @@ def _stale_landmark(model, chosen):
 @jit
 def leaving_landmark(model, rules, place):
     """Return the landmark whose column a new one takes; `place` is that of the new one's cluster, -1 for none."""
-    landmarks, number = model.head[layout.LANDMARKS], model.number
+    landmarks = model.landmarks
     found = _idle_landmark(model, rules)
     if found >= 0:
         return found
@@ -154,15 +152,15 @@ def leaving_landmark(model, rules, place):
     if chosen < 0:
         # Of those in no cluster; of all, where every one is the last of its cluster.
         for i in range(landmarks):
-            mine = number[layout.PLACE, i] < 0 or model.head[layout.LOOSE] == 0
-            if mine and (found < 0 or number[layout.LAST, i] < number[layout.LAST, found]):
+            mine = model.place[i] < 0 or model.loose == 0
+            if mine and (found < 0 or model.last[i] < model.last[found]):
                 found = i
         return found
     found = _stale_landmark(model, chosen)
     if found >= 0:
         return found
-    i = np.int64(draw(2 * model.head[layout.N] + 1) * landmarks)
-    while number[layout.PLACE, i] != chosen:
+    i = np.int64(draw(2 * model.learned + 1) * landmarks)
+    while model.place[i] != chosen:
         i = i + 1 if i + 1 < landmarks else 0
     return i
 
@@ -177,9 +175,9 @@ def _pass_on(model, rules, i):
         j = model.listed[i, a]
         if j < 0:
             return
-        if model.number[layout.PLACE, j] == model.number[layout.PLACE, i]:
-            model.real[layout.MASS, j] += model.real[layout.MASS, i]
-            model.number[layout.COUNT, j] += model.number[layout.COUNT, i]
+        if model.place[j] == model.place[i]:
+            model.mass[j] += model.mass[i]
+            model.count[j] += model.count[i]
             return
 
 
@@ -187,9 +185,9 @@ def _pass_on(model, rules, i):
 def _count_landmark(model, place, change):
     """Count a landmark of the cluster at a place, or of none, that comes or goes."""
     if place < 0:
-        model.head[layout.LOOSE] += change
+        model.loose += change
     else:
-        model.cluster[layout.NODES, place] += change
+        model.nodes[place] += change
 
 
 @jit
@@ -198,32 +196,31 @@ def add_landmark(model, rules, cells, x, label, place, squared):
 
     `place` is that of its cluster, -1 for none; `squared` is room for as many numbers as landmarks.
     """
-    head, number, real = model.head, model.number, model.real
-    if head[layout.LANDMARKS] < rules.landmarks:
-        j = head[layout.LANDMARKS]
-        head[layout.LANDMARKS] += 1
+    if model.landmarks < rules.landmarks:
+        j = model.landmarks
+        model.landmarks += 1
     else:
         j = leaving_landmark(model, rules, place)
-        _count_landmark(model, number[layout.PLACE, j], -1)
+        _count_landmark(model, model.place[j], -1)
         _pass_on(model, rules, j)
         unlist_landmark(model, j, rules.neighbours, squared)
     for f in range(len(x)):
         model.at[f, j] = x[f]
-    squared_distances(model.at, 0, head[layout.LANDMARKS], x, squared)
+    squared_distances(model.at, 0, model.landmarks, x, squared)
     squared[j] = np.inf
     list_landmark(model, j, squared)
-    number[layout.ID, j] = head[layout.NEXT_ID]
-    head[layout.NEXT_ID] += 1
-    number[layout.PLACE, j] = place
+    model.id[j] = model.next_id
+    model.next_id += 1
+    model.place[j] = place
     _count_landmark(model, place, 1)
-    number[layout.LAST, j] = head[layout.N]
-    number[layout.COUNT, j] = 1
-    number[layout.APART, j] = 0
-    number[layout.SINCE, j] = head[layout.CLOCK]
-    real[layout.MASS, j] = 1.0
-    real[layout.SPAN, j] = -1.0
-    real[layout.HITS, j] = 0.0
-    real[layout.RADIUS2, j], _ = measure_ball(model, rules, j)
+    model.last[j] = model.learned
+    model.count[j] = 1
+    model.apart[j] = 0
+    model.since[j] = model.clock
+    model.mass[j] = 1.0
+    model.span[j] = -1.0
+    model.hits[j] = 0.0
+    model.radius2[j], _ = measure_ball(model, rules, j)
     for k in range(model.votes.shape[1]):
         model.votes[j, k] = 1 if k == label else 0
     enter_cells(model, cells, j)
@@ -233,23 +230,20 @@ def add_landmark(model, rules, cells, x, label, place, squared):
 @jit
 def place_landmarks(model, group, place_of):
     """Put the landmarks into the clusters of their groups, and count what each has."""
-    head, cluster, number, real = model.head, model.cluster, model.number, model.real
-    clusters = head[layout.CLUSTERS]
+    clusters = model.clusters
     mass, stale = np.zeros(clusters), np.zeros(clusters)
-    cluster[layout.NODES, :clusters], head[layout.LOOSE] = 0, 0
-    for i in range(head[layout.LANDMARKS]):
+    model.nodes[:clusters], model.loose = 0, 0
+    for i in range(model.landmarks):
         place = place_of[group[i]] if group[i] >= 0 else -1
-        number[layout.PLACE, i] = place
+        model.place[i] = place
         _count_landmark(model, place, 1)
         if place >= 0:
-            mass[place] += real[layout.MASS, i]
-            length = real[layout.SPAN, i] + (head[layout.CLOCK] - number[layout.SINCE, i])
-            stale[place] += _is_stale(
-                head[layout.N], head[layout.CLOCK], number[layout.LAST, i], real[layout.HITS, i], length
-            )
+            mass[place] += model.mass[i]
+            length = model.span[i] + (model.clock - model.since[i])
+            stale[place] += _is_stale(model.learned, model.clock, model.last[i], model.hits[i], length)
     for c in range(clusters):
-        cluster[layout.RECORDS, c] = max(1, np.int64(mass[c]))
-        cluster[layout.MOVES, c] = stale[c] > _STALE_SHARE * cluster[layout.NODES, c]
+        model.records[c] = max(1, np.int64(mass[c]))
+        model.moves[c] = stale[c] > _STALE_SHARE * model.nodes[c]
 
 
 @jit
@@ -259,32 +253,32 @@ def move_landmarks(model, rules, factor, shift, most, room):
     Its ball is another one then, and what it has counted goes on for the same density: densities are compared with
     each other alone, and new units change all of them alike. `room` is for as many numbers as landmarks.
     """
-    landmarks = model.head[layout.LANDMARKS]
-    model.cluster[layout.MOVES, : model.head[layout.CLUSTERS]] = 1
+    landmarks = model.landmarks
+    model.moves[: model.clusters] = 1
     for f in range(rules.d):
         model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
         for i in range(landmarks):
             model.at[f, i] = min(max(model.at[f, i] * factor[f] + shift[f], -most), most)
     list_all(model, room)
-    real, clock = model.real, model.head[layout.CLOCK]
+    clock = model.clock
     growth, total, counting = np.empty(landmarks), 0.0, 0
     for i in range(landmarks):
-        before = real[layout.RADIUS2, i]
-        real[layout.RADIUS2, i], _ = measure_ball(model, rules, i)
-        if real[layout.SPAN, i] >= 0.0 and before > 0.0 and real[layout.RADIUS2, i] > 0.0:
-            growth[i] = 0.5 * model.dimension[0] * (logarithm(real[layout.RADIUS2, i]) - logarithm(before))
+        before = model.radius2[i]
+        model.radius2[i], _ = measure_ball(model, rules, i)
+        if model.span[i] >= 0.0 and before > 0.0 and model.radius2[i] > 0.0:
+            growth[i] = 0.5 * model.dimension[0] * (logarithm(model.radius2[i]) - logarithm(before))
             total += growth[i]
             counting += 1
         else:
-            real[layout.SPAN, i] = -1.0
+            model.span[i] = -1.0
     for i in range(landmarks):
-        if real[layout.SPAN, i] >= 0.0:
+        if model.span[i] >= 0.0:
             # A ball that has grown more than others meets its records in fewer.
             shorter = growth[i] - total / counting
-            span = real[layout.SPAN, i] + (clock - model.number[layout.SINCE, i])
+            span = model.span[i] + (clock - model.since[i])
             span = span * exp_minus(shorter) if shorter >= 0.0 else span / exp_minus(-shorter)
-            real[layout.SPAN, i] = min(max(span, _SHORTEST), _LONGEST)
-            model.number[layout.SINCE, i] = clock
+            model.span[i] = min(max(span, _SHORTEST), _LONGEST)
+            model.since[i] = clock
 
 
 _OFTEN, _LATER, _SELDOM = 100, 250, 1000
@@ -298,10 +292,10 @@ def is_due(model, rules):
 
     They are read now and then, and soon when as many records as make a cluster are in none.
     """
-    n = model.head[layout.N]
-    since = n - model.head[layout.READ]
+    n = model.learned
+    since = n - model.read
     every = _OFTEN if n <= 1000 else (_LATER if n <= 10_000 else _SELDOM)
-    return since >= every or (since >= _OFTEN and model.head[layout.UNPLACED] >= rules.min_cluster_records)
+    return since >= every or (since >= _OFTEN and model.unplaced >= rules.min_cluster_records)
 
 
 @jit
@@ -310,12 +304,12 @@ def _answer(model, rules, squared, near):
 
     The score is halved where the landmark is in no cluster: it says how far the record is from clusters.
     """
-    radius2 = model.real[layout.RADIUS2, near]
+    radius2 = model.radius2[near]
     within = squared <= rules.squared_reach * radius2
-    place = model.number[layout.PLACE, near] if within else -1
-    if model.head[layout.CLUSTERS] == 0:
+    place = model.place[near] if within else -1
+    if model.clusters == 0:
         return within, place, np.nan
-    whole = 1.0 if model.number[layout.PLACE, near] >= 0 else 0.5
+    whole = 1.0 if model.place[near] >= 0 else 0.5
     if squared <= 0.0:
         return within, place, whole
     if radius2 <= 0.0:
@@ -326,7 +320,7 @@ def _answer(model, rules, squared, near):
 @jit
 def _repeats(model, x):
     """Whether a record equals the one before; note it as the last."""
-    same = model.head[layout.N] > 0
+    same = model.learned > 0
     for f in range(len(x)):
         same = same and model.previous[f] == x[f]
         model.previous[f] = x[f]
@@ -339,47 +333,47 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
 
     Return the first record that was not learned, and whether a reading is due.
     """
-    head, number, slots = model.head, model.number, model.number.shape[1]
-    if cells.head[END] == UNFILLED:
+    slots = len(model.id)
+    if cells.end == UNFILLED:
         fill_cells(model, cells)
     for t in range(start, len(X)):
-        if head[layout.LANDMARKS] == slots and slots < rules.landmarks:
+        if model.landmarks == slots and slots < rules.landmarks:
             return t, False
-        x, landmarks = X[t], head[layout.LANDMARKS]
+        x, landmarks = X[t], model.landmarks
         repeated = _repeats(model, x)
-        head[layout.N] += 1
-        head[layout.CLOCK] += not repeated
+        model.learned += 1
+        model.clock += not repeated
         near, place, gap, unlike = np.int64(-1), np.int64(-1), np.inf, True
         cluster[t, 0], score[t] = -1, np.nan
         if landmarks > 0:
             near, gap = find_nearest(model, cells, x, not repeated)
             within, place, score[t] = _answer(model, rules, gap, near)
             unlike = not within
-            if gap <= model.real[layout.RADIUS2, near]:
-                number[layout.LAST, near] = head[layout.N]
-            node[t, 0] = number[layout.ID, near]
+            if gap <= model.radius2[near]:
+                model.last[near] = model.learned
+            node[t, 0] = model.id[near]
         if place >= 0:
-            cluster[t, 0] = model.cluster[layout.CLUSTER_ID, place]
-        elif unlike or model.real[layout.SPAN, near] < 0.0:
+            cluster[t, 0] = model.cluster_id[place]
+        elif unlike or model.span[near] < 0.0:
             # Beside an outlier of long ago nothing begins.
-            head[layout.UNPLACED] += 1
+            model.unplaced += 1
         # Before there are clusters, what is like a landmark is not new.
-        novel[t] = unlike or (place < 0 and head[layout.CLUSTERS] > 0)
+        novel[t] = unlike or (place < 0 and model.clusters > 0)
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
             j = add_landmark(model, rules, cells, x, labels[t], place, squared)
             if novel[t]:
-                node[t, 0] = number[layout.ID, j]
+                node[t, 0] = model.id[j]
         elif not unlike:
-            model.real[layout.MASS, near] += 1.0
-            number[layout.COUNT, near] += 1
+            model.mass[near] += 1.0
+            model.count[near] += 1
             if labels[t] >= 0:
                 model.votes[near, labels[t]] += 1
         if place >= 0:
-            model.cluster[layout.RECORDS, place] += 1
+            model.records[place] += 1
         if is_due(model, rules):
             # Whatever happens in it, these are no cells of it any more.
-            cells.head[END] = UNFILLED
+            cells.end = UNFILLED
             return t + 1, True
     return len(X), False
 
@@ -387,7 +381,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
 @jit
 def predict_batch(model, rules, X, squared, cluster, score, label):
     """Answer for a batch: the cluster of the nearest landmark, and the majority label of the nearest that has one."""
-    landmarks = model.head[layout.LANDMARKS]
+    landmarks = model.landmarks
     if landmarks == 0:
         return
     majority = np.empty(landmarks, dtype=np.int64)
@@ -398,7 +392,7 @@ def predict_batch(model, rules, X, squared, cluster, score, label):
         near = nearest(squared, landmarks)
         _, place, score[t] = _answer(model, rules, squared[near], near)
         if place >= 0:
-            cluster[t, 0] = model.cluster[layout.CLUSTER_ID, place]
+            cluster[t, 0] = model.cluster_id[place]
         best = np.inf
         for i in range(landmarks):
             if majority[i] >= 0 and squared[i] < best:

@@ -6,7 +6,7 @@ and what is found is still what a look at every landmark finds. Cells follow fro
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, LISTED, PLACE, RADIUS2, STAGGER, Rules
+from resonance.engine.modal.layout import LISTED, STAGGER, Rules
 from resonance.kernels.arithmetic import bits_of, fma, inline, jit
 from resonance.kernels.borrowed import borrow
 from resonance.kernels.table import Table, floats, ints, new
@@ -149,7 +149,7 @@ def list_landmark(model, j, squared):
 
     `squared` are the distances from it to all landmarks, infinite to itself.
     """
-    count = model.head[LANDMARKS]
+    count = model.landmarks
     _list_nearest(model.listed[j], model.gap[j], count, squared)
     _note_farthest(model, j, count)
     farthest, squared = model.farthest, borrow(squared)
@@ -169,7 +169,7 @@ def list_landmark(model, j, squared):
 @jit
 def unlist_landmark(model, j, neighbours, squared):
     """Take landmark `j`, which is about to be replaced, out of all lists; `squared` is room."""
-    count, d = model.head[LANDMARKS], len(model.at)
+    count, d = model.landmarks, len(model.at)
     x = np.empty(d)
     for f in range(d):
         x[f] = model.at[f, j]
@@ -207,7 +207,7 @@ def unlist_landmark(model, j, neighbours, squared):
 @jit
 def list_all(model, squared):
     """List the neighbours of every landmark; `squared` is room."""
-    count, d = model.head[LANDMARKS], len(model.at)
+    count, d = model.landmarks, len(model.at)
     x = np.empty(d)
     for i in range(count):
         for f in range(d):
@@ -218,12 +218,8 @@ def list_all(model, squared):
         _note_farthest(model, i, count)
 
 
-# The head.
-CELLS = 0
-END = 1  # positions that are used
-
 UNFILLED = -1
-"""`END` of cells that are to be filled before they are looked into."""
+"""`end` of cells that are to be filled before they are looked into."""
 
 _MAX = 128
 """Clusters that have a cell."""
@@ -239,7 +235,8 @@ _MORE, _TINY = 1.0 + 1e-9, 1e-150
 class Cells(Table):
     """The cells of a model, and a copy of its landmarks in the order of the cells; those in none come last."""
 
-    head: IntArray = ints(2, stored=False)
+    cells: int = ints(stored=False)
+    end: int = ints(fill=UNFILLED, stored=False)  # positions that are used
     start: IntArray = ints(_MAX + 1, stored=False)  # first position of each cell, then of those in none
     middle: FloatArray = floats("d", _MAX + STAGGER, stored=False)  # means of the landmarks of each cluster
     reach: FloatArray = floats(_MAX, stored=False)  # distance to the farthest landmark of a cell
@@ -254,21 +251,19 @@ class Cells(Table):
 
 def new_cells(rules: Rules, slots: int) -> Cells:
     """Return cells, not filled yet, of a model with room for `slots` landmarks."""
-    cells = new(Cells, d=rules.d, slots=slots)
-    cells.head[END] = UNFILLED
-    return cells
+    return new(Cells, d=rules.d, slots=slots)
 
 
 @jit
 def fill_cells(model, cells):
     """Make a cell of every cluster, and copy the landmarks."""
     # Until it is done, whatever happens.
-    cells.head[END] = UNFILLED
-    count, used = model.head[LANDMARKS], min(model.head[CLUSTERS], _MAX)
+    cells.end = UNFILLED
+    count, used = model.landmarks, min(model.clusters, _MAX)
     own, gap, mean = np.empty(count, dtype=np.int64), np.zeros(count), np.zeros(used)
     nodes, size = np.zeros(used + 1, dtype=np.int64), np.zeros(used + 1, dtype=np.int64)
     for i in range(count):
-        place = model.number[PLACE, i]
+        place = model.place[i]
         own[i] = place if place < used else -1
         nodes[own[i]] += own[i] >= 0
     for f in range(len(model.at)):
@@ -293,7 +288,7 @@ def fill_cells(model, cells):
             c = own[i] = used
         else:
             cells.reach[c] = max(cells.reach[c], np.sqrt(gap[i]) * _MORE + _TINY)
-            cells.widest[c] = max(cells.widest[c], np.sqrt(model.real[RADIUS2, i]) * _MORE + _TINY)
+            cells.widest[c] = max(cells.widest[c], np.sqrt(model.radius2[i]) * _MORE + _TINY)
         size[c] += 1
     cells.start[0] = 0
     for c in range(used):
@@ -301,19 +296,19 @@ def fill_cells(model, cells):
     filled = cells.start[: used + 1].copy()
     for i in range(count):
         p = filled[own[i]]
-        cells.column[p], cells.position[i], cells.radius2[p] = i, p, model.real[RADIUS2, i]
+        cells.column[p], cells.position[i], cells.radius2[p] = i, p, model.radius2[i]
         filled[own[i]] += 1
     for f in range(len(model.at)):
         at, copy, column = model.at[f], cells.at[f], cells.column
         for p in range(count):
             copy[p] = at[column[p]]
-    cells.head[CELLS], cells.head[END] = used, count
+    cells.cells, cells.end = used, count
 
 
 @jit
 def enter_cells(model, cells, j):
     """Put a new landmark `j`, which may have taken the column of an old one, with those that are in no cell."""
-    end = cells.head[END]
+    end = cells.end
     if end == len(cells.column):
         fill_cells(model, cells)
         return
@@ -322,8 +317,8 @@ def enter_cells(model, cells, j):
         if gone >= 0:
             cells.at[f, gone] = NOWHERE
         cells.at[f, end] = model.at[f, j]
-    cells.column[end], cells.position[j], cells.radius2[end] = j, end, model.real[RADIUS2, j]
-    cells.head[END] = end + 1
+    cells.column[end], cells.position[j], cells.radius2[end] = j, end, model.radius2[j]
+    cells.end = end + 1
 
 
 @jit
@@ -352,12 +347,12 @@ def find_nearest(model, cells, x, counts):
 
     With `counts` the record is counted in every ball that it is in. The cells are filled, and there is a landmark.
     """
-    used, end = cells.head[CELLS], cells.head[END]
+    used, end = cells.cells, cells.end
     apart, reach, widest, start = cells.apart, cells.reach, cells.widest, cells.start
     squared_distances(cells.middle, 0, used, x, apart)
     first = nearest(apart, used) if used > 0 else -1
     at, column, radius2, squared = cells.at, cells.column, cells.radius2, cells.squared
-    hits = model.real[HITS]
+    hits = model.hits
     if not counts:
         hits = hits[:0]
     near, gap = _look(at, column, radius2, squared, hits, start[used], end, x, np.int64(-1), np.inf)

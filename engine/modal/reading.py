@@ -6,11 +6,9 @@ Landmarks of a cluster where the stream is so thin that hardly a record lies are
 import numpy as np
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
-from resonance.engine.modal import layout
 from resonance.engine.modal.basins import find_hills, least_records, valley_between
 from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
-from resonance.engine.modal.layout import LANDMARKS, MASS, PLACE
 from resonance.engine.modal.learn import place_landmarks
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import stable_order
@@ -44,7 +42,7 @@ def without_outliers(model, logs, dimension, group, groups):
     What is in a cluster already, as the rest of one that was absorbed is, leaves it only from twice that depth on.
     `logs` are the logarithms of the density at each landmark.
     """
-    count, mass = model.head[LANDMARKS], model.real[MASS]
+    count, mass = model.landmarks, model.mass
     whole, passed, thin = group_masses(model, group, groups), np.zeros(groups), np.zeros(groups)
     median = np.full(groups, np.inf)
     for i in stable_order(-logs):
@@ -58,7 +56,7 @@ def without_outliers(model, logs, dimension, group, groups):
     left = group.copy()
     for i in range(count):
         g = group[i]
-        if g >= 0 and logs[i] < median[g] - depth * (1.0 if model.number[PLACE, i] < 0 else _INSIDE):
+        if g >= 0 and logs[i] < median[g] - depth * (1.0 if model.place[i] < 0 else _INSIDE):
             thin[g] += mass[i]
             left[i] = -1
     for i in range(count):
@@ -79,24 +77,24 @@ def describe(model, place, places, shapes):
 
     `place` is that of each landmark's cluster.
     """
-    count, d = model.head[layout.LANDMARKS], len(model.at)
+    count, d = model.landmarks, len(model.at)
     for row in range(len(places)):
         shape = shapes[row]
         shape[1:] = 0.0
         mass = 0.0
         for i in range(count):
             if place[i] == places[row]:
-                mass += model.real[layout.MASS, i]
-                shape[1] += model.number[layout.COUNT, i]
+                mass += model.mass[i]
+                shape[1] += model.count[i]
                 shape[2] += 1.0
         for i in range(count):
             if place[i] == places[row]:
-                share = model.real[layout.MASS, i] / mass
+                share = model.mass[i] / mass
                 for f in range(d):
                     shape[SHAPE_HEAD + f] += share * model.at[f, i]
         for i in range(count):
             if place[i] == places[row]:
-                share = model.real[layout.MASS, i] / mass
+                share = model.mass[i] / mass
                 for f in range(d):
                     gap = model.at[f, i] - shape[SHAPE_HEAD + f]
                     shape[SHAPE_HEAD + d + f] += share * gap * gap
@@ -110,7 +108,7 @@ def read_clusters(model, rules, record, log):
 
     Ids and events are those of all engines: the oldest cluster of which a group holds the largest part gives it its id.
     """
-    count, head, number = model.head[layout.LANDMARKS], model.head, model.number
+    count = model.landmarks
     radius2, inside = np.empty(count), np.empty(count, dtype=np.int64)
     dimension = measure_balls(model, rules, radius2, inside)
     model.dimension[0] = dimension
@@ -118,12 +116,12 @@ def read_clusters(model, rules, record, log):
     estimate_densities(model, rules, radius2, inside, dimension, logs)
     hills = find_hills(model, rules, logs, inside, dimension)
     fade(model, rules)
-    head[layout.READ], head[layout.UNPLACED] = head[layout.N], 0
+    model.read, model.unplaced = model.learned, 0
 
     # Groups with records enough, and a recent one, in the order of their first landmarks.
     mass, last = group_masses(model, hills.group, count), np.zeros(count, dtype=np.int64)
     for i in range(count):
-        last[hills.group[i]] = max(last[hills.group[i]], number[layout.LAST, i])
+        last[hills.group[i]] = max(last[hills.group[i]], model.last[i])
     numbered, group = np.full(count, -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     basin_of = np.empty(count, dtype=np.int64)
     groups = 0
@@ -131,7 +129,7 @@ def read_clusters(model, rules, record, log):
         root = hills.group[i]
         if hills.basin[i] < 0 or mass[root] < least_records(model, rules, True):
             continue
-        if head[layout.N] - last[root] > rules.expire_records:
+        if model.learned - last[root] > rules.expire_records:
             continue
         if numbered[root] < 0:
             numbered[root] = groups
@@ -142,7 +140,7 @@ def read_clusters(model, rules, record, log):
     groups = _drop_small(model, rules, group, groups, basin_of)
     groups = hold_splits(model, rules, group, groups, basin_of)
     groups = hold_joins(model, rules, group, groups, basin_of, hills.lost)
-    lineage = find_heirs(number[layout.PLACE], group, model.real[layout.MASS], head[layout.CLUSTERS], groups)
+    lineage = find_heirs(model.place, group, model.mass, model.clusters, groups)
     # After all that: a thin cluster is held, or absorbed, as what it was.
     placed = without_outliers(model, logs, dimension, group, groups)
     if has_changed(lineage[0], lineage[2]):
@@ -154,9 +152,7 @@ def read_clusters(model, rules, record, log):
 @jit
 def _drop_small(model, rules, group, groups, basin_of):
     """Leave out the groups that have not the records of a cluster, but for those in which one goes on."""
-    _, _, owner = find_heirs(
-        model.number[layout.PLACE], group, model.real[layout.MASS], model.head[layout.CLUSTERS], groups
-    )
+    _, _, owner = find_heirs(model.place, group, model.mass, model.clusters, groups)
     mass = group_masses(model, group, groups)
     into, left = np.full(groups, -1, dtype=np.int64), 0
     for g in range(groups):
@@ -172,34 +168,33 @@ def _drop_small(model, rules, group, groups, basin_of):
 @jit
 def _rename(model, rules, group, groups, placed, lineage, hills, basin_of, record, log):
     """Give the groups their ids where clusters have come or gone, and append the events."""
-    head, number = model.head, model.number
     heir, origin, owner = lineage
-    clusters, width = head[layout.CLUSTERS], SHAPE_HEAD + 2 * len(model.at)
+    clusters, width = model.clusters, SHAPE_HEAD + 2 * len(model.at)
     before, after = np.empty((clusters, width)), np.empty((groups, width))
-    describe(model, number[layout.PLACE], np.arange(clusters), before)
+    describe(model, model.place, np.arange(clusters), before)
     describe(model, group, np.arange(groups), after)
-    cluster = model.cluster[:, :clusters].copy()
+    old_ids, old_made, old_joined = model.cluster_id.copy(), model.made.copy(), model.joined.copy()
     for c in range(clusters):
-        before[c, 0] = cluster[layout.CLUSTER_ID, c]
+        before[c, 0] = old_ids[c]
     ids, made = np.empty(groups, dtype=np.int64), np.empty(groups, dtype=np.int64)
     joined = np.zeros(groups, dtype=np.int64)
     for g in range(groups):
         if owner[g] >= 0:
-            ids[g], made[g] = cluster[layout.CLUSTER_ID, owner[g]], cluster[layout.MADE, owner[g]]
-            joined[g] = cluster[layout.JOINED, owner[g]]
+            ids[g], made[g] = old_ids[owner[g]], old_made[owner[g]]
+            joined[g] = old_joined[owner[g]]
         else:
-            ids[g], made[g] = head[layout.NEXT_CLUSTER], head[layout.N]
-            head[layout.NEXT_CLUSTER] += 1
+            ids[g], made[g] = model.next_cluster, model.learned
+            model.next_cluster += 1
         after[g, 0] = ids[g]
     order = stable_order(ids)
     for place in range(groups):
-        model.cluster[layout.CLUSTER_ID, place] = ids[order[place]]
-        model.cluster[layout.MADE, place] = made[order[place]]
-        model.cluster[layout.JOINED, place] = joined[order[place]]
+        model.cluster_id[place] = ids[order[place]]
+        model.made[place] = made[order[place]]
+        model.joined[place] = joined[order[place]]
     place_of = np.empty(groups, dtype=np.int64)
     for place in range(groups):
         place_of[order[place]] = place
-    head[layout.CLUSTERS] = groups
+    model.clusters = groups
     place_landmarks(model, placed, place_of)
 
     lost, new = np.empty((clusters, 3)), np.empty((groups, 4))
@@ -214,4 +209,4 @@ def _rename(model, rules, group, groups, placed, lineage, hills, basin_of, recor
             depth, needed = valley_between(hills.basins, basin_of[heir[c]], basin_of[g])
             new[g, 0], new[g, 1], new[g, 2] = VALLEY if needed > 0.0 else NO_REASON, depth, needed
             new[g, 3] = ids[heir[c]]
-    emit_changes(head, layout.EVENTS, NO_PATH, record, lineage, before, after, lost, new, log)
+    model.events = emit_changes(model.events, NO_PATH, record, lineage, before, after, lost, new, log)

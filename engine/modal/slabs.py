@@ -6,7 +6,6 @@ records projected on a line are dense enough to see it.
 
 import numpy as np
 from resonance.engine.modal.changes import group_masses
-from resonance.engine.modal.layout import LANDMARKS, MASS
 from resonance.kernels.arithmetic import jit, log
 
 _HALF = 1.0 / 6.0
@@ -20,10 +19,10 @@ def group_means(model, group, groups):
     """Return the means of groups of landmarks, weighted by the records these have stood for, and these records."""
     d = len(model.at)
     mean, mass = np.zeros((groups, d)), group_masses(model, group, groups)
-    for i in range(model.head[LANDMARKS]):
+    for i in range(model.landmarks):
         if group[i] >= 0:
             for f in range(d):
-                mean[group[i], f] += model.real[MASS, i] * model.at[f, i]
+                mean[group[i], f] += model.mass[i] * model.at[f, i]
     for u in range(groups):
         for f in range(d):
             mean[u, f] /= mass[u]
@@ -63,7 +62,7 @@ def measure_slabs(model, group, mean, mass, u, v):
         if own not in (u, v):
             continue
         nodes[0 if own == u else 1] += 1
-        m = model.real[MASS, i]
+        m = model.mass[i]
         along, away2 = 0.0, 0.0
         for f in range(d):
             gap = model.at[f, i] - mean[own, f]

@@ -61,7 +61,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
     @property
     def dimension(self) -> int:  # type: ignore[override]
         """Features of a record; of open records, those that have come so far."""
-        return self._dimension if self.fixed is not False else int(self._categories.head[layout.D])
+        return self._dimension if self.fixed is not False else self._categories.features
 
     @property
     def _begun(self) -> bool:
@@ -77,7 +77,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         self._dimension = dimension
         self._kernel_rules = self._rules()._replace(fixed=self.fixed is True)
         self._categories = table.new(Categories, slots=slots, classes=classes, **rows_for(self._kernel_rules, rows))
-        self._categories.head[layout.D] = dimension
+        self._categories.features = dimension
         self._classes = classes
         self._features, self._fields = new_lists()
 
@@ -112,7 +112,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
     def _resize(self, rows: int) -> None:
         """Make room for another category, and for so many features."""
         now, slots = self._categories.w.shape
-        count, most = int(self._categories.head[layout.K]), self._given["max_clusters"]
+        count, most = self._categories.count, self._given["max_clusters"]
         full = count == slots
         features = max(rows, self.dimension)
         if features * min(count + 1, most) > MOST_CELLS:
@@ -122,13 +122,13 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         self._categories = resized(self._categories, slots=more_slots(slots) if full else slots, **sizes)
 
     def _predict(self, batch: SparseBatch, answer: Prediction) -> None:
-        known = self._categories.labels[: self._categories.head[layout.K]]
+        known = self._categories.labels[: self._categories.count]
         majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
         parts = batch.indices, batch.indptr, batch.data, answer.cluster, answer.score, answer.label
         predict_batch(self._categories, self._kernel_rules, majority, *parts)
 
     def _shapes(self) -> Iterator[FloatArray]:
-        for slot in np.argsort(self._categories.id[: self._categories.head[layout.K]]):
+        for slot in np.argsort(self._categories.id[: self._categories.count]):
             lists = self._features[slot], self._fields[slot]
             yield described(self._categories, self._kernel_rules, slot, *lists)[0]
 
@@ -147,9 +147,8 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
 
     def _facts(self) -> ModelFacts:
         """Return how many records were learned; since when a cluster is there is not kept."""
-        head = self._categories.head
-        ids = self._categories.id[: head[layout.K]].tolist()
-        return ModelFacts((), int(head[layout.N]), {}, {each: each for each in ids})
+        ids = self._categories.id[: self._categories.count].tolist()
+        return ModelFacts((), self._categories.learned, {}, {each: each for each in ids})
 
     def _header(self) -> dict[str, Any]:
         return {"fixed": self.fixed, "classes": self._classes}
@@ -163,11 +162,14 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         kept, categories = self._kept(), self._categories
-        order = np.argsort(categories.id[: categories.head[layout.K]])
+        order = np.argsort(categories.id[: categories.count])
         lists = [(self._features[at][: categories.used[at]], self._fields[at]) for at in order]
         names = [np.empty(0, np.int64), *(features for features, _ in lists)]
         entries = [np.empty((len(kept), 0)), *(fields[kept, : len(features)] for features, fields in lists)]
-        arrays = packed(categories, slots=order) | packed(Lists(np.concatenate(names), np.concatenate(entries, axis=1)))
+        arrays = packed(categories, slots=order) | {
+            "features": np.concatenate(names),
+            "fields": np.concatenate(entries, axis=1),
+        }
         if not self._kernel_rules.salient:
             del arrays["rho"]
         return arrays
@@ -196,7 +198,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
             dimension, room_for(count, layout.FEWEST_SLOTS, more_slots), room_for(rows, layout.FEWEST_ROWS), classes
         )
         table.put(self._categories, found)
-        self._categories.head[layout.K] = count
+        self._categories.count = count
         for slot, end in enumerate(np.cumsum(used).tolist()):
             part = slice(end - int(used[slot]), end)
             own = np.zeros((layout.ALL_FIELDS if rules.salient else layout.FUZZY_FIELDS, int(used[slot])))

@@ -18,15 +18,7 @@ from numba.typed import List
 from resonance.engine.base import FloatArray, IntArray
 from resonance.kernels.arithmetic import exp_minus, jit
 from resonance.kernels.borrowed import borrow
-from resonance.kernels.table import Numbers, Table, floats, ints
-
-# Head of a model.
-N = 0  # records learned
-K = 1  # categories
-NEXT_ID = 2
-EVENTS = 3  # events so far
-D = 4  # features of a record
-HEAD = 5
+from resonance.kernels.table import Table, floats, ints
 
 # Fields of a feature of a category.
 W = 0  # weight
@@ -66,7 +58,11 @@ class Rules(NamedTuple):
 class Categories(Table):
     """The arrays of a model; rows are those of features, 1 in place of them where a form needs none."""
 
-    head: IntArray = ints((Numbers(name="learned"), None, Numbers(name="next_id"), Numbers(), None))
+    learned: int = ints(rows="head")  # records
+    count: int = ints(stored=False)  # categories
+    next_id: int = ints(rows="head")
+    events: int = ints(rows="head")  # so far
+    features: int = ints(stored=False)  # of a record
     id: IntArray = ints("slots", below="next_id", ascending=True)
     size: IntArray = ints("slots", low=1, high="learned")  # records learned
     won: IntArray = ints("slots", low=1, high="learned", distinct=True)  # number of the last of them
@@ -173,7 +169,7 @@ def spread_out(categories, rules, slot, own_names, own_entries):
 @jit
 def found(categories, features, fields, rules, indices, data):
     """Found a category on a record, in the slot of the one that won longest ago where no other is free; return it."""
-    slot = categories.head[K]
+    slot = categories.count
     if slot == rules.max_clusters:
         slot = np.argmin(categories.won[:slot])
         names = features[slot]
@@ -187,7 +183,7 @@ def found(categories, features, fields, rules, indices, data):
                 if rules.salient:
                     categories.cs[i, slot] = 1.0
     else:
-        categories.head[K] += 1
+        categories.count += 1
     count = len(indices)
     room = max(count, FEWEST_FEATURES)
     names = np.zeros(room, dtype=np.int64)
@@ -207,8 +203,8 @@ def found(categories, features, fields, rules, indices, data):
     else:
         features[slot] = names
         fields[slot] = entries
-    categories.id[slot] = categories.head[NEXT_ID]
-    categories.head[NEXT_ID] += 1
+    categories.id[slot] = categories.next_id
+    categories.next_id += 1
     categories.size[slot] = 1
     categories.used[slot] = count
     categories.rho[slot] = rules.rho

@@ -7,7 +7,7 @@ Fuzzy ART's rule (3), or by SA-ART's (9) with the statistics (11)-(14).
 import numpy as np
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, VANISHED, emit
 from resonance.engine.sa_art import layout
-from resonance.engine.sa_art.layout import CW, EVENTS, MEAN, SQUARES, D, K, N, S, W, found, make_room, spread_out, weigh
+from resonance.engine.sa_art.layout import CW, MEAN, SQUARES, S, W, found, make_room, spread_out, weigh
 from resonance.kernels.arithmetic import exp_minus, fma, inline, jit
 from resonance.kernels.borrowed import borrow
 from resonance.kernels.ordering import stable_order
@@ -67,7 +67,7 @@ def _salient_complement_overlaps(row, salience, x, sums, totals, count):
 @jit
 def compare(categories, rules, indices, data):
     """Compute choice (6) and match (8) of all categories for a record; (1) and (2) for Fuzzy ART."""
-    k, known = categories.head[K], categories.head[D]
+    k, known = categories.count, categories.features
     # A record that is only predicted for may have features that no category has seen.
     if not rules.fixed and len(indices) > 0:
         known = max(known, indices[-1] + 1)
@@ -133,7 +133,7 @@ def first_choice(categories):
     """Return the slot of the best choice, -1 where no category has anything in common with the record."""
     choice, ids = categories.choice, categories.id
     best = -1
-    for j in range(categories.head[K]):
+    for j in range(categories.count):
         if choice[j] > 0.0 and (best < 0 or before(choice, ids, j, best)):
             best = j
     return best
@@ -149,7 +149,7 @@ def search(categories, delta):
     """
     choice, ids = categories.choice, categories.id
     match, rho = categories.match, categories.rho
-    k = categories.head[K]
+    k = categories.count
     winner = -1
     for j in range(k):
         matches = choice[j] > 0.0 and match[j] >= rho[j] - SLACK
@@ -328,7 +328,9 @@ def described(categories, rules, slot, names, entries):
 def emit_category(categories, features, fields, rules, record, kind, slot, why, log):
     """Append an event to the log: the category of a slot has come, or goes."""
     row, gone = described(categories, rules, slot, features[slot], fields[slot]), 1 if kind == VANISHED else 0
-    emit(categories.head, EVENTS, NO_PATH, record, (kind, categories.id[slot], -1), why, row[:gone], row[gone:], log)
+    categories.events = emit(
+        categories.events, NO_PATH, record, (kind, categories.id[slot], -1), why, row[:gone], row[gone:], log
+    )
 
 
 @jit
@@ -336,17 +338,16 @@ def learn_batch(
     categories, features, fields, rules, indices, indptr, data, labels, start, log, cluster, score, novel, node
 ):
     """Learn the records of a batch from `start` on; return the first for which there is no room yet, or the end."""
-    head = categories.head
     values = np.empty(categories.w.shape[0])
     for t in range(start, len(indptr) - 1):
         a, b = indptr[t], indptr[t + 1]
         names, x = indices[a:b], data[a:b]
-        if head[K] == len(categories.id) and head[K] < rules.max_clusters:
+        if categories.count == len(categories.id) and categories.count < rules.max_clusters:
             return t
         if b > a and names[b - a - 1] >= categories.w.shape[0]:
             return t
         if b > a and not rules.fixed:
-            head[D] = max(head[D], names[b - a - 1] + 1)
+            categories.features = max(categories.features, names[b - a - 1] + 1)
         if b == a and not rules.complement:
             continue
         compare(categories, rules, names, x)
@@ -357,17 +358,17 @@ def learn_batch(
             score[t] = categories.match[first]
             why = (MATCH, score[t], categories.rho[first])
         winner = search(categories, rules.delta)
-        head[N] += 1
+        categories.learned += 1
         if winner >= 0:
             teach(categories, features, fields, rules, winner, names, x, values)
         else:
             novel[t] = True
-            if head[K] == rules.max_clusters:
-                gone = np.argmin(categories.won[: head[K]])
+            if categories.count == rules.max_clusters:
+                gone = np.argmin(categories.won[: categories.count])
                 emit_category(categories, features, fields, rules, t, VANISHED, gone, (NO_REASON, 0.0, 0.0), log)
             winner = found(categories, features, fields, rules, names, x)
             emit_category(categories, features, fields, rules, t, EMERGED, winner, why, log)
-        categories.won[winner] = head[N]
+        categories.won[winner] = categories.learned
         node[t, 0] = categories.id[winner]
         if labels[t] >= 0:
             categories.labels[winner, labels[t]] += 1
@@ -385,7 +386,7 @@ def predict_batch(categories, rules, majority, indices, indptr, data, cluster, s
             continue
         cluster[t, 0] = categories.id[first]
         score[t] = categories.match[first]
-        for j in range(categories.head[K]):
+        for j in range(categories.count):
             if majority[j] < 0:
                 categories.choice[j] = 0.0
         first = first_choice(categories)

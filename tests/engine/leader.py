@@ -7,14 +7,17 @@ from resonance.engine.labels import MAX_CLASSES, majority_label
 from resonance.engine.parameters import Parameter
 from resonance.engine.shell import FlatEngine, filled_by_kernels
 from resonance.kernels.arithmetic import jit
-from resonance.kernels.table import Numbers, Table, checked, floats, ints, new, packed, put, require
-
-N, K, NEXT_ID, EVENTS, ID, SIZE, WON = 0, 1, 2, 3, 0, 1, 2  # of `head`: records, leaders; then rows of `number`
+from resonance.kernels.table import Table, checked, floats, ints, new, packed, put, require
 
 
 class Model(Table):
-    head: IntArray = ints((Numbers(1, name="learned"), Numbers(1, name="leaders"), Numbers(), Numbers()))
-    number: IntArray = ints((Numbers(), Numbers(1), Numbers(1, "learned")), "leaders")
+    learned: int = ints(low=1, rows="head")
+    leaders: int = ints(low=1, rows="head")
+    next_id: int = ints(rows="head")
+    events: int = ints(rows="head")
+    id: IntArray = ints("leaders", rows="number")
+    size: IntArray = ints("leaders", low=1, rows="number")
+    won: IntArray = ints("leaders", low=1, high="learned", rows="number")
     at: FloatArray = floats("leaders", "d", most=MAGNITUDE)
     votes: IntArray = ints("leaders", MAX_CLASSES, high="learned")
 
@@ -23,7 +26,7 @@ class Model(Table):
 def nearest(model, x):
     """Return the leader nearest to a record, -1 where there is none, and its squared distance."""
     near, best = -1, np.inf
-    for j in range(model.head[K]):
+    for j in range(model.leaders):
         squared = ((x - model.at[j]) ** 2).sum()
         if near < 0 or squared < best:
             near, best = j, squared
@@ -34,7 +37,7 @@ def nearest(model, x):
 def shape_of(model, j):
     """Return a leader as a row (id, size, nodes, centre, spread)."""
     shape = np.zeros((1, SHAPE_HEAD + 2 * model.at.shape[1]))
-    shape[0, 0], shape[0, 1], shape[0, 2] = model.number[ID, j], model.number[SIZE, j], 1
+    shape[0, 0], shape[0, 1], shape[0, 2] = model.id[j], model.size[j], 1
     shape[0, SHAPE_HEAD : SHAPE_HEAD + model.at.shape[1]] = model.at[j]
     return shape
 
@@ -42,29 +45,28 @@ def shape_of(model, j):
 @jit
 def learn_batch(model, radius, X, labels, log, cluster, score, novel, path):
     """Let each record join its nearest leader within the radius, or become one in the place of the longest idle one."""
-    head, number = model.head, model.number
     for t in range(len(X)):
-        head[N] += 1
+        model.learned += 1
         j, squared = nearest(model, X[t])
         if j >= 0:
-            cluster[t, 0], score[t] = number[ID, j], 1.0 / (1.0 + squared / radius**2)
+            cluster[t, 0], score[t] = model.id[j], 1.0 / (1.0 + squared / radius**2)
         novel[t] = j < 0 or squared > radius**2
         if novel[t]:
             why = (NO_REASON, 0.0, 0.0) if j < 0 else (1, np.sqrt(squared), radius)
-            j = head[K]
+            j = model.leaders
             if j == len(model.at):
-                j = np.argmin(number[WON])
-                gone, what = shape_of(model, j), (VANISHED, number[ID, j], -1)
-                emit(head, EVENTS, NO_PATH, t, what, (NO_REASON, 0.0, 0.0), gone, gone[:0], log)
+                j = np.argmin(model.won)
+                gone, what = shape_of(model, j), (VANISHED, model.id[j], -1)
+                model.events = emit(model.events, NO_PATH, t, what, (NO_REASON, 0.0, 0.0), gone, gone[:0], log)
             else:
-                head[K] += 1
-            number[ID, j], number[SIZE, j], model.at[j], model.votes[j] = head[NEXT_ID], 1, X[t], 0
-            head[NEXT_ID] += 1
+                model.leaders += 1
+            model.id[j], model.size[j], model.at[j], model.votes[j] = model.next_id, 1, X[t], 0
+            model.next_id += 1
             new = shape_of(model, j)
-            emit(head, EVENTS, NO_PATH, t, (EMERGED, number[ID, j], -1), why, new[:0], new, log)
+            model.events = emit(model.events, NO_PATH, t, (EMERGED, model.id[j], -1), why, new[:0], new, log)
         else:
-            number[SIZE, j] += 1
-        number[WON, j], path[t, 0] = head[N], number[ID, j]
+            model.size[j] += 1
+        model.won[j], path[t, 0] = model.learned, model.id[j]
         if labels[t] >= 0:
             model.votes[j, labels[t]] += 1
 
@@ -87,19 +89,19 @@ class Leader(FlatEngine):
     def _predict(self, batch, answer):
         for t, x in enumerate(batch):
             j, squared = nearest(self._model, x)
-            answer.cluster[t, 0], answer.label[t] = self._model.number[ID, j], majority_label(self._model.votes[j])
+            answer.cluster[t, 0], answer.label[t] = self._model.id[j], majority_label(self._model.votes[j])
             answer.score[t] = 1.0 / (1.0 + squared / self._given["radius"] ** 2)
 
     def _shapes(self):
-        order = np.argsort(self._model.number[ID, : self._model.head[K]])
+        order = np.argsort(self._model.id[: self._model.leaders])
         return np.concatenate([shape_of(self._model, j) for j in order])
 
     def _facts(self):
-        ids = self._model.number[ID, : self._model.head[K]].tolist()
-        return ModelFacts((), int(self._model.head[N]), {}, {each: each for each in ids})
+        ids = self._model.id[: self._model.leaders].tolist()
+        return ModelFacts((), self._model.learned, {}, {each: each for each in ids})
 
     def _packed(self):
-        return packed(self._model, leaders=self._model.head[K])
+        return packed(self._model, leaders=self._model.leaders)
 
     def _restore(self, dimension, header, arrays):
         found = checked(Model, arrays, d=dimension)

@@ -49,7 +49,7 @@ def mlca_nodes(model):
 def categories(model):
     """Return the categories of a Fuzzy ART or SA-ART as matrices (K, d), with complement coding (K, 2d)."""
     own, d = model._categories, model.dimension
-    order = np.argsort(own.id[: own.head[layout.K]])
+    order = np.argsort(own.id[: own.count])
 
     def matrix(field, absent=0.0):
         found = np.full((len(order), d), absent)

@@ -12,7 +12,7 @@ from resonance.engine.ildn.ellipsoid import (
     squared_distances,
     squared_radii,
 )
-from resonance.engine.ildn.layout import SLOT, WIDEST, Rules, append_node, new_model, room_for
+from resonance.engine.ildn.layout import Rules, append_node, new_model, room_for
 from resonance.engine.matrices import eigenvalues, set_whitening
 from scipy.stats import chi2
 
@@ -198,23 +198,23 @@ def test_distances_stay_sound_in_64_dimensions_at_a_condition_of_1e9():
     wide = (10.0 ** -np.linspace(0, 4.5, 64))[:, None] * turn.T
     X, Q, sigma = rng.normal(size=(400, 64)) @ wide, rng.normal(size=(5, 64)) @ wide, 1e-9
     model, rules, room = one_node(X, sigma)
-    covariance = model.covariance[model.fields[SLOT, 0]]
+    covariance = model.covariance[model.slot[0]]
     assert np.linalg.cond(covariance[:, :64]) > 1e9
     expected = exact_distances(X, sigma, Q)
     np.testing.assert_allclose(distances(model, rules, room, Q), expected, rtol=1e-10)
     # After a merge W comes from the covariance, whose own rounding is seen through the condition.
-    set_whitening(covariance, 64, 64, sigma / 400, room.work, model.whitening[model.fields[SLOT, 0]])
+    set_whitening(covariance, 64, 64, sigma / 400, room.work, model.whitening[model.slot[0]])
     np.testing.assert_allclose(distances(model, rules, room, Q), expected, rtol=1e-6)
 
 
 def test_whitening_keeps_in_step_with_the_covariance_over_many_records():
     X = np.random.default_rng(0).normal(size=(30_000, 3)) * [1.0, 1e-2, 1e-4]
     model, *_ = one_node(X, 1e-9)
-    slot = model.fields[SLOT, 0]
+    slot = model.slot[0]
     W, M = model.whitening[slot][:, :3].T, model.covariance[slot][:, :3]
     np.testing.assert_allclose(W @ M @ W.T, np.eye(3), atol=1e-10)
     np.testing.assert_allclose(M, np.cov(X.T, bias=True) + 1e-9 / len(X) * np.eye(3), rtol=1e-9, atol=1e-15)
-    assert model.values[WIDEST, 0] >= np.linalg.eigvalsh(M).max()
+    assert model.widest[0] >= np.linalg.eigvalsh(M).max()
 
 
 def test_a_constant_feature_and_duplicates_never_make_a_node_singular():

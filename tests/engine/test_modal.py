@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal import engine
-from resonance.engine.modal.layout import CLUSTERS, LANDMARKS, LAST, LOOSE, NODES, PLACE, RECORDS
 from resonance.engine.modal.learn import leaving_landmark
 from resonance.engine.modal.nearest import list_all
 
@@ -96,7 +95,7 @@ def test_the_lists_of_neighbours_are_those_that_a_restored_model_makes(seed):
         restored = Modal.from_state(model.state())._model
         list_all(restored, np.empty(len(restored.listed)))
         lists = (restored.listed, model._model.listed)
-        restored, own = (each[: model._model.head[LANDMARKS], : model._rules.neighbours] for each in lists)
+        restored, own = (each[: model._model.landmarks, : model._rules.neighbours] for each in lists)
         np.testing.assert_array_equal(own, restored)
 
 
@@ -121,10 +120,10 @@ def test_a_landmark_makes_room_though_every_one_is_the_last_of_its_cluster():
     model = Modal(landmarks=64)
     model.learn(gaussian(200))
     held, rules = model._model, model._rules
-    held.number[PLACE, :64] = np.arange(64)
-    held.number[LAST, :64] = 200 - np.arange(64)[::-1]
-    held.cluster[NODES, :64], held.cluster[RECORDS, :64] = 1, 3
-    held.head[CLUSTERS], held.head[LOOSE] = 64, 0
+    held.place[:64] = np.arange(64)
+    held.last[:64] = 200 - np.arange(64)[::-1]
+    held.nodes[:64], held.records[:64] = 1, 3
+    held.clusters, held.loose = 64, 0
     assert leaving_landmark(held, rules, -1) == 0
 
 

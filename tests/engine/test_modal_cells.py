@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import Modal
 from resonance.engine.modal import engine
-from resonance.engine.modal.layout import CLUSTERS, HITS, LANDMARKS, RADIUS2, READ, N
-from resonance.engine.modal.nearest import _MAX, CELLS, END, NOWHERE, find_nearest, squared_distances
+from resonance.engine.modal.nearest import _MAX, NOWHERE, find_nearest, squared_distances
 
 
 def clouds(n, d, count, width, seed):
@@ -33,10 +32,10 @@ STREAMS = {
 def queries(model, X, rng):
     """Return records, landmarks, points halfway between two, inside and outside of a ball, and anywhere."""
     held = model._model
-    at = held.at[:, : held.head[LANDMARKS]].T
+    at = held.at[:, : held.landmarks].T
     one, other = rng.integers(len(at), size=(2, 300))
     away = rng.normal(size=at[one].shape)
-    away *= (np.sqrt(held.real[RADIUS2, one]) / np.linalg.norm(away, axis=1))[:, None]
+    away *= (np.sqrt(held.radius2[one]) / np.linalg.norm(away, axis=1))[:, None]
     middle, anywhere = (at[one] + at[other]) / 2, rng.uniform(X.min(), X.max(), size=(100, X.shape[1]))
     return np.concatenate(
         [X[rng.integers(len(X), size=300)], at[one], middle, at[one] + away, at[one] + 0.99 * away, anywhere]
@@ -46,16 +45,16 @@ def queries(model, X, rng):
 def check(model, points):
     """Compare what is found and counted with a look at all landmarks."""
     held, cells = model._model, model._cells
-    count = int(held.head[LANDMARKS])
+    count = held.landmarks
     out = np.empty(count)
     for x in points:
         squared_distances(held.at, 0, count, x, out)
-        before = held.real[HITS, :count].copy()
+        before = held.hits[:count].copy()
         near, gap = find_nearest(held, cells, x, True)
         assert (near, gap) == (np.argmin(out), out.min())
-        np.testing.assert_array_equal(held.real[HITS, :count] - before, out <= held.real[RADIUS2, :count])
+        np.testing.assert_array_equal(held.hits[:count] - before, out <= held.radius2[:count])
         assert find_nearest(held, cells, x, False) == (near, gap)
-        held.real[HITS, :count] = before
+        held.hits[:count] = before
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -67,8 +66,8 @@ def test_what_is_found_is_what_a_look_at_all_landmarks_finds(name):
         model.learn(part)
         check(model, queries(model, X, rng))
     held, cells = model._model, model._cells
-    assert held.head[CLUSTERS] > (_MAX if name == "more clusters than cells" else 1)
-    assert 1 < cells.head[CELLS] <= min(_MAX, held.head[CLUSTERS])
+    assert held.clusters > (_MAX if name == "more clusters than cells" else 1)
+    assert 1 < cells.cells <= min(_MAX, held.clusters)
     factor, shift = np.linspace(0.5, 1.5, d), np.full(d, np.abs(X).max() / 8)
     model.rescale(factor, shift)
     model.learn(X[:50] * factor + shift)
@@ -81,13 +80,13 @@ def test_cells_that_are_far_away_are_left_out():
     model.learn(X)
     held, cells = model._model, model._cells
     # Not a number is nearer than nothing, and spoils what is found, were it looked at.
-    cells.at[:, cells.start[1] : cells.start[cells.head[CELLS]]] = np.nan
+    cells.at[:, cells.start[1] : cells.start[cells.cells]] = np.nan
     inside = X[np.linalg.norm(X - cells.middle[:, 0], axis=1) < 0.1]
     assert len(inside) > 20
     for x in inside:
         near, gap = find_nearest(held, cells, x, False)
         assert gap < 0.1
-        assert cells.position[near] < cells.start[1] or cells.position[near] >= cells.start[cells.head[CELLS]]
+        assert cells.position[near] < cells.start[1] or cells.position[near] >= cells.start[cells.cells]
 
 
 def test_cells_are_filled_anew_once_their_room_for_new_landmarks_is_used():
@@ -96,10 +95,10 @@ def test_cells_are_filled_anew_once_their_room_for_new_landmarks_is_used():
     model.learn(X[:11_000])
     for record in X[11_000:]:
         model.learn(record[None])
-        held, end = model._model, int(model._cells.head[END])
-        if end < before and held.head[READ] != held.head[N]:
+        held, end = model._model, model._cells.end
+        if end < before and held.read != held.learned:
             filled += 1
-            assert end == held.head[LANDMARKS]
+            assert end == held.landmarks
             assert not (model._cells.at[:, :end] == NOWHERE).any()
             check(model, queries(model, X, rng)[:200])
         before = end

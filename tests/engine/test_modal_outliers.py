@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from resonance.engine import Modal
-from resonance.engine.modal.layout import NEXT_ID
 from resonance.engine.modal.reading import thinness
 from scipy.stats import chi2
 
@@ -61,9 +60,9 @@ def test_what_is_novel_and_becomes_a_landmark_names_it():
     model = Modal(landmarks=256)
     known = set()
     for record in X:
-        count = int(model._model.head[NEXT_ID]) if model.dimension else 0
+        count = int(model._model.next_id) if model.dimension else 0
         step = model.learn(record[None])
-        added = int(model._model.head[NEXT_ID]) > count
+        added = int(model._model.next_id) > count
         if step.novel[0] and added:
             assert step.path[0, 0] == count
         else:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from resonance.engine import CAEA, Modal, ParameterError, StateError
-from resonance.engine.modal import layout
 from resonance.engine.prepare import LOOK, Preparation
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters
@@ -221,14 +220,14 @@ def test_densities_that_were_counted_go_on_in_other_units(factor):
     model = Modal()
     model.learn(X)
     held = model._model
-    used = held.head[layout.LANDMARKS]
+    used = held.landmarks
 
     def measured():
-        span = held.real[layout.SPAN] + (held.head[layout.CLOCK] - held.number[layout.SINCE])
-        volume = 0.5 * held.dimension[0] * np.log(held.real[layout.RADIUS2])
-        return (np.log(held.real[layout.HITS]) - np.log(span) - volume)[:used], held.real[layout.HITS, :used].copy()
+        span = held.span + (held.clock - held.since)
+        volume = 0.5 * held.dimension[0] * np.log(held.radius2)
+        return (np.log(held.hits) - np.log(span) - volume)[:used], held.hits[:used].copy()
 
-    counting = held.real[layout.SPAN, :used] >= 0.0
+    counting = held.span[:used] >= 0.0
     (before, hits), _ = measured(), model.rescale(factor, np.zeros(3))
     after, same_hits = measured()
     change = (after - before)[counting]

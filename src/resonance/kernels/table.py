@@ -1,22 +1,27 @@
 """The arrays of a model, each declared once: room and growth, what a state holds of them, and what it may hold.
 
-A model is a `Table`, as kernels take it. The default of a field declares its array::
+A model is a `Table`, as kernels take it. The default of a field declares its array, or, without an axis, its number::
 
     class Model(Table):
-        head: IntArray = ints((Numbers(1, name="records"), Numbers(), None))
-        id: IntArray = ints("slots", below="records", distinct=True)
+        learned: int = ints(rows="head", low=1)
+        next_id: int = ints(rows="head", high="learned")
+        id: IntArray = ints("slots", below="next_id", distinct=True)
         at: FloatArray = floats("d", "slots", most=MAGNITUDE, turned=True)
         sums: FloatArray = floats("slots", stored=False)
 
-An axis is a length, the name of one (``slots+8``: that and 8 more), or a tuple with what each of its entries may be;
-those that are None are in no state. A name stands for the room where arrays are made, and for what is used of it in a
-state. Where a state does not tell it, the first array of which it is an axis does.
+An axis is a length, or the name of one (``slots+8``: that and 8 more). A name stands for the room where arrays are
+made, and for what is used of it in a state. Where a state does not tell it, the first array of which it is an axis
+does. Fields with the same `rows` stand one behind the other in one array of a state, those with the same `columns` side
+by side.
+
+All arrays of a table lie in one block of 64-bit words. At its beginning stand, for each field in order, the word at
+which its array begins and its lengths, or, of a number, the number itself.
 """
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
@@ -56,11 +61,10 @@ class Numbers:
 
     low: Bound = 0
     high: Bound = MAX_RECORDS
-    below: Bound = math.inf
+    below: Bound = math.nan  # of none
     total: Bound = math.inf  # of a row
     ascending: bool = False
     distinct: bool = False
-    name: str = ""  # by which bounds of later numbers call these
 
     def check(self, array: Any, known: Mapping[str, Any], what: str, rows: Any = ...) -> None:
         """Raise ValueError where an array, or a number, may not be; `rows` are those that the numbers stand in."""
@@ -69,15 +73,15 @@ class Numbers:
         high = known[high] if isinstance(high, str) else high
         below = known[below] if isinstance(below, str) else below
         if not isinstance(array, np.ndarray):
-            require(low <= array <= high and array < below, what)
+            require(low <= array <= high and not array >= below, what)
             return
         if isinstance(low, np.ndarray) or isinstance(high, np.ndarray) or isinstance(below, np.ndarray):
             low, high, below = (_beside(array, bound, rows) for bound in (low, high, below))
-            require(((array >= low) & (array <= high) & (array < below)).all(), what)
+            require(((array >= low) & (array <= high) & ~(array >= below)).all(), what)
         elif array.size:
             # Not number by number: a start reads thousands of models. What is no number has no order.
             least, most = array.min(), array.max()
-            require(least >= low and most <= high and most < below, what)
+            require(least >= low and most <= high and not most >= below, what)
         if self.total != math.inf:
             total = known[self.total] if isinstance(self.total, str) else self.total
             total = total[rows] if isinstance(total, np.ndarray) else total
@@ -91,7 +95,7 @@ def _beside(array: NDArray[Any], bound: Any, rows: Any) -> Any:
     return bound[rows].reshape(-1, *[1] * (array.ndim - 1)) if isinstance(bound, np.ndarray) else bound
 
 
-Axis = int | str | tuple[Numbers | None, ...]
+Axis = int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ class Array:
     """One array of a model: its type and axes, what is in it at first (or np.arange), and what a state has of it.
 
     That is nothing, or the array under its own name or another one; `turned` the other way round; `sparse` as row,
-    column and number of what is not 0.
+    column and number of what is not 0; as one of several along axis `stacked` of an array.
     """
 
     kind: type
@@ -109,21 +113,12 @@ class Array:
     stored: bool | str
     turned: bool
     sparse: bool
-
-    def made(self, sizes: Mapping[str, int]) -> NDArray[Any]:
-        """Return the array with room for sizes."""
-        shape = [_length(axis, sizes) for axis in self.axes]
-        made: NDArray[Any]
-        if self.fill is np.arange:
-            made = np.arange(*shape)
-        else:
-            made = np.full(shape, self.fill, self.kind) if self.fill else np.zeros(shape, self.kind)
-        return made
+    stacked: int | None
 
     def part(self, array: NDArray[Any], used: Mapping[str, Any]) -> NDArray[Any]:
         """Return what a state has of the array: of an axis so many, or those that an array lists."""
         for at, axis in enumerate(self.axes):
-            some = _listed(axis) if isinstance(axis, tuple) else used.get(_name(axis))
+            some = used.get(_name(axis))
             if some is not None:
                 array = array[(slice(None),) * at + (some if np.ndim(some) else slice(some),)]
         if not self.sparse:
@@ -131,11 +126,9 @@ class Array:
         place = np.nonzero(array)
         return np.stack([*place, array[place]], axis=1)
 
-    def check(self, name: str, array: NDArray[Any], known: dict[str, Any]) -> None:
-        """Raise ValueError where a state has not such an array; put the sizes and rows that have names to `known`."""
+    def check(self, name: str, array: Any, known: dict[str, Any]) -> None:
+        """Raise ValueError where a state has not such an array; put the sizes that have names to `known`."""
         shape = f"{name} of shape {array.shape}"
-        if array.dtype != self.kind:
-            raise ValueError(f"{name} of {array.dtype}")
         if self.sparse:
             require(array.ndim == 2 and array.shape[1] == 3, shape)
             (row, column, number), (rows, columns) = array.T, (known[_name(axis)] for axis in self.axes)
@@ -145,60 +138,62 @@ class Array:
             return
         whole = array.T if self.turned else array
         require(whole.ndim == len(self.axes), shape)
-        single = [(array, self.numbers)]
-        for at, (axis, length) in enumerate(zip(self.axes, whole.shape, strict=True)):
+        for axis, length in zip(self.axes, whole.shape, strict=True):
             if isinstance(axis, str):
                 require(known.setdefault(_name(axis), length) == length, shape)
-            elif isinstance(axis, tuple):
-                require(length == len(_listed(axis)), shape)
-                rows = array.tolist() if array.ndim == 1 else whole.swapaxes(0, at)
-                single = list(zip(rows, filter(None, axis), strict=True))
             else:
                 require(length == axis, shape)
-        for row, numbers in single:
-            numbers.check(row, known, f"{name} {numbers.name}" if numbers.name else name)
-            if numbers.name:
-                known[numbers.name] = row
+        self.numbers.check(array if self.axes else array.item(), known, name)
 
 
 @cache
-def _split(axis: str) -> tuple[str, int]:
-    """Return the name of an axis, and how much longer it is in memory."""
+def axis_of(axis: Axis) -> tuple[str, int]:
+    """Return the name of an axis, which may be none, and how much longer than what it names it is in memory."""
+    if isinstance(axis, int):
+        return "", axis
     name, _, more = axis.partition("+")
     return name, int(more or 0)
 
 
 def _name(axis: Axis) -> str:
     """Return the name of an axis that has one."""
-    return _split(axis)[0] if isinstance(axis, str) else ""
+    return axis_of(axis)[0]
 
 
 def _length(axis: Axis, sizes: Mapping[str, int]) -> int:
     """Return the length of an axis in memory."""
-    if isinstance(axis, str):
-        name, more = _split(axis)
-        return sizes[name] + more
-    return len(axis) if isinstance(axis, tuple) else axis
+    name, more = axis_of(axis)
+    return more + (sizes[name] if name else 0)
 
 
-def _listed(axis: tuple[Numbers | None, ...]) -> list[int]:
-    """Return the entries of an axis that a state has."""
-    return [at for at, numbers in enumerate(axis) if numbers]
+def _declare(
+    kind: type,
+    axes: tuple[Axis, ...],
+    numbers: Numbers,
+    fill: Any = 0,
+    stored: bool | str = True,
+    turned: bool = False,
+    sparse: bool = False,
+    rows: str = "",
+    columns: str = "",
+) -> Array:
+    stacked = 0 if rows else 1 if columns else None
+    return Array(kind, axes, numbers, fill, rows or columns or stored, turned, sparse, stacked)
 
 
-def ints(
-    *axes: Axis, fill: Any = 0, stored: bool | str = True, turned: bool = False, sparse: bool = False, **numbers: Any
-) -> Any:
-    """Declare an array of integers: from 0 to `MAX_RECORDS` where `numbers`, members of `Numbers`, say nothing else."""
-    return Array(np.int64, axes, Numbers(**numbers), fill, stored, turned, sparse)
+def ints(*axes: Axis, **given: Any) -> Any:
+    """Declare an array of integers: from 0 to `MAX_RECORDS` where members of `Numbers` among `given` say nothing else.
+
+    The rest of `given` is `fill`, `stored`, `turned` and `sparse`, as of `Array`, `rows` or `columns`.
+    """
+    numbers = {name: given.pop(name) for name in Numbers.__slots__ if name in given}
+    return _declare(np.int64, axes, Numbers(**numbers), **given)
 
 
-def floats(
-    *axes: Axis, fill: float = 0.0, stored: bool | str = True, turned: bool = False, most: float = LARGEST, **given: Any
-) -> Any:
-    """Declare an array of floats: from -`most` to `most` where `given`, members of `Numbers`, say nothing else."""
-    numbers = Numbers(**{"low": -most, "high": most, **given})
-    return Array(np.float64, axes, numbers, fill, stored, turned, False)
+def floats(*axes: Axis, most: float = LARGEST, **given: Any) -> Any:
+    """Declare an array of floats as `ints` does it: from -`most` to `most` where nothing else is said."""
+    numbers = {name: given.pop(name) for name in Numbers.__slots__ if name in given}
+    return _declare(np.float64, axes, Numbers(**{"low": -most, "high": most, **numbers}), **given)
 
 
 class Table:
@@ -206,81 +201,118 @@ class Table:
 
     Parameters
     ----------
-    *arrays : ndarray
-        One for each field: float64 or int64 as it is declared. One whose rows lie apart is copied.
+    block : ndarray of int64
+        The words of the table, which it takes as they are.
     """
 
+    _fields: ClassVar[dict[str, Array]] = {}
     _numba_type_: ClassVar[TableType]
 
     def __init_subclass__(cls) -> None:
-        fields = tuple((field, each.kind, len(each.axes)) for field, _, each in declared(cls))
+        cls._fields = {field: each for field, each in vars(cls).items() if isinstance(each, Array)}
+        fields = tuple((field, each.kind, len(each.axes)) for field, each in cls._fields.items())
         cls._numba_type_ = TableType(f"{cls.__module__}.{cls.__qualname__}", fields)
+        for field, each in cls._fields.items():
+            if each.axes:
+                delattr(cls, field)
+            else:
+                setattr(cls, field, _number(cls._numba_type_.first[field], each.kind))
 
-    def __init__(self, *arrays: NDArray[Any]) -> None:
-        words: list[int] = []
-        for (field, _, declaration), given in zip(declared(type(self)), arrays, strict=True):
-            if given.dtype != declaration.kind or given.ndim != len(declaration.axes):
-                raise TypeError(f"{field}: {given.dtype} of shape {given.shape}")
-            self.__dict__[field] = array = np.ascontiguousarray(given)
-            words += [array.__array_interface__["data"][0], *array.shape]
-        # Kept with the arrays: kernels read them from there.
-        self.__dict__["_words"] = np.array(words, dtype=np.int64)
-        self.__dict__["_address"] = self.__dict__["_words"].ctypes.data
+    def __init__(self, block: NDArray[np.int64]) -> None:
+        # Kept with the table: kernels read from there.
+        self.__dict__["_block"], self.__dict__["_address"] = block, block.__array_interface__["data"][0]
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (getattr(self, field) for field, _, _ in declared(type(self)))
+    def __getattr__(self, field: str) -> Any:
+        # Once for each array: of the many models of a tree, few arrays are looked at.
+        if field not in self._fields:
+            raise AttributeError(f"{type(self).__name__} has no {field!r}")
+        each, at = self._fields[field], self._numba_type_.first[field]
+        start, *shape = self._block[at : at + 1 + len(each.axes)].tolist()
+        array = self._block[start : start + math.prod(shape)].view(each.kind).reshape(shape)
+        self.__dict__[field] = array
+        return array
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} stays the same array: write into it, or use `resized`")
+        if not isinstance(getattr(type(self), name, None), property):
+            raise AttributeError(f"{type(self).__name__}.{name} stays the same array: write into it, or use `resized`")
+        super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy has arrays of its own, and so addresses of its own.
-        return type(self), tuple(self)
+        # A deep copy has a block of its own, and so an address of its own.
+        return type(self), (self._block,)
+
+
+def _number(at: int, kind: type) -> property:
+    """Return the property that is the number in a word of a table."""
+
+    def read(table: Any) -> Any:
+        return table._block[at : at + 1].view(kind).item()
+
+    def write(table: Any, value: Any) -> None:
+        table._block[at : at + 1].view(kind)[0] = value
+
+    return property(read, write)
 
 
 Model = TypeVar("Model", bound=Table)
 
 
-def declared(kind: type, stored: bool = False) -> list[tuple[str, str, Array]]:
-    """Return field, name in a state, and declaration of a model's arrays; with `stored` those that a state has."""
-    return _declared(kind, stored)
-
-
-@cache
-def _declared(kind: type, stored: bool) -> list[tuple[str, str, Array]]:
-    fields = {field: each for field, each in vars(kind).items() if isinstance(each, Array)}
-    named = [(field, each.stored if isinstance(each.stored, str) else field, each) for field, each in fields.items()]
-    return [each for each in named if each[2].stored or not stored]
+def _of_shapes(kind: type[Model], shapes: Mapping[str, tuple[int, ...]]) -> Model:
+    """Return a table whose arrays have these shapes, with what is in them at first."""
+    first, end = kind._numba_type_.first, kind._numba_type_.words
+    words = np.zeros(end, dtype=np.int64)
+    for field, shape in shapes.items():
+        # Arrays begin whole lines of the cache apart: all are aligned as the block is.
+        end = -(-end // LANES) * LANES
+        words[first[field] : first[field] + 1 + len(shape)] = end, *shape
+        end += math.prod(shape)
+    block = np.zeros(end, dtype=np.int64)
+    block[: len(words)] = words
+    table = kind(block)
+    for field, each in kind._fields.items():
+        if each.fill is np.arange:
+            array = getattr(table, field)
+            array[:] = np.arange(len(array))
+        elif each.fill and each.axes:
+            getattr(table, field)[...] = each.fill
+        elif each.fill:
+            setattr(table, field, each.fill)
+    return table
 
 
 def new(kind: type[Model], **sizes: int) -> Model:
     """Return an empty model with room for sizes."""
-    return kind(*(array.made(sizes) for _, _, array in declared(kind)))
+    arrays = {field: each.axes for field, each in kind._fields.items() if each.axes}
+    return _of_shapes(kind, {field: tuple(_length(axis, sizes) for axis in axes) for field, axes in arrays.items()})
 
 
 @cache
-def _sized(kind: type, names: frozenset[str]) -> list[tuple[str, Array, list[Axis]]]:
-    """Return field and declaration of the arrays that have an axis of these names, and those axes, 0 for another."""
-    axes = (
-        (name, each, [axis if _name(axis) in names else 0 for axis in each.axes]) for name, _, each in declared(kind)
-    )
-    return [each for each in axes if any(each[2])]
+def _sized(kind: Any, names: frozenset[str]) -> list[tuple[str, list[Axis]]]:
+    """Return the fields that have an axis of these names, and those axes, 0 for another."""
+    axes = ((name, [axis if _name(axis) in names else 0 for axis in each.axes]) for name, each in kind._fields.items())
+    return [each for each in axes if any(each[1])]
 
 
 def resized(model: Model, **sizes: int) -> Model:
-    """Return the model with room for other sizes; one that has it, and an array that has, stays the same."""
-    larger: dict[str, NDArray[Any]] = {}
-    kind: type = type(model)
+    """Return the model with room for other sizes; one that has it stays the same."""
+    kind: Any = type(model)
+    larger = dict[str, tuple[int, ...]]()
     # Engines call it for each batch, of each of many streams.
-    for field, array, axes in _sized(kind, frozenset(sizes)):
-        old = getattr(model, field)
-        shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, old.shape, strict=True))
-        if shape != old.shape:
-            larger[field] = replace(array, axes=shape).made({})
-            larger[field][tuple(map(slice, old.shape))] = old
+    for field, axes in _sized(kind, frozenset(sizes)):
+        old = getattr(model, field).shape
+        shape = tuple(_length(axis, sizes) if axis else have for axis, have in zip(axes, old, strict=True))
+        if shape != old:
+            larger[field] = shape
     if not larger:
         return model
-    return type(model)(*(larger.get(field, getattr(model, field)) for field, _, _ in declared(kind)))
+    arrays = {field: getattr(model, field) for field, each in kind._fields.items() if each.axes}
+    made: Model = _of_shapes(kind, {field: larger.get(field, array.shape) for field, array in arrays.items()})
+    for field in kind._fields:
+        if field in arrays:
+            getattr(made, field)[tuple(map(slice, arrays[field].shape))] = arrays[field]
+        else:
+            setattr(made, field, getattr(model, field))
+    return made
 
 
 def more_slots(slots: int) -> int:
@@ -299,35 +331,61 @@ def room_for(wanted: int, first: int, more: Callable[[int], int] = lambda room: 
     return first
 
 
+def stored_fields(kind: type) -> dict[str, list[tuple[str, Array]]]:
+    """Return the fields of which each array of a state is."""
+    return _stored(kind)
+
+
+@cache
+def _stored(kind: Any) -> dict[str, list[tuple[str, Array]]]:
+    found: dict[str, list[tuple[str, Array]]] = {}
+    for field, each in kind._fields.items():
+        if each.stored:
+            found.setdefault(each.stored if isinstance(each.stored, str) else field, []).append((field, each))
+    return found
+
+
 def packed(model: Table, **used: Any) -> dict[str, NDArray[Any]]:
     """Return what a state has of a model, of which these sizes, or these indices, are used."""
-    return {name: array.part(getattr(model, field), used) for field, name, array in declared(type(model), True)}
+    found = dict[str, NDArray[Any]]()
+    for name, fields in stored_fields(type(model)).items():
+        parts = [each.part(np.asarray(getattr(model, field)), used) for field, each in fields]
+        stacked = fields[0][1].stacked
+        found[name] = parts[0] if stacked is None else np.stack(parts, stacked)
+    return found
 
 
-def checked(kind: type, arrays: Arrays, **known: Any) -> dict[str, Any]:
-    """Return the arrays of a state by their fields, and its sizes; KeyError or ValueError where it has no such model.
+def checked(kind: type[Table], arrays: Arrays, **known: Any) -> dict[str, Any]:
+    """Return the arrays and numbers of a state by their fields, and its sizes.
 
-    `known` are the sizes and bounds that the state does not tell.
+    KeyError or ValueError where it has no such model. `known` are the sizes and bounds that the state does not tell.
     """
-    for field, name, array in declared(kind, True):
-        array.check(name, arrays[name], known)
-        known[field] = arrays[name]
+    for name, fields in stored_fields(kind).items():
+        array, declaration = arrays[name], fields[0][1]
+        require(array.dtype == declaration.kind, f"{name} of {array.dtype}")
+        parts = [array]
+        if declaration.stacked is not None:
+            lengths = array.shape[declaration.stacked :]
+            require(lengths[:1] == (len(fields),), f"{name} of shape {array.shape}")
+            parts = list(np.moveaxis(array, declaration.stacked, 0))
+        for (field, each), part in zip(fields, parts, strict=True):
+            each.check(name if len(fields) == 1 else f"{name} {field}", part, known)
+            known[field] = part if each.axes else part.item()
     return known
 
 
 def put(model: Table, found: Mapping[str, Any]) -> None:
-    """Write checked arrays to a model that has room for them."""
-    for field, _, array in declared(type(model), True):
-        to, given = getattr(model, field), found[field]
-        if array.sparse:
-            to[given[:, 0], given[:, 1]] = given[:, 2]
-        else:
-            given = given.T if array.turned else given
-            index = [
-                _listed(axis) if isinstance(axis, tuple) else slice(have)
-                for axis, have in zip(array.axes, given.shape, strict=True)
-            ]
-            to[tuple(index)] = given
+    """Write checked arrays and numbers to a model that has room for them."""
+    for fields in stored_fields(type(model)).values():
+        for field, each in fields:
+            given = found[field]
+            if not each.axes:
+                setattr(model, field, given)
+            elif each.sparse:
+                getattr(model, field)[given[:, 0], given[:, 1]] = given[:, 2]
+            else:
+                given = given.T if each.turned else given
+                getattr(model, field)[tuple(map(slice, given.shape))] = given
 
 
 def require_covariances(matrices: NDArray[Any], least: float) -> None:

@@ -1,4 +1,4 @@
-"""How kernels see a `Table`: by one pointer, behind which lie the addresses and the lengths of its arrays.
+"""How kernels see a `Table`: by one pointer, behind which its words lie.
 
 As a tuple, a table of twenty-five arrays would be two hundred numbers: numba would look at each array in every call
 from Python, and write all of them out again in every function that takes the table, which is most of the time that
@@ -11,6 +11,8 @@ import numpy as np
 from llvmlite import ir
 from numba import from_dtype, types
 from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.core.imputils import lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
 from numba.np.arrayobj import populate_array
@@ -31,13 +33,18 @@ class TableType(types.Type):  # type: ignore[misc]  # numba has no types
     """
 
     def __init__(self, name: str, fields: tuple[tuple[str, type, int], ...]) -> None:
-        self.arrays: dict[str, tuple[int, Any]] = {}
-        """By its name, the first word of an array behind the pointer, and its type."""
-        words = 0
+        self.first: dict[str, int] = {}
+        """By its name, the first word of a field."""
+        self.types: dict[str, Any] = {}
+        self.words = 0
         for field, kind, dimensions in fields:
-            self.arrays[field] = words, types.Array(from_dtype(np.dtype(kind)), dimensions, "C")
-            words += 1 + dimensions
-        super().__init__(name=f"{name}({', '.join(f'{field}: {each}' for field, (_, each) in self.arrays.items())})")
+            number = from_dtype(np.dtype(kind))
+            self.first[field] = self.words
+            self.types[field] = types.Array(number, dimensions, "C") if dimensions else number
+            self.words += 1 + dimensions
+        # With the words: numba keeps kernels of packages beyond this one by the names of the types that they take.
+        found = (f"{field} at {self.first[field]}: {each}" for field, each in self.types.items())
+        super().__init__(name=f"{name}({', '.join(found)})")
 
 
 register_model(TableType)(models.OpaqueModel)
@@ -50,17 +57,24 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
     key = TableType
 
     def generic_resolve(self, kind: TableType, field: str) -> Any:
-        return kind.arrays[field][1] if field in kind.arrays else None
+        return kind.types.get(field)
+
+
+def _place(builder: Any, pointer: Any, word: int, item: Any) -> Any:
+    """Return the address of a word of a table."""
+    words = builder.bitcast(pointer, _WORD.as_pointer())
+    return builder.bitcast(builder.gep(words, [ir.Constant(ir.IntType(32), word)]), item.as_pointer())
 
 
 @lower_getattr_generic(TableType)
 def _field(context: Any, builder: Any, kind: TableType, pointer: Any, field: str) -> Any:
-    """Load an array. Its words never change: LLVM may load them once for all uses."""
-    first, array = kind.arrays[field]
-    words = builder.bitcast(pointer, _WORD.as_pointer())
+    """Load a number or an array. Where an array lies, and its lengths, never change: LLVM may load them once."""
+    first, array = kind.first[field], kind.types[field]
+    if not isinstance(array, types.Array):
+        return builder.load(_place(builder, pointer, first, context.get_value_type(array)))
 
     def word(place: int) -> Any:
-        loaded = builder.load(builder.gep(words, [ir.Constant(ir.IntType(32), first + place)]))
+        loaded = builder.load(_place(builder, pointer, first + place, _WORD))
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
         return loaded
 
@@ -69,9 +83,18 @@ def _field(context: Any, builder: Any, kind: TableType, pointer: Any, field: str
     strides = [ir.Constant(_WORD, _BYTES)]
     for length in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], length))
-    data = builder.inttoptr(word(0), view.data.type)
+    data = builder.gep(builder.bitcast(pointer, view.data.type), [word(0)])
     populate_array(view, data=data, shape=shape, strides=strides, itemsize=_BYTES, meminfo=None)
     return view._getvalue()
+
+
+@lower_setattr_generic(TableType)
+def _set(context: Any, builder: Any, signature: Any, args: Any, field: str) -> None:
+    """Store a number."""
+    kind, (pointer, value) = signature.args[0], args
+    if isinstance(kind.types[field], types.Array):
+        raise TypingError(f"{field} stays the same array: write into it")
+    builder.store(value, _place(builder, pointer, kind.first[field], value.type))
 
 
 @unbox(TableType)

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from resonance.engine import EVQ, ParameterError, RecordError
-from resonance.engine.evq.layout import RADIUS
 from resonance.engine.state import pack, unpack
 
 from tests.engine.streams import shifting
@@ -78,7 +77,7 @@ def test_score_is_one_half_on_the_border():
     model.learn(np.random.default_rng(0).normal(size=(200, 2)) * 0.05 + 0.5)
     found = model.arrays()
     centre, root = found["centre"][0], np.linalg.cholesky(found["cov"][0])
-    border = centre + root @ np.array([0.6, -0.8]) * model._model.shape[model._model.slot[0], RADIUS]
+    border = centre + root @ np.array([0.6, -0.8]) * model._model.radius[model._model.slot[0]]
     answer = model.predict(np.array([centre, border, centre + 1.0001 * (border - centre)]))
     np.testing.assert_allclose(answer.score, [1.0, 0.5, 0.5], atol=1e-4)
     assert answer.cluster[[0, 2], 0].tolist() == [0, -1]
