@@ -6,26 +6,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import FloatArray, IntArray, ModelFacts, Path, Prediction, Step
-from resonance.engine.caea import block
-from resonance.engine.caea.block import (
-    Rules,
-    at_cluster,
-    at_field,
-    at_labels,
-    at_link,
-    new_block,
-    packed_model,
-    parts_of,
-    unpacked_model,
-)
+from resonance.engine.caea import model as layout
 from resonance.engine.caea.faults import FITS, REST, check_fault, checked_arrays, model_fault
 from resonance.engine.caea.learn import learn_batch, predict_batch, scratch_for
+from resonance.engine.caea.model import Model, Rules, new_model, packed_model, parts_of, unpacked_model, with_room
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError
 from resonance.engine.events import NO_PATH
+from resonance.engine.labels import room_for_classes
 from resonance.engine.parameters import MAX, Parameter, filled
 from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.kernels.table import resized
 
 READINGS = ("valley", "affinity", "components")
 BANDWIDTHS = ("varying", "all")
@@ -97,29 +89,30 @@ class CAEA(FlatEngine):
         self._rules = rules_from(self._given, dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
         self._scratch = scratch_for(self._rules)
-        self._floats, self._integers = new_block(dimension, self._rules.h, block.SMALLEST, block.FEWEST_LINKS, 0)
+        self._model = Model(new_model(dimension, self._rules.h, layout.SMALLEST, layout.FEWEST_LINKS, 0))
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
-        fixed = self._rules, self._factors, batch, labels, NO_PATH.copy(), self._log, self._scratch
-        self._floats, self._integers = learn_batch(self._floats, self._integers, *fixed, *filled_by_kernels(step))
+        self._model = resized(self._model, classes=room_for_classes(self._model.labels.shape[1], self._classes))
+        own, rest, done = (self._rules, self._factors, batch, labels), (NO_PATH.copy(), self._log, self._scratch), 0
+        answers = filled_by_kernels(step)
+        while (done := learn_batch(self._model, *own, done, *rest, *answers)) < len(batch):
+            self._model = Model(with_room(self._model))
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
-        predict_batch(
-            self._floats, self._integers, self._rules, batch, answer.cluster, answer.score, answer.label
-        )  # fmt: skip
+        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
 
     def _shapes(self) -> FloatArray:
-        shapes: FloatArray = stored_shapes(self._floats, self._integers, self._rules)
+        shapes: FloatArray = stored_shapes(self._model)
         return shapes
 
     def _facts(self) -> ModelFacts:
-        return facts_of(self._integers, ())
+        return facts_of(self._model, ())
 
     def _header(self) -> dict[str, Any]:
         return {"classes": self._classes}
 
     def _packed(self) -> dict[str, NDArray[Any]]:
-        floats, integers = packed_model(self._floats, self._integers, self.dimension, self._rules.h)
+        floats, integers = packed_model(self._model)
         return {"floats": floats, "integers": integers}
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -130,7 +123,7 @@ class CAEA(FlatEngine):
         check_fault(self.name, FITS if (length, end) == (len(floats), len(integers)) else REST, end)
         self._begin(dimension)
         self._classes = classes
-        self._floats, self._integers = unpacked_model(floats, integers, dimension, rules.h)
+        self._model = Model(unpacked_model(floats, integers, dimension, rules.h))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the present nodes, in the order in which they were made; nothing before the first record.
@@ -144,7 +137,7 @@ class CAEA(FlatEngine):
         """
         if not self.dimension:
             return {}
-        return {**nodes_of(self._floats, self._integers, self.dimension, self._classes), **_links_of(self._integers)}
+        return {**nodes_of(self._model, self._classes), **_links_of(self._model)}
 
 
 def check_room(given: dict[str, Any]) -> None:
@@ -177,51 +170,29 @@ def rules_from(given: dict[str, Any], dimension: int) -> Rules:
     )
 
 
-def fields_of(integers: IntArray) -> IntArray:
-    """Return the fields of a model's nodes, a row for each."""
-    capacity, k = int(integers[block.CAPACITY]), int(integers[block.K])
-    return integers[block.I_HEAD : at_field(block.FIELDS, capacity)].reshape(block.FIELDS, capacity)[:, :k]
-
-
-def facts_of(integers: IntArray, path: Path) -> ModelFacts:
+def facts_of(model: Model, path: Path) -> ModelFacts:
     """Return what a model that has this path in its tree knows of its clusters."""
-    capacity, clusters = int(integers[block.CAPACITY]), int(integers[block.CLUSTERS])
-    rows = integers[at_cluster(0, capacity) : at_cluster(block.CLUSTER_FIELDS, capacity)]
-    rows, fields = rows.reshape(block.CLUSTER_FIELDS, -1)[:, :clusters], fields_of(integers)
-    inside = fields[:, fields[block.CLUSTER] >= 0]
-    since = dict(zip(rows[block.CLUSTER_ID].tolist(), rows[block.CLUSTER_MADE].tolist(), strict=True))
-    owners = dict(zip(inside[block.ID].tolist(), inside[block.CLUSTER].tolist(), strict=True))
-    return ModelFacts(path, int(integers[block.N]), since, owners)
+    nodes, clusters = slice(model.nodes), slice(model.clusters)
+    since = dict(zip(model.cluster_id[clusters].tolist(), model.cluster_made[clusters].tolist(), strict=True))
+    owners = zip(model.id[nodes].tolist(), model.cluster[nodes].tolist(), strict=True)
+    return ModelFacts(path, model.learned, since, {node: cluster for node, cluster in owners if cluster >= 0})
 
 
-def nodes_of(floats: FloatArray, integers: IntArray, d: int, classes: int) -> dict[str, NDArray[Any]]:
-    """Return the nodes of a model's blocks without what joins them; see `CAEA.arrays`."""
-    capacity, k, links, room = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS, block.LABELS))
-    rows = floats[block.F_HEAD : block.F_HEAD + (d + 2) * capacity].reshape(d + 2, capacity)[:, :k]
-    fields = fields_of(integers)
-    start = int(at_labels(0, capacity, links, room))
+def nodes_of(model: Model, classes: int) -> dict[str, NDArray[Any]]:
+    """Return the nodes of a model without what joins them; see `CAEA.arrays`."""
+    k = model.nodes
     labels = np.zeros((k, classes), dtype=np.int64)
-    labels[:, :room] = integers[start : start + k * room].reshape(k, room)[:, :classes]
-    return {
-        "id": fields[block.ID].copy(),
-        "count": fields[block.COUNT].copy(),
-        "cluster": fields[block.CLUSTER].copy(),
-        "hits": fields[block.HITS].copy(),
-        "since": fields[block.SINCE].copy(),
-        "weight": rows[:d].T.copy(),
-        "sigma": rows[d].copy(),
-        "threshold": rows[d + 1].copy(),
-        "labels": labels,
-    }
+    labels[:, : model.labels.shape[1]] = model.labels[:k, :classes]
+    names = ("id", "count", "cluster", "hits", "since", "sigma", "threshold")
+    found = {name: getattr(model, name)[:k].copy() for name in names}
+    return {**found, "weight": model.weight[:, :k].T.copy(), "labels": labels}
 
 
-def _links_of(integers: IntArray) -> dict[str, NDArray[Any]]:
+def _links_of(model: Model) -> dict[str, NDArray[Any]]:
     """Return what joins the nodes of a model; see `CAEA.arrays`."""
-    capacity, k, links = (int(integers[at]) for at in (block.CAPACITY, block.K, block.LINKS))
-    linked = fields_of(integers)[block.LINKED]
-    table = integers[at_link(0, 0, capacity, links) : at_link(k, 0, capacity, links)].reshape(k, 3, links)
+    k = model.nodes
     age, cowin = np.full((k, k), -1, dtype=np.int64), np.zeros((k, k), dtype=np.int64)
-    node, at = np.nonzero(np.arange(links) < linked[:, None])
-    age[node, table[node, block.OTHER, at]] = table[node, block.AGE, at] - 1
-    cowin[node, table[node, block.OTHER, at]] = table[node, block.WINS, at]
+    node, at = np.nonzero(np.arange(model.other.shape[1]) < model.linked[:k, None])
+    other = model.other[node, at]
+    age[node, other], cowin[node, other] = model.age[node, at] - 1, model.wins[node, at]
     return {"age": age, "cowin": cowin}

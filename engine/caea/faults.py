@@ -9,25 +9,40 @@ from typing import Any
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.caea import block
-from resonance.engine.caea.block import parts_of
+from resonance.engine.caea import model
+from resonance.engine.caea.model import CLUSTER_FIELDS, HEAD, LABEL_WIDTH, LINK_WIDTH, NODE_FIELDS, parts_of
 from resonance.engine.errors import StateError
 from resonance.engine.labels import MAX_CLASSES
 from resonance.kernels.arithmetic import jit
-from resonance.kernels.table import MAX_RECORDS, require
+from resonance.kernels.table import MAX_RECORDS, require, stored_fields
 
-_COLUMNS = (
-    *block.HEAD_COLUMNS,
-    *block.NODE_COLUMNS,
-    *block.CLUSTER_COLUMNS,
-    *block.LINK_COLUMNS,
-    *block.LABEL_COLUMNS,
+# Bounds that depend on the model; one that a value is to stay below is the next one down.
+_LIMITS = (
+    MAX_RECORDS, "learned", "most_nodes", "next_id", "most_clusters", "last_level", "pairs", "cells", "next_cluster",
+    "max_nodes", "nodes", "oldest", "classes",
+)  # fmt: skip
+_FIELDS = [
+    (f"{field} of a {name}", each.numbers)
+    for kind in (model.Model, model.Link, model.Label)
+    for name, fields in stored_fields(kind).items()
+    for field, each in fields
+]
+
+
+def _bounds_of(numbers: Any) -> list[int]:
+    """Return least number, which limit the numbers may reach, by how much less, and whether they ascend."""
+    below = numbers.below in _LIMITS
+    return [numbers.low, _LIMITS.index(numbers.below if below else numbers.high), below, numbers.ascending]
+
+
+_BOUNDS = np.array([_bounds_of(numbers) for _, numbers in _FIELDS], dtype=np.int64)
+_NODES, _CLUSTERS = HEAD, HEAD + NODE_FIELDS
+_LINKS = _CLUSTERS + CLUSTER_FIELDS
+_LABELS = _LINKS + LINK_WIDTH
+_COUNT, _MADE, _CLUSTER, _SEEN, _SINCE = (
+    [field for field, _ in stored_fields(model.Model)["node"]].index(name)
+    for name in ("count", "made", "cluster", "seen", "since")
 )
-_BOUNDS = np.array([[column.least, column.most, column.ascending] for column in _COLUMNS], dtype=np.int64)
-_NODES = len(block.HEAD_COLUMNS)
-_CLUSTERS = _NODES + len(block.NODE_COLUMNS)
-_LINKS = _CLUSTERS + len(block.CLUSTER_COLUMNS)
-_LABELS = _LINKS + len(block.LINK_COLUMNS)
 _OTHERS = (
     "the end of a model",
     "a weight, bandwidth or record that is no finite number",
@@ -35,13 +50,13 @@ _OTHERS = (
     "what is left behind the last model",
 )
 FITS = -1
-CUT, NUMBER, KEPT, REST = range(len(_COLUMNS), len(_COLUMNS) + len(_OTHERS))
+CUT, NUMBER, KEPT, REST = range(len(_FIELDS), len(_FIELDS) + len(_OTHERS))
 
 
 def check_fault(name: str, code: int, at: int) -> None:
     """Raise `StateError` for the fault that a kernel found in the state of engine `name`, at one of its integers."""
     if code != FITS:
-        what = (*(column.name for column in _COLUMNS), *_OTHERS)[code]
+        what = (*(name for name, _ in _FIELDS), *_OTHERS)[code]
         raise StateError(f"the state of {name} does not hold what it says it holds: {what} (integer {at})")
 
 
@@ -64,17 +79,13 @@ def checked_arrays(
 
 @jit
 def _limits_of(packed, at, rules, classes):
-    """Return the bounds that depend on the model; those of its head are only good as far as it was checked."""
-    n, k, level = packed[at + block.N], packed[at + block.K], rules.max_depth - 1
-    limits = np.empty(14, dtype=np.int64)
-    limits[block.ANY], limits[block.RECORDS] = MAX_RECORDS, n
-    limits[block.MOST_NODES], limits[block.NODE_ROOM] = min(rules.max_nodes, n), rules.max_nodes
-    limits[block.IDS], limits[block.LAST_ID] = packed[at + block.NEXT_ID], packed[at + block.NEXT_ID] - 1
-    limits[block.LAST_CLUSTER] = packed[at + block.NEXT_CLUSTER] - 1
-    limits[block.MOST_CLUSTERS] = min(packed[at + block.NEXT_CLUSTER], rules.max_nodes // 2) if k > 0 else 0
-    limits[block.LAST_LEVEL], limits[block.LAST_NODE], limits[block.OLDEST] = level, k - 1, rules.age_max + 1
-    limits[block.PAIRS], limits[block.CELLS], limits[block.LAST_CLASS] = k * (k - 1) // 2, k * classes, classes - 1
-    return limits
+    """Return `_LIMITS` of a packed model; those of its head are only good as far as it was checked."""
+    n, k, clusters = packed[at + model.N], packed[at + model.K], packed[at + model.NEXT_CLUSTER]
+    return (
+        MAX_RECORDS, n, min(rules.max_nodes, n), packed[at + model.NEXT_ID],
+        min(clusters, rules.max_nodes // 2) if k > 0 else 0, rules.max_depth - 1, k * (k - 1) // 2, k * classes,
+        clusters, rules.max_nodes, k, rules.age_max + 1, classes,
+    )  # fmt: skip
 
 
 @jit
@@ -82,11 +93,12 @@ def _columns_fault(packed, at, rows, first, columns, by_column, limits):
     """Check columns, which stand one behind the other or in rows, against their bounds."""
     down, right = (1, rows) if by_column else (columns, 1)
     for column in range(columns):
-        least, most, ascending = _BOUNDS[first + column]
+        least, limit, less, ascending = _BOUNDS[first + column]
+        most = limits[limit] - less
         before = least - 1
         for row in range(rows):
             where = at + row * down + column * right
-            if packed[where] < least or packed[where] > limits[most] or (ascending and packed[where] <= before):
+            if packed[where] < least or packed[where] > most or (ascending and packed[where] <= before):
                 return first + column, where
             before = packed[where]
     return FITS, 0
@@ -111,54 +123,54 @@ def _nodes_fault(packed, start, at_clusters, n, k, clusters):
     for node in range(start, start + k):
         # Each record was won by one node at most, which also keeps the sum from running over.
         if packed[node] > n - won:
-            return _NODES + block.COUNT, node
+            return _NODES + _COUNT, node
         won += packed[node]
-        for field in (block.SEEN, block.SINCE):
-            if packed[node + field * k] < packed[node + block.MADE * k]:
+        for field in (_SEEN, _SINCE):
+            if packed[node + field * k] < packed[node + _MADE * k]:
                 return _NODES + field, node + field * k
-        cluster = packed[node + block.CLUSTER * k]
+        cluster = packed[node + _CLUSTER * k]
         c = np.searchsorted(ids, cluster)
         if cluster >= 0 and (c == clusters or ids[c] != cluster):
-            return _NODES + block.CLUSTER, node + block.CLUSTER * k
+            return _NODES + _CLUSTER, node + _CLUSTER * k
     return FITS, 0
 
 
 @jit
 def model_fault(floats, at_floats, packed, at, rules, classes):
     """Return what is wrong with the packed model that begins at `at` and `at_floats`, and at which integer."""
-    if at + block.HEAD > len(packed):
+    if at + HEAD > len(packed):
         return CUT, at
     limits = _limits_of(packed, at, rules, classes)
-    code, where = _columns_fault(packed, at, 1, 0, block.HEAD, True, limits)
+    code, where = _columns_fault(packed, at, 1, 0, HEAD, True, limits)
     if code != FITS:
         return code, where
-    n, k, clusters = packed[at + block.N], packed[at + block.K], packed[at + block.CLUSTERS]
-    links, labels = packed[at + block.JOINED], packed[at + block.MARKS]
-    if packed[at + block.NEXT_ID] < k:
-        return block.NEXT_ID, at + block.NEXT_ID
-    if packed[at + block.LEVEL] != 1 and packed[at + block.LEAVES] > 0:
-        return block.LEAVES, at + block.LEAVES
-    start, (at_clusters, joined, marks, end, length) = at + block.HEAD, parts_of(packed, at, rules.d, rules.h)
+    n, k, clusters = packed[at + model.N], packed[at + model.K], packed[at + model.CLUSTERS]
+    links, labels = packed[at + model.JOINED], packed[at + model.MARKS]
+    if packed[at + model.NEXT_ID] < k:
+        return model.NEXT_ID, at + model.NEXT_ID
+    if packed[at + model.LEVEL] != 1 and packed[at + model.LEAVES] > 0:
+        return model.LEAVES, at + model.LEAVES
+    start, (at_clusters, joined, marks, end, length) = at + HEAD, parts_of(packed, at, rules.d, rules.h)
     if end > len(packed) or at_floats + length > len(floats):
         return CUT, at
     # Weights and bandwidths; the thresholds of a model with few nodes are not numbers yet, and spreads may overflow.
     ring, last = at_floats + (rules.d + 2) * k, min(n, rules.h) * rules.d
     if not (np.isfinite(floats[at_floats : ring - k]).all() and np.isfinite(floats[ring : ring + last]).all()):
         return NUMBER, at
-    code, where = _columns_fault(packed, start, k, _NODES, block.PACKED_FIELDS, True, limits)
+    code, where = _columns_fault(packed, start, k, _NODES, NODE_FIELDS, True, limits)
     if code == FITS:
-        code, where = _columns_fault(packed, at_clusters, clusters, _CLUSTERS, block.CLUSTER_FIELDS, True, limits)
+        code, where = _columns_fault(packed, at_clusters, clusters, _CLUSTERS, CLUSTER_FIELDS, True, limits)
     if code == FITS:
         code, where = _nodes_fault(packed, start, at_clusters, n, k, clusters)
     if code == FITS:
-        code, where = _columns_fault(packed, joined, links, _LINKS, block.LINK_WIDTH, False, limits)
+        code, where = _columns_fault(packed, joined, links, _LINKS, LINK_WIDTH, False, limits)
     if code == FITS:
-        code, where = _columns_fault(packed, marks, labels, _LABELS, block.LABEL_WIDTH, False, limits)
+        code, where = _columns_fault(packed, marks, labels, _LABELS, LABEL_WIDTH, False, limits)
     if code == FITS:
-        code, where = _pairs_fault(packed, joined, marks, block.LINK_WIDTH, k, _LINKS)
+        code, where = _pairs_fault(packed, joined, marks, LINK_WIDTH, k, _LINKS)
     if code == FITS:
-        code, where = _pairs_fault(packed, marks, end, block.LABEL_WIDTH, classes, _LABELS)
-    for link in range(joined, marks if code == FITS else joined, block.LINK_WIDTH):
+        code, where = _pairs_fault(packed, marks, end, LABEL_WIDTH, classes, _LABELS)
+    for link in range(joined, marks if code == FITS else joined, LINK_WIDTH):
         if packed[link + 1] >= packed[link]:
             return _LINKS + 1, link + 1
     return code, where

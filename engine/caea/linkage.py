@@ -16,44 +16,37 @@ from typing import NamedTuple
 
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
-from resonance.engine.caea import block
-from resonance.engine.caea.block import CAPACITY, LINKED, LINKS, OTHER, WINS, K, at_field, at_link
 from resonance.kernels.arithmetic import jit, log
 from resonance.kernels.ordering import root_of, stable_order
 
 
 @jit
-def _volumes(integers, start, volume):
+def _volumes(model, start, volume):
     """Write how often each node has won together with another one, and where its row begins; return the sum."""
-    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
     total, end = 0.0, 0
-    for i in range(k):
+    for i in range(model.nodes):
         volume[i] = 0.0
         start[i] = end
-        row = at_link(i, WINS, capacity, links)
-        linked = integers[at_field(LINKED, capacity) + i]
-        for at in range(linked):
-            volume[i] += integers[row + at]
+        for at in range(model.linked[i]):
+            volume[i] += model.wins[i, at]
         total += volume[i]
-        end += linked
+        end += model.linked[i]
     return total
 
 
 @jit
-def _excess(integers, start, length, other, value, mirror, w, volume):
+def _excess(model, start, length, other, value, mirror, w, volume):
     """Fill the rows of what co-winning exceeds chance: ``other[start:start + length]`` ascending, with `value`.
 
     `w` gets the sums of the rows, whose bits do not depend on the order in which links came.
     """
-    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
-    total = _volumes(integers, start, volume)
+    k, total = model.nodes, _volumes(model, start, volume)
     length[:k] = 0
     for i in range(k):  # what is before each group in its row, in ascending order
-        row = at_link(i, OTHER, capacity, links)
-        for at in range(integers[at_field(LINKED, capacity) + i]):
-            j = integers[row + at]
+        for at in range(model.linked[i]):
+            j = model.other[i, at]
             if j > i:
-                excess = integers[row + 2 * links + at] - volume[i] * volume[j] / total
+                excess = model.wins[i, at] - volume[i] * volume[j] / total
                 if excess > 0.0:
                     to = start[j] + length[j]
                     other[to], value[to] = i, excess
@@ -149,23 +142,22 @@ def _nearest_pair(start, length, other, value, w, best, partner, stale, k):
 
 
 @jit
-def group_by_affinity(integers, tau, group, start, length, where, partner, last, w, best):
+def group_by_affinity(model, tau, group, start, length, where, partner, last, w, best):
     """Average linkage on the excess B: join the pair of groups with the largest B_ij / sqrt(w_i w_j) while >= tau.
 
     `group` gets for each node the first node of its group, `last` for each group the affinity of its last join. What
     is left of B between the groups is returned, as rows.
     """
-    capacity, k = integers[CAPACITY], integers[K]
-    joined = 0
+    k, joined = model.nodes, 0
     for i in range(k):
-        joined += integers[at_field(LINKED, capacity) + i]
+        joined += model.linked[i]
         group[i] = i
         where[i] = -1
     room = 2 * joined + k
     other, value, mirror = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room, dtype=np.int64)
     stale = np.zeros(k, dtype=np.int64)
     end = joined
-    _excess(integers, start, length, other, value, mirror, w, best)
+    _excess(model, start, length, other, value, mirror, w, best)
     for r in range(k):
         _scan_row(start, length, other, value, w, r, best, partner)
     while True:
@@ -202,9 +194,9 @@ def group_by_affinity(integers, tau, group, start, length, where, partner, last,
 
 
 @jit
-def group_by_edges(integers, group):
+def group_by_edges(model, group):
     """Take connected components; `group` gets for each node the first node of its component."""
-    capacity, links, k = integers[CAPACITY], integers[LINKS], integers[K]
+    k = model.nodes
     stack = np.empty(k, dtype=np.int64)
     group[:k] = -1
     for first in range(k):
@@ -216,10 +208,9 @@ def group_by_edges(integers, group):
         while left > 0:
             left -= 1
             node = stack[left]
-            row = at_link(node, OTHER, capacity, links)
-            for at in range(integers[at_field(LINKED, capacity) + node]):
-                j = integers[row + at]
-                if integers[row + links + at] > 0 and group[j] < 0:
+            for at in range(model.linked[node]):
+                j = model.other[node, at]
+                if model.age[node, at] > 0 and group[j] < 0:
                     group[j] = first
                     stack[left] = j
                     left += 1
@@ -246,10 +237,9 @@ NO_VALLEYS = Valleys(np.empty((0, 2), dtype=np.int64), np.empty((0, 2)))
 
 
 @jit
-def _edges_between(integers, group):
+def _edges_between(model, group):
     """Return the edges between groups as rows (node, earlier node), ascending whatever the order of the links."""
-    capacity, links, k = integers[block.CAPACITY], integers[block.LINKS], integers[block.K]
-    linked = at_field(block.LINKED, capacity)
+    k = model.nodes
     start, ends = np.zeros(k + 1, dtype=np.int64), np.empty((0, 2), dtype=np.int64)
     for step in range(2):
         if step == 1:
@@ -257,10 +247,10 @@ def _edges_between(integers, group):
                 start[j + 1] += start[j]
             ends = np.empty((start[k], 2), dtype=np.int64)
         for i in range(k):
-            row, own = at_link(i, block.OTHER, capacity, links), root_of(group, i)
-            for at in range(integers[linked + i]):
-                j = integers[row + at]
-                if j > i and integers[row + links + at] > 0 and root_of(group, j) != own:
+            own = root_of(group, i)
+            for at in range(model.linked[i]):
+                j = model.other[i, at]
+                if j > i and model.age[i, at] > 0 and root_of(group, j) != own:
                     if step == 0:
                         start[j + 1] += 1
                     else:
@@ -270,18 +260,16 @@ def _edges_between(integers, group):
 
 
 @jit
-def join_without_valley(integers, rules, group, last, bar, why, reason):
+def join_without_valley(model, rules, group, last, bar, why, reason):
     """Join the groups that no valley divides, by the highest pass first; return the valleys that are left.
 
     `group` points from a node to an earlier one of its group. At the first node of a group that is joined, `last` gets
     the depth of the last dip, `bar` the depth that it needed to be a valley, and `why` the reason.
     """
-    capacity, k, n = integers[block.CAPACITY], integers[block.K], integers[block.N]
-    hits = integers[at_field(block.HITS, capacity) : at_field(block.HITS, capacity) + k]
-    since, cluster = at_field(block.SINCE, capacity), at_field(block.CLUSTER, capacity)
+    k, hits = model.nodes, model.hits
     rate, floor, summit = np.empty(k), np.empty(k), np.arange(k)
     for node in range(k):
-        age = max(1, n - integers[since + node])
+        age = max(1, model.learned - model.since[node])
         # One record more in a pass: what no record came to, because it is new or small, is no valley.
         rate[node], floor[node] = hits[node] / age, (hits[node] + 1.0) / age
     for node in range(k):
@@ -289,7 +277,7 @@ def join_without_valley(integers, rules, group, last, bar, why, reason):
         if rate[node] > rate[summit[root]]:
             summit[root] = node
     errors = _ERRORS * max(1.0, _PLANE / rules.d)
-    ends = _edges_between(integers, group)
+    ends = _edges_between(model, group)
     saddle = np.empty(len(ends))
     for e in range(len(ends)):
         saddle[e] = min(floor[ends[e, 0]], floor[ends[e, 1]])
@@ -306,7 +294,7 @@ def join_without_valley(integers, rules, group, last, bar, why, reason):
         lower, pass_ = summit[low], i if floor[i] < floor[j] else j
         depth = log(max(rate[lower], _SMALLEST)) - log(max(saddle[e], _SMALLEST))
         need = rules.valley + errors * np.sqrt(1.0 / max(1, hits[lower]) + 1.0 / (1.0 + hits[pass_]))
-        one, other = integers[cluster + lower], integers[cluster + summit[high]]
+        one, other = model.cluster[lower], model.cluster[summit[high]]
         if one >= 0 and other >= 0:
             need *= _STICK if one == other else _HOLD
         if depth < need:

@@ -8,9 +8,9 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray, ModelFacts, Path, Prediction, Step, check_batch
-from resonance.engine.caea.block import CHILD, CLUSTERS, ID, K, Rules
-from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, fields_of, nodes_of, rules_from
+from resonance.engine.caea.engine import PAPER, PARAMETERS, check_room, facts_of, nodes_of, rules_from
 from resonance.engine.caea.faults import check_fault, checked_arrays
+from resonance.engine.caea.model import Model, Rules
 from resonance.engine.caea.reading import CRITERIA, stored_shapes
 from resonance.engine.correntropy import bandwidth_factors
 from resonance.engine.errors import ParameterError, StateError
@@ -66,6 +66,8 @@ class ModelTree(Parametrised):
 
     depth: int
     dimension: int = 0
+    _memory: tuple[List, List]
+    """What a tree lies in, as kernels take it; see `memory`."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -78,8 +80,8 @@ class ModelTree(Parametrised):
         self._rules = self._rules_for(dimension)
         self._factors = bandwidth_factors(dimension, self._rules.h)
         self._classes = 0
-        self._floats, self._integers, self._indexes = new_lists()
-        add(*self._memory, *new_pool(dimension, 64))
+        self._memory = new_lists()
+        add(*self._memory, new_pool(dimension, 64))
         self._log = new_log()
 
     def _rules_for(self, dimension: int) -> Rules:
@@ -90,10 +92,9 @@ class ModelTree(Parametrised):
         """Entry and path of the model that all others are below."""
         return ROOT, ()
 
-    @property
-    def _memory(self) -> tuple[List, List, List]:
-        """What a tree lies in, as kernels take it; see `memory`."""
-        return self._floats, self._integers, self._indexes
+    def _model(self, m: int) -> Model:
+        """Return the model at an entry: good until the tree learns."""
+        return Model(self._memory[0][m])
 
     def _models(self) -> Iterator[tuple[int, Path]]:
         """Yield entry and path of each model, depth first in node order."""
@@ -101,21 +102,19 @@ class ModelTree(Parametrised):
         while left:
             m, path = left.pop()
             yield m, path
-            fields = fields_of(self._integers[m])
-            for node in np.flatnonzero(fields[CHILD] > POOL)[::-1]:
-                left.append((int(fields[CHILD, node]), (*path, int(fields[ID, node]))))
+            model = self._model(m)
+            for node in np.flatnonzero(model.child[: model.nodes] > POOL)[::-1]:
+                left.append((int(model.child[node]), (*path, int(model.id[node]))))
 
     def models(self) -> dict[Path, ModelFacts]:
         """Return what is known of each model of the tree, by its path."""
-        return {path: facts_of(self._integers[m], path) for m, path in self._models()}
+        return {path: facts_of(self._model(m), path) for m, path in self._models()}
 
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters, by path and id, as last read."""
         found: list[Cluster] = []
         for m, path in self._models():
-            if self._integers[m][CLUSTERS]:
-                shapes = stored_shapes(self._floats[m], self._integers[m], self._rules)
-                found.extend(cluster_of(row, path, self.dimension) for row in shapes)
+            found.extend(cluster_of(row, path, self.dimension) for row in stored_shapes(self._model(m)))
         return sorted(found, key=lambda cluster: (cluster.path, cluster.id))
 
     def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -135,7 +134,7 @@ class ModelTree(Parametrised):
         header: dict[str, Any] = {"parameters": self._given, "dimension": self.dimension, **further}
         if not self.dimension:
             return pack(self.name, self.revision, header, {})
-        floats, integers = pack_tree(self._indexes, self._rules, self._top[0])
+        floats, integers = pack_tree(self._memory[1], self._top[0])
         arrays |= {"floats": np.concatenate(list(floats)), "integers": np.concatenate(list(integers))}
         return pack(self.name, self.revision, {**header, "classes": self._classes}, arrays)
 
@@ -236,8 +235,7 @@ class HCAEA(RootedTree):
             return {}
         rows: list[tuple[int, int, tuple[int, ...]]] = []
         self._find_leaves(ROOT, (), rows)
-        memory = self.dimension, self._classes
-        models = {m: nodes_of(self._floats[m], self._integers[m], *memory) for m in {m for m, _, _ in rows}}
+        models = {m: nodes_of(self._model(m), self._classes) for m in {m for m, _, _ in rows}}
 
         def column(name: str, *width: int) -> NDArray[Any]:
             return np.array([models[m][name][at] for m, at, _ in rows]).reshape(len(rows), *width)
@@ -255,9 +253,9 @@ class HCAEA(RootedTree):
 
     def _find_leaves(self, m: int, path: tuple[int, ...], rows: list[tuple[int, int, tuple[int, ...]]]) -> None:
         """Append model, position and path of each leaf at and below a model."""
-        fields = fields_of(self._integers[m])
-        for at, (name, child) in enumerate(zip(fields[ID].tolist(), fields[CHILD].tolist(), strict=True)):
-            if child >= 0 and self._integers[child][K] > 2:
+        model = self._model(m)
+        for at, (name, child) in enumerate(zip(model.id[: model.nodes].tolist(), model.child.tolist(), strict=False)):
+            if child >= 0 and self._model(child).nodes > 2:
                 self._find_leaves(child, (*path, name), rows)
             else:
                 rows.append((m, at, (*path, name)))
@@ -267,7 +265,7 @@ class HCAEA(RootedTree):
         count = len(batch)
         answer = no_prediction(count, self.depth)
         if self.dimension and count:
-            predict_clusters(self._indexes, self._rules, batch, answer.cluster, answer.score)
+            predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score)
             # All leaves are described for their labels alone.
             leaves = self.arrays() if self._classes else None
             if leaves and (total := len(leaves["sigma"])):

@@ -8,41 +8,21 @@ is there. What lies below one of its nodes is a tree whose root is a place holde
 import numpy as np
 from numba import types
 from numba.typed import List
-from resonance.engine.caea import block as layout
-from resonance.engine.caea.block import (
-    CAPACITY,
-    CHILD,
-    FIRST,
-    ID,
-    KEPT,
-    NEXT_ID,
-    WAIT_FIRST,
-    K,
-    N,
-    at_field,
-    at_threshold,
-    copy_rows,
-    mean_sigma,
-    packed_model,
-    parts_of,
-    remove_nodes,
-    unpacked_model,
-)
 from resonance.engine.caea.learn import ANSWER, FOUNDED, SCORE, longest_idle, scratch_for
+from resonance.engine.caea.model import mean_sigma, packed_model, parts_of, remove_nodes, unpacked_model
 from resonance.engine.correntropy import FAR, cim, scale_of, smallest, squared_cim
 from resonance.engine.hcaea.memory import (
-    FREE,
-    POOL,
+    FIRST,
+    LENGTH,
     ROOT,
+    WAITING,
     add,
     append_record,
-    block_of,
     drop_kept,
     grow_pool,
-    head_of,
-    label_of,
+    model_of,
     new_model,
-    next_record,
+    pool_of,
     put_record,
     subtree,
 )
@@ -63,12 +43,12 @@ FLOATS, INTEGERS, INDEX = types.float64[::1], types.int64[::1], types.int64[:, :
 
 @jit
 def new_lists():
-    """Return the three empty lists that a tree lies in; see `memory`."""
-    return List.empty_list(FLOATS), List.empty_list(INTEGERS), List.empty_list(INDEX)
+    """Return the two empty lists that a tree lies in; see `memory`."""
+    return List.empty_list(INTEGERS), List.empty_list(INDEX)
 
 
 @jit
-def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clusters, score, novel, nodes):
+def learn_batch(blocks, indexes, rules, factors, X, labels, log, clusters, score, novel, nodes):
     """Learn a batch in order; fill what is answered for each record."""
     scratch = scratch_for(rules)
     scored = np.empty(2)
@@ -77,8 +57,8 @@ def learn_batch(floats, integers, indexes, rules, factors, X, labels, log, clust
         for i in range(rules.d):
             rows[0, i] = X[t, i]
         learn_record(
-            floats, integers, indexes, rules, factors, ROOT, 0, 1, rows, labels[t], t, log, scratch, levels,
-            clusters[t], nodes[t], scored,
+            blocks, indexes, rules, factors, ROOT, 0, 1, rows, labels[t], t, log, scratch, levels, clusters[t],
+            nodes[t], scored,
         )  # fmt: skip
         score[t] = scored[0]
         novel[t] = scored[1] == 1.0
@@ -111,61 +91,58 @@ def predict_clusters(indexes, rules, X, clusters, score):
     sums, squares = np.empty(room), np.empty(room, dtype=np.int64)
     for t in range(len(X)):
         m = ROOT
-        while m >= 0 and head_of(table, m)[layout.K] > 0:
-            block, head = block_of(table, m), head_of(table, m)
-            capacity, k, level = head[layout.CAPACITY], head[layout.K], head[layout.LEVEL]
-            squared_cim(
-                block[layout.F_HEAD:], capacity, k, rules.d, scale_of(mean_sigma(block, k)), X[t], sums, squares
-            )  # fmt: skip
+        while m >= 0 and model_of(table, m).nodes > 0:
+            model = model_of(table, m)
+            k, scale = model.nodes, scale_of(mean_sigma(model))
+            squared_cim(model.weight.reshape(-1), len(model.id), k, rules.d, scale, X[t], sums, squares)
             where, nearest = smallest(squares, (k + 7) & ~7)
             near, best = -1, FAR
             for j in range(k):
-                if head[at_field(layout.CLUSTER, capacity) + j] >= 0 and squares[j] < best:
+                if model.cluster[j] >= 0 and squares[j] < best:
                     near, best = j, squares[j]
             if near >= 0:
-                clusters[t, level] = head[at_field(layout.CLUSTER, capacity) + near]
-                if level == 0:
+                clusters[t, model.level] = model.cluster[near]
+                if model.level == 0:
                     score[t] = 1.0 - cim(best)
-            if k < rules.h or cim(nearest) > block[at_threshold(rules.d, capacity) + where]:
+            if k < rules.h or cim(nearest) > model.threshold[where]:
                 break
-            m = head[at_field(layout.CHILD, capacity) + where]
+            m = model.child[where]
 
 
 @jit
-def _pack_chain(floats, pool, d, slot, count):
-    """Return the `count` records of a chain one behind the other, and their labels."""
-    records, labels = np.empty(count * d), np.empty(count, dtype=np.int64)
-    for at in range(count):
-        copy_rows(records, at * d, 0, floats, slot * d, 0, 1, d)
-        labels[at] = label_of(pool, slot)
-        slot = next_record(pool, slot)
+def _pack_chain(pool, chain):
+    """Return the records of a chain one behind the other, and their labels."""
+    d = pool.vector.shape[1]
+    records, labels = np.empty(chain[LENGTH] * d), np.empty(chain[LENGTH], dtype=np.int64)
+    slot = chain[FIRST]
+    for at in range(chain[LENGTH]):
+        records[at * d : (at + 1) * d] = pool.vector[slot]
+        labels[at] = pool.label[slot]
+        slot = pool.follows[slot]
     return records, labels
 
 
 @jit
-def pack_tree(indexes, rules, first):
+def pack_tree(indexes, first):
     """Return a model and those below it with what their nodes keep, depth first in node order: two lists of arrays."""
     table, out_floats, out_integers = indexes[0], List.empty_list(FLOATS), List.empty_list(INTEGERS)
     for m in subtree(table, first, False):
-        head = head_of(table, m)
-        capacity, k = head[layout.CAPACITY], head[layout.K]
-        block, packed = packed_model(block_of(table, m), head, rules.d, rules.h)
-        out_floats.append(block)
-        out_integers.append(packed)
-        kept = np.empty(k + 1, dtype=np.int64)
-        copy_rows(kept, 0, 0, head, at_field(layout.KEPT, capacity), 0, 1, k)
-        kept[k] = head[layout.WAITING]
-        out_integers.append(kept)
-        for node in range(k + 1):
-            slot = head[at_field(layout.FIRST, capacity) + node] if node < k else head[layout.WAIT_FIRST]
-            records, labels = _pack_chain(block_of(table, POOL), head_of(table, POOL), rules.d, slot, kept[node])
+        model = model_of(table, m)
+        floats, integers = packed_model(model)
+        out_floats.append(floats)
+        out_integers.append(integers)
+        # What waits comes behind what the nodes keep.
+        chains = np.roll(np.arange(model.nodes + 1), -1)
+        out_integers.append(model.chain[:, LENGTH][chains])
+        for at in chains:
+            records, labels = _pack_chain(pool_of(table), model.chain[at])
             out_floats.append(records)
             out_integers.append(labels)
     return out_floats, out_integers
 
 
 @jit
-def unpack_tree(floats, integers, indexes, rules, packed_floats, packed, above):
+def unpack_tree(blocks, indexes, rules, packed_floats, packed, above):
     """Append every model of a packed tree that fits; return False where it has other leaves than it says.
 
     `above` is the root that the first one is below, -1 where the first one is the root.
@@ -176,32 +153,30 @@ def unpack_tree(floats, integers, indexes, rules, packed_floats, packed, above):
     last[0] = above
     while at_i < len(packed):
         _, _, _, end, length = parts_of(packed, at_i, d, h)
-        block, head = unpacked_model(packed_floats[at_f : at_f + length], packed[at_i:end], d, h)
+        m = add(blocks, indexes, unpacked_model(packed_floats[at_f : at_f + length], packed[at_i:end], d, h))
         at_f, at_i = at_f + length, end
-        m = add(floats, integers, indexes, block, head)
-        level, capacity, k = head[layout.LEVEL], head[layout.CAPACITY], head[layout.K]
-        if level > 0:
-            parent = integers[last[level - 1]]
-            head[layout.PARENT] = last[level - 1]
-            for node in range(parent[layout.K]):
-                if parent[at_field(layout.ID, parent[layout.CAPACITY]) + node] == head[layout.PARENT_ID]:
-                    parent[at_field(layout.CHILD, parent[layout.CAPACITY]) + node] = m
-        last[level] = m
-        kept = packed[at_i : at_i + k + 1]
-        at_i += k + 1
-        for node in range(k + 1):
+        model = model_of(indexes[0], m)
+        if model.level > 0:
+            model.parent = last[model.level - 1]
+            parent = model_of(indexes[0], model.parent)
+            for node in range(parent.nodes):
+                if parent.id[node] == model.parent_id:
+                    parent.child[node] = m
+        last[model.level] = m
+        kept = packed[at_i : at_i + model.nodes + 1]
+        at_i += model.nodes + 1
+        for node in range(model.nodes + 1):
+            chain = model.chain[node + 1 if node < model.nodes else WAITING]
             for _ in range(kept[node]):
-                if integers[POOL][FREE] < 0:
-                    grow_pool(floats, integers, indexes[0], d)
-                slot = put_record(floats[POOL], integers[POOL], d, packed_floats[at_f : at_f + d], packed[at_i])
+                if pool_of(indexes[0]).free < 0:
+                    grow_pool(blocks, indexes[0])
+                pool = pool_of(indexes[0])
+                append_record(pool, chain, put_record(pool, packed_floats[at_f : at_f + d], packed[at_i]))
                 at_f += d
                 at_i += 1
-                if node < k:
-                    append_record(integers[POOL], head, at_field(layout.FIRST, capacity) + node, capacity, slot)
-                else:
-                    append_record(integers[POOL], head, layout.WAIT_FIRST, 1, slot)
-    for m in range(ROOT, len(integers)):
-        if integers[m][layout.LEVEL] == 1 and integers[m][layout.LEAVES] != leaves_below(indexes[0], m):
+    for m in range(ROOT, len(blocks)):
+        model = model_of(indexes[0], m)
+        if model.level == 1 and model.leaves != leaves_below(indexes[0], m):
             return False
     return True
 
@@ -227,86 +202,62 @@ def _append(log, d, node, record, removed, answered, label, x):
 @jit
 def _pass_on(table, rules, node, record, answered, label, x, operations):
     """Append what the child of a node learns: the node's new record; where the child is new, all that the node kept."""
-    head, pool, records = head_of(table, ROOT), head_of(table, POOL), block_of(table, POOL)
-    capacity = head[CAPACITY]
-    name = head[at_field(ID, capacity) + node]
-    if head[at_field(CHILD, capacity) + node] >= 0:
+    model, pool = model_of(table, ROOT), pool_of(table)
+    name = model.id[node]
+    if model.child[node] >= 0:
         _append(operations, rules.d, name, record, 0, answered, label, x)
-    elif head[at_field(KEPT, capacity) + node] >= rules.min_child_records:
-        head[at_field(CHILD, capacity) + node] = THERE
-        slot = head[at_field(FIRST, capacity) + node]
+    elif model.chain[node + 1, LENGTH] >= rules.min_child_records:
+        model.child[node] = THERE
+        slot = model.chain[node + 1, FIRST]
         while slot >= 0:
-            following = next_record(pool, slot)
+            following = pool.follows[slot]
             # The last one that the node kept is the one that has just come.
             last = answered if following < 0 else 0
-            kept = records[slot * rules.d : (slot + 1) * rules.d]
-            _append(operations, rules.d, name, record, 0, last, label_of(pool, slot), kept)
+            _append(operations, rules.d, name, record, 0, last, pool.label[slot], pool.vector[slot])
             slot = following
 
 
 @jit
-def _remove(table, rules, gone, removed, record, operations):
+def _remove(model, rules, gone, removed, record, operations):
     """Remove nodes of the root, whose positions ascend, and append the removal of the children they have."""
-    head = head_of(table, ROOT)
-    capacity = head[CAPACITY]
     for r in range(removed):
-        if head[at_field(CHILD, capacity) + gone[r]] >= 0:
-            name = head[at_field(ID, capacity) + gone[r]]
-            _append(operations, rules.d, name, record, 1, 0, -1, block_of(table, ROOT))
-    remove_nodes(block_of(table, ROOT), head, rules.d, gone, removed)
+        if model.child[gone[r]] >= 0:
+            _append(operations, rules.d, model.id[gone[r]], record, 1, 0, -1, model.sigma)
+    remove_nodes(model, gone, removed)
 
 
 @jit
-def learn_root(floats, integers, indexes, rules, factors, X, labels, log, operations, cluster, score, novel, nodes):
+def learn_root(blocks, indexes, rules, factors, X, labels, log, operations, cluster, score, novel, nodes):
     """Learn a batch in order, fill what is answered for each record, and append the operations to their log."""
     table, scratch = indexes[0], scratch_for(rules)
     _, _, gone, _, row = scratch
     path, orphan = np.empty(1, dtype=np.int64), np.empty(rules.d)
     deeper = rules.max_depth > 1
     for t in range(len(X)):
-        clock = head_of(table, ROOT)[N] + 1
-        node = learn_here(
-            floats, integers, table, rules, factors, ROOT, np.int64(-1), clock, X[t], labels[t], scratch
-        )  # fmt: skip
-        head, pool = head_of(table, ROOT), head_of(table, POOL)
+        clock = model_of(table, ROOT).learned + 1
+        node = learn_here(blocks, table, rules, factors, ROOT, np.int64(-1), clock, X[t], labels[t], scratch)
+        model, pool = model_of(table, ROOT), pool_of(table)
         cluster[t, 0] = np.int64(row[ANSWER])
-        nodes[t, 0] = head[at_field(ID, head[CAPACITY]) + node]
+        nodes[t, 0] = model.id[node]
         score[t] = row[SCORE]
         novel[t] = row[FOUNDED] == 1.0
         if deeper:
             _pass_on(table, rules, node, t, 1, labels[t], X[t], operations)
-            drop_settled(pool, head, rules, node)
-        if head[K] > rules.max_nodes:
-            gone[0] = longest_idle(head)
-            drop_kept(pool, head, gone[0])
-            _remove(table, rules, gone, 1, t, operations)
-        if head[N] % rules.interval == 0:
+            drop_settled(pool, model, rules, node)
+        if model.nodes > rules.max_nodes:
+            gone[0] = longest_idle(model)
+            drop_kept(pool, model, gone[0])
+            _remove(model, rules, gone, 1, t, operations)
+        if model.learned % rules.interval == 0:
             removed = let_go(table, rules, ROOT, gone)
             if removed > 0:
-                _remove(table, rules, gone, removed, t, operations)
-            read_model(block_of(table, ROOT), head, rules, factors, path, t, log, scratch)
-        while head[WAIT_FIRST] >= 0 and head[K] > 0:
-            node, label = adopt(floats, integers, table, rules, ROOT, orphan, scratch)
-            head = head_of(table, ROOT)
+                _remove(model, rules, gone, removed, t, operations)
+            read_model(model, rules, factors, path, t, log, scratch)
+        while model.chain[WAITING, FIRST] >= 0 and model.nodes > 0:
+            node, label = adopt(blocks, table, rules, ROOT, orphan, scratch)
+            model = model_of(table, ROOT)
             _pass_on(table, rules, node, t, 0, label, orphan, operations)
-            drop_settled(pool, head, rules, node)
-
-
-@jit
-def children_of(table):
-    """Return for each node of the root whether it has a child."""
-    head = head_of(table, ROOT)
-    start = at_field(CHILD, head[CAPACITY])
-    return (head[start : start + head[K]] >= 0).astype(np.uint8)
-
-
-@jit
-def give_children(table, there):
-    """Write down which nodes of the root have a child."""
-    head = head_of(table, ROOT)
-    start = at_field(CHILD, head[CAPACITY])
-    for node in range(head[K]):
-        head[start + node] = THERE if there[node] else -1
+            drop_settled(pool, model, rules, node)
 
 
 TOP = 2
@@ -314,18 +265,15 @@ TOP = 2
 
 
 @jit
-def hold_place(floats, integers, indexes, rules, node):
+def hold_place(blocks, indexes, rules, node):
     """Add a root of one node, whose child is going to be the model at `TOP`."""
-    m = new_model(floats, integers, indexes, rules, -1, -1, 0)
-    head = integers[m]
-    head[K] = 1
-    head[NEXT_ID] = node + 1
-    head[at_field(ID, head[CAPACITY])] = node
-    head[at_field(CHILD, head[CAPACITY])] = TOP
+    model = model_of(indexes[0], new_model(blocks, indexes, rules, -1, -1, 0))
+    model.nodes, model.next_id = 1, node + 1
+    model.id[0], model.child[0] = node, TOP
 
 
 @jit
-def learn_below(floats, integers, indexes, rules, factors, node, X, labels, records, answered, log, clusters, nodes):
+def learn_below(blocks, indexes, rules, factors, node, X, labels, records, answered, log, clusters, nodes):
     """Learn vectors in order; fill what is answered for those that are."""
     scratch = scratch_for(rules)
     scored = np.empty(2)
@@ -334,6 +282,6 @@ def learn_below(floats, integers, indexes, rules, factors, node, X, labels, reco
     for t in range(len(X)):
         rows[1] = X[t]
         learn_record(
-            floats, integers, indexes, rules, factors, TOP, 1, answered[t], rows, labels[t], records[t], log, scratch,
-            levels, clusters[t], nodes[t], scored,
+            blocks, indexes, rules, factors, TOP, 1, answered[t], rows, labels[t], records[t], log, scratch, levels,
+            clusters[t], nodes[t], scored,
         )  # fmt: skip

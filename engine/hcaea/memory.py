@@ -1,197 +1,179 @@
-"""Where the models of a tree lie, and the records that nodes keep: an entry of three lists for each model.
+"""Where the models of a tree lie, and the records that nodes keep.
 
 Records that nodes keep are chains in one pool. A node keeps its records until it has a child model to learn them, and
-its last ones as long as it may still be removed. ``floats[0]`` holds the records one behind the other; ``integers[0]``
-a head, for each record the next one of its chain, and for each its label.
+its last ones as long as it may still be removed.
 
-``floats[m]`` and ``integers[m]`` own the blocks of model m; entry 0 is the pool of kept records, entry 1 the root. An
-entry whose model is removed is used again. ``indexes`` is no part of the state: ``indexes[0]`` is the table, a row for
-each entry, and ``indexes[m]`` belongs to the leaves (see `tree`). Steps reach blocks by the table: taking one from a
-list costs twenty nanoseconds, and a record needs dozens of them.
+``blocks[m]`` owns the block of model m; entry 0 is the pool of kept records, entry 1 the root. An entry whose model is
+removed is used again. ``indexes`` is no part of the state: ``indexes[0]`` is the table, a row for each entry, and
+``indexes[m]`` belongs to the leaves (see `tree`). Steps reach models by the table: taking a block from a list costs
+twenty nanoseconds, and a record needs dozens of them.
 """
 
 import numpy as np
-from resonance.engine.caea import block, faults
-from resonance.engine.caea import block as layout
-from resonance.engine.caea.block import at_cluster, at_field, copy_rows, new_block, parts_of
+from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.caea import faults
+from resonance.engine.caea import model as layout
+from resonance.engine.caea.model import HEAD, LEVEL, PARENT_ID, K, model_at, parts_of
 from resonance.engine.caea.reading import stored_shapes
 from resonance.engine.events import NO_REASON, VANISHED, emit
 from resonance.kernels.arithmetic import jit
-from resonance.kernels.borrowed import floats_at, integers_at
+from resonance.kernels.table import Table, floats, ints
+from resonance.kernels.table_memory import copy_block, new_block, plan_of, published, taker_of, words_of
 
-FREE = 0  # first unused record
-ROOM = 1  # records there is room for
-FREE_MODEL = 2  # first unused entry of the tree's lists
-P_HEAD = 4
+
+class Pool(Table):
+    """The records that nodes keep."""
+
+    free: int = ints(stored=False)  # the first unused record, -1 for none
+    free_model: int = ints(stored=False)  # the first unused entry of the tree, -1 for none
+    follows: IntArray = ints("room", stored=False)  # the next record of a chain, or the next unused one; -1 for none
+    label: IntArray = ints("room", stored=False)
+    vector: FloatArray = floats("room", "d", stored=False)
+
+
+_PLAN = plan_of(Pool, "d", "room")
+_pool_at = taker_of(Pool)
+
+FIRST, LAST, LENGTH = 0, 1, 2
+"""A chain of records; see `Model.chain`."""
+WAITING = 0
+"""The chain of the records that wait; that of a node comes at its position + 1."""
 
 
 @jit
 def new_pool(d, room):
-    """Return an empty pool for `room` records."""
-    integers = np.empty(P_HEAD + 2 * room, dtype=np.int64)
-    integers[FREE] = 0 if room > 0 else -1
-    integers[ROOM] = room
-    integers[FREE_MODEL] = -1
-    integers[3] = 0
+    """Return the block of an empty pool for `room` records."""
+    block = new_block(_PLAN, (d, room))
+    pool = _pool_at(published(block.ctypes.data))
+    pool.free_model = -1
     for slot in range(room):
-        integers[P_HEAD + slot] = slot + 1 if slot + 1 < room else -1
-        integers[P_HEAD + room + slot] = -1
-    return np.zeros(d * room), integers
+        pool.follows[slot] = slot + 1 if slot + 1 < room else -1
+    return block
 
 
 @jit
-def put_record(records, pool, d, x, label):
+def put_record(pool, x, label):
     """Copy a record into the pool, which has room; return where it is."""
-    slot = pool[FREE]
-    pool[FREE] = pool[P_HEAD + slot]
-    pool[P_HEAD + slot] = -1
-    pool[P_HEAD + pool[ROOM] + slot] = label
-    for i in range(d):
-        records[slot * d + i] = x[i]
+    slot = pool.free
+    pool.free = pool.follows[slot]
+    pool.label[slot] = label
+    for i in range(len(x)):
+        pool.vector[slot, i] = x[i]
     return slot
-
-
-@jit
-def next_record(pool, slot):
-    """Return the record that follows in the chain, -1 at its end."""
-    return pool[P_HEAD + slot]
-
-
-@jit
-def label_of(pool, slot):
-    """Return the label of a record."""
-    return pool[P_HEAD + pool[ROOM] + slot]
 
 
 @jit
 def free_record(pool, slot):
     """Give a record back."""
-    pool[P_HEAD + slot] = pool[FREE]
-    pool[FREE] = slot
+    pool.follows[slot] = pool.free
+    pool.free = slot
 
 
 @jit
-def append_record(pool, block, first, stride, slot):
-    """Append a record to a chain: its first one stands in `block` at `first`, last and length `stride` apart behind."""
-    pool[P_HEAD + slot] = -1
-    if block[first] < 0:
-        block[first] = slot
+def append_record(pool, chain, slot):
+    """Append a record to a chain."""
+    pool.follows[slot] = -1
+    if chain[FIRST] < 0:
+        chain[FIRST] = slot
     else:
-        pool[P_HEAD + block[first + stride]] = slot
-    block[first + stride] = slot
-    block[first + 2 * stride] += 1
+        pool.follows[chain[LAST]] = slot
+    chain[LAST] = slot
+    chain[LENGTH] += 1
 
 
 @jit
-def take_first(pool, block, first, stride):
+def take_first(pool, chain):
     """Take the oldest record out of a chain; return where it is."""
-    slot = block[first]
-    block[first] = pool[P_HEAD + slot]
-    if block[first] < 0:
-        block[first + stride] = -1
-    block[first + 2 * stride] -= 1
+    slot = chain[FIRST]
+    chain[FIRST] = pool.follows[slot]
+    if chain[FIRST] < 0:
+        chain[LAST] = -1
+    chain[LENGTH] -= 1
     return slot
 
 
 @jit
-def drop_all(pool, block, first, stride):
+def drop_all(pool, chain):
     """Give back every record of a chain."""
-    while block[first] >= 0:
-        free_record(pool, take_first(pool, block, first, stride))
+    while chain[FIRST] >= 0:
+        free_record(pool, take_first(pool, chain))
 
 
 @jit
-def move_all(pool, block, first, stride, to, to_stride):
-    """Append one chain of `block` to another one of it, and leave the first empty."""
-    if block[first] < 0:
-        return
-    if block[to] < 0:
-        block[to] = block[first]
-    else:
-        pool[P_HEAD + block[to + to_stride]] = block[first]
-    block[to + to_stride] = block[first + stride]
-    block[to + 2 * to_stride] += block[first + 2 * stride]
-    block[first] = block[first + stride] = -1
-    block[first + 2 * stride] = 0
+def move_all(pool, chain, to):
+    """Append one chain to another one, and leave it empty."""
+    while chain[FIRST] >= 0:
+        append_record(pool, to, take_first(pool, chain))
 
 
 POOL, ROOT = 0, 1
 
-# A row of the table.
-AT_FLOATS, FLOATS, AT_INTEGERS, INTEGERS = 0, 1, 2, 3
+# A row of the table: the address of a model, 0 for none, and the next unused entry.
+ADDRESS, NEXT = 0, 1
 
 
 @jit
-def block_of(table, m):
-    """Return the floats of a model, borrowed: good until the model grows or is removed."""
-    return floats_at(table[m, AT_FLOATS], table[m, FLOATS])
+def model_of(table, m):
+    """Return a model: good until it grows or is removed."""
+    return model_at(table[m, ADDRESS])
 
 
 @jit
-def head_of(table, m):
-    """Return the integers of a model, borrowed: good until the model grows or is removed."""
-    return integers_at(table[m, AT_INTEGERS], table[m, INTEGERS])
+def pool_of(table):
+    """Return the pool: good until it grows."""
+    return _pool_at(table[POOL, ADDRESS])
 
 
 @jit
-def put(floats, integers, table, m, block, head):
-    """Put blocks at an entry that there is."""
-    floats[m] = block
-    integers[m] = head
-    table[m, AT_FLOATS], table[m, FLOATS] = block.ctypes.data, len(block)
-    table[m, AT_INTEGERS], table[m, INTEGERS] = head.ctypes.data, len(head)
+def put(blocks, table, m, block):
+    """Put a block at an entry that there is."""
+    blocks[m] = block
+    table[m, ADDRESS] = published(block.ctypes.data)
 
 
 @jit
-def add(floats, integers, indexes, block, head):
-    """Put blocks at an entry of their own; return which."""
-    m = integers[POOL][FREE_MODEL] if len(integers) > 0 else -1
+def add(blocks, indexes, block):
+    """Put a block at an entry of its own; return which."""
+    m = pool_of(indexes[0]).free_model if len(blocks) > 0 else np.int64(-1)
     if m >= 0:
-        integers[POOL][FREE_MODEL] = integers[m][0]
+        pool_of(indexes[0]).free_model = indexes[0][m, NEXT]
     else:
-        m = len(integers)
-        floats.append(block)
-        integers.append(head)
-        indexes.append(np.empty((0, 4), dtype=np.int64))
+        m = len(blocks)
+        blocks.append(block)
+        indexes.append(np.empty((0, 2), dtype=np.int64))
         if len(indexes[0]) <= m:
-            table = np.empty((2 * m + 16, 4), dtype=np.int64)
-            for row in range(m):
-                for at in range(4):
-                    table[row, at] = indexes[0][row, at]
+            table = np.empty((2 * m + 16, 2), dtype=np.int64)
+            table[:m] = indexes[0][:m]
             indexes[0] = table
-    put(floats, integers, indexes[0], m, block, head)
+    put(blocks, indexes[0], m, block)
     return m
 
 
 @jit
-def new_model(floats, integers, indexes, rules, parent, parent_id, level):
+def new_model(blocks, indexes, rules, parent, parent_id, level):
     """Add an empty model to the tree; return its entry."""
-    block, head = new_block(rules.d, rules.h, layout.SMALLEST, layout.FEWEST_LINKS, 0)
-    head[layout.PARENT] = parent
-    head[layout.PARENT_ID] = parent_id
-    head[layout.LEVEL] = level
-    return add(floats, integers, indexes, block, head)
+    m = add(blocks, indexes, layout.new_model(rules.d, rules.h, layout.SMALLEST, layout.FEWEST_LINKS, 0))
+    model = model_of(indexes[0], m)
+    model.parent, model.parent_id, model.level = parent, parent_id, level
+    return m
 
 
 @jit
-def grow_pool(floats, integers, table, d):
+def grow_pool(blocks, table):
     """Double the pool; the new records are free."""
-    records, pool = new_pool(d, 2 * integers[POOL][ROOM])
-    old_records, old = floats[POOL], integers[POOL]
-    room = old[ROOM]
-    copy_rows(records, 0, 0, old_records, 0, 0, 1, d * room)
-    for slot in range(room):
-        pool[P_HEAD + slot] = old[P_HEAD + slot]
-        pool[P_HEAD + 2 * room + slot] = old[P_HEAD + room + slot]
-    pool[FREE] = room
-    pool[FREE_MODEL] = old[FREE_MODEL]
-    put(floats, integers, table, POOL, records, pool)
+    old = pool_of(table)
+    room, d = old.vector.shape
+    block = new_pool(d, 2 * room)
+    copy_block(_PLAN, words_of(old, _PLAN), block)
+    _pool_at(published(block.ctypes.data)).free = room
+    # Last: nothing is read of the old pool once it is gone, wherever LLVM moves its lengths to.
+    put(blocks, table, POOL, block)
 
 
 @jit
-def drop_kept(pool, head, node):
+def drop_kept(pool, model, node):
     """Let a node keep nothing."""
-    drop_all(pool, head, at_field(layout.FIRST, head[layout.CAPACITY]) + node, head[layout.CAPACITY])
+    drop_all(pool, model.chain[node + 1])
 
 
 @jit
@@ -208,13 +190,12 @@ def subtree(table, m, valid):
             found = np.concatenate((found, np.empty(count, dtype=np.int64)))
         found[count] = m
         count += 1
-        head = head_of(table, m)
-        children = at_field(layout.CHILD, head[layout.CAPACITY])
-        if left + head[layout.K] > len(stack):
-            stack = np.concatenate((stack, np.empty(head[layout.K] + len(stack), dtype=np.int64)))
-        for node in range(head[layout.K] - 1, -1, -1):
-            child = head[children + node]
-            if child > POOL and (not valid or head_of(table, child)[layout.K] > 2):
+        model = model_of(table, m)
+        if left + model.nodes > len(stack):
+            stack = np.concatenate((stack, np.empty(model.nodes + len(stack), dtype=np.int64)))
+        for node in range(model.nodes - 1, -1, -1):
+            child = model.child[node]
+            if child > POOL and (not valid or model_of(table, child).nodes > 2):
                 stack[left] = child
                 left += 1
     return found[:count]
@@ -223,37 +204,33 @@ def subtree(table, m, valid):
 @jit
 def path_to(table, m, path):
     """Write the node ids that lead to a model."""
-    head = head_of(table, m)
-    while head[layout.PARENT] >= 0:
-        path[head[layout.LEVEL] - 1] = head[layout.PARENT_ID]
-        head = head_of(table, head[layout.PARENT])
+    model = model_of(table, m)
+    while model.parent >= 0:
+        path[model.level - 1] = model.parent_id
+        model = model_of(table, model.parent)
 
 
 @jit
-def remove_model(floats, integers, table, rules, m, record, log):
+def remove_model(blocks, table, rules, m, record, log):
     """Remove a model and all below it; its clusters vanish."""
     path = np.empty(rules.max_depth + 1, dtype=np.int64)
-    models = subtree(table, m, False)
-    pool = head_of(table, POOL)
+    models, pool = subtree(table, m, False), pool_of(table)
     for q in models:
-        head = head_of(table, q)
-        for node in range(head[layout.K]):
-            drop_kept(pool, head, node)
-        drop_all(pool, head, layout.WAIT_FIRST, 1)
-        if head[layout.CLUSTERS] > 0:
+        model = model_of(table, q)
+        for row in range(model.nodes + 1):
+            drop_all(pool, model.chain[row])
+        if model.clusters > 0:
             path_to(table, q, path)
-            shapes = stored_shapes(block_of(table, q), head, rules)
+            shapes = stored_shapes(model)
             none = np.empty((0, shapes.shape[1]))
-            for c in range(head[layout.CLUSTERS]):
-                cluster = head[at_cluster(layout.CLUSTER_ID, head[layout.CAPACITY]) + c]
-                what, why = (VANISHED, cluster, -1), (NO_REASON, 0.0, 0.0)
-                own, shape = path[: head[layout.LEVEL]], shapes[c : c + 1]
-                head[layout.EVENTS] = emit(head[layout.EVENTS], own, record, what, why, shape, none, log)
+            for c in range(model.clusters):
+                what, why = (VANISHED, model.cluster_id[c], -1), (NO_REASON, 0.0, 0.0)
+                own, shape = path[: model.level], shapes[c : c + 1]
+                model.events = emit(model.events, own, record, what, why, shape, none, log)
     for q in models:
-        gone = np.empty(1, dtype=np.int64)
-        gone[0] = pool[FREE_MODEL]
-        put(floats, integers, table, q, np.empty(0), gone)
-        pool[FREE_MODEL] = q
+        blocks[q] = np.empty(0, dtype=np.int64)
+        table[q, ADDRESS], table[q, NEXT] = 0, pool.free_model
+        pool.free_model = q
 
 
 @jit
@@ -273,18 +250,18 @@ def tree_fault(floats, packed, rules, classes, first):
         code, where = faults.model_fault(floats, at_floats, packed, at, rules, classes)
         if code != faults.FITS:
             return code, where
-        k, level = packed[at + block.K], packed[at + block.LEVEL]
+        k, level = packed[at + K], packed[at + LEVEL]
         if level > above + 1 or level < first or (level == first) != (at == 0):
-            return block.LEVEL, at + block.LEVEL
+            return LEVEL, at + LEVEL
         if level > first:
             parent = begins[level - 1]
-            nodes = packed[parent + block.K]
-            names = parent + block.HEAD + block.ID * nodes
+            nodes = packed[parent + K]
+            names = parent + HEAD + nodes
             node = free[level - 1]
-            while node < nodes and packed[names + node] != packed[at + block.PARENT_ID]:
+            while node < nodes and packed[names + node] != packed[at + PARENT_ID]:
                 node += 1
             if node == nodes:
-                return block.PARENT_ID, at + block.PARENT_ID
+                return PARENT_ID, at + PARENT_ID
             free[level - 1] = node + 1
         begins[level], free[level], above = at, 0, level
         _, _, _, kept, length = parts_of(packed, at, d, rules.h)

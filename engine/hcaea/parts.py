@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from resonance.engine.base import Path, Prediction, check_batch
-from resonance.engine.caea.block import PARENT_ID, K
 from resonance.engine.caea.learn import predict_batch
 from resonance.engine.caea.reading import CRITERIA
 from resonance.engine.errors import ParameterError, StateError
@@ -14,9 +13,8 @@ from resonance.engine.events import drained, events_from, new_log
 from resonance.engine.hcaea.engine import ModelTree, RootedTree
 from resonance.engine.hcaea.learn import (
     O_HEAD,
+    THERE,
     TOP,
-    children_of,
-    give_children,
     hold_place,
     learn_below,
     learn_root,
@@ -69,18 +67,20 @@ class HCAEARoot(RootedTree):
         batch = check_batch(X, self.dimension)
         answer = no_prediction(len(batch), self.depth)
         if self.dimension and len(batch):
-            floats, integers = self._floats[ROOT], self._integers[ROOT]
-            predict_batch(floats, integers, self._rules, batch, answer.cluster, answer.score, answer.label)
+            predict_batch(self._model(ROOT), self._rules, batch, answer.cluster, answer.score, answer.label)
         return answer
 
     def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {"children": children_of(self._indexes[0])} if self.dimension else {}
+        if not self.dimension:
+            return {}, {}
+        root = self._model(ROOT)
+        return {}, {"children": (root.child[: root.nodes] >= 0).astype(np.uint8)}
 
     def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        there = arrays.get("children", np.empty(0))
-        if len(self._integers) > ROOT + 1 or there.dtype != np.uint8 or there.shape != (self._integers[ROOT][K],):
+        there, root = arrays.get("children", np.empty(0)), self._model(ROOT)
+        if len(self._memory[0]) > ROOT + 1 or there.dtype != np.uint8 or there.shape != (root.nodes,):
             return False
-        give_children(self._indexes[0], there)
+        root.child[: root.nodes] = np.where(there, THERE, -1)
         return not (there > 1).any()
 
 
@@ -173,7 +173,8 @@ class HCAEASubtree(ModelTree):
             )
         self.ended = self.ended or len(gone) > 0
         if len(gone) and self.dimension:
-            remove_model(*self._memory[:2], self._indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
+            blocks, indexes = self._memory
+            remove_model(blocks, indexes[0], self._rules, TOP, int(operations.record[-1]), self._log)
         events = events_from(self._log, self.dimension, CRITERIA) if self.dimension else []
         return SubtreeStep(cluster, score, novel, path, events)
 
@@ -200,7 +201,7 @@ class HCAEASubtree(ModelTree):
         self.node = node
 
     def _fits(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        return bool(self._integers[TOP][PARENT_ID] == self.node)
+        return self._model(TOP).parent_id == self.node
 
     def __reduce__(self) -> tuple[Callable[[bytes], Self], tuple[bytes]]:
         """Be copied as what `state` says; see `Engine`."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from resonance.engine import StateError
-from resonance.engine.caea import block, faults
+from resonance.engine.caea import faults, model
 
 FLOATS, INTEGERS = np.zeros(6), np.zeros(9, np.int64)
 
@@ -11,7 +11,7 @@ FLOATS, INTEGERS = np.zeros(6), np.zeros(9, np.int64)
 @pytest.mark.parametrize(
     ("code", "what"),
     [
-        (block.NEXT_ID, block.HEAD_COLUMNS[block.NEXT_ID].name),
+        (model.NEXT_ID, "next_id of a model"),
         (faults.CUT, "the end of a model"),
         (faults.NUMBER, "a weight, bandwidth or record that is no finite number"),
         (faults.KEPT, "the records that a node keeps"),

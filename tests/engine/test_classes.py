@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from resonance.engine import CAEA, EVQ, HCAEA, ILDN, SAART, Modal
-from resonance.engine.caea.block import LABELS
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 
 ROOMS = {
@@ -11,7 +10,7 @@ ROOMS = {
     EVQ: lambda model: model._model.votes.shape[1],
     ILDN: lambda model: model._model.labels.shape[1],
     SAART: lambda model: model._categories.labels.shape[1],
-    CAEA: lambda model: int(model._integers[LABELS]),
+    CAEA: lambda model: model._model.labels.shape[1],
 }
 X = np.random.default_rng(0).random((MAX_CLASSES, 3))
 
@@ -45,7 +44,7 @@ def test_a_tree_has_room_for_the_classes_of_a_model_only_where_they_came():
     rows = centres[kind] + 0.01 * np.random.default_rng(3).normal(size=(12_000, 2))
     tree, half = HCAEA(), HCAEA()
     tree.learn(rows, 20 * kind)
-    rooms = [int(head[LABELS]) for head in tree._integers if len(head) > LABELS][1:]
+    rooms = [tree._model(m).labels.shape[1] for m, _ in tree._models()]
     assert len(rooms) > 20
     assert sum(rooms) < 0.7 * max(rooms) * len(rooms)
     half.learn(rows[:6_000], 20 * kind[:6_000])

@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 from resonance.engine import HCAEA
-from resonance.engine.caea.block import CAPACITY, CHILD, LEAVES, LEVEL, K, at_field
 
 from tests.engine.streams import nested, shifting
 
 
-def leaves_below(models, m):
-    head = models[m]
-    start = at_field(CHILD, head[CAPACITY])
+def leaves_below(tree, m):
+    model = tree._model(m)
     return sum(
-        leaves_below(models, child) if child >= 0 and models[child][K] > 2 else 1
-        for child in head[start : start + head[K]]
+        leaves_below(tree, child) if child >= 0 and tree._model(child).nodes > 2 else 1
+        for child in model.child[: model.nodes]
     )
 
 
@@ -26,7 +24,7 @@ def test_the_leaves_of_each_root_node_are_counted_and_bounded(depth):
         engine.learn(X[at : at + 250])
         roots, found = np.unique(engine.arrays()["path"][:, 0], return_counts=True)
         # The model of a root node counts its leaves even while it is not valid and the node itself is the leaf.
-        counted = sum(int(head[LEAVES]) for head in list(engine._integers)[1:] if len(head) > 1 and head[LEVEL] == 1)
+        counted = sum(engine._model(m).leaves for m, path in engine._models() if len(path) == 1)
         assert len(roots) <= found.sum() <= counted + len(roots)
         assert found.max() <= 25
         reached = max(reached, int(found.max()))
@@ -39,10 +37,9 @@ def test_a_root_node_never_loses_the_leaves_of_another_one():
     X = nested(4000)[:1500]
     for at in range(0, len(X), 250):
         engine.learn(X[at : at + 250])
-        models = list(engine._integers)
-        for m, head in enumerate(models[1:], start=1):
-            if len(head) > 1 and head[LEVEL] == 1:
-                assert head[LEAVES] == leaves_below(models, m)
+        for m, path in engine._models():
+            if len(path) == 1:
+                assert engine._model(m).leaves == leaves_below(engine, m)
 
 
 def test_the_leaf_that_won_longest_ago_goes_first():

@@ -2,25 +2,25 @@
 
 import numpy as np
 import pytest
-from resonance.engine.caea.block import K, N, add_link, new_block
 from resonance.engine.caea.linkage import group_by_affinity
+from resonance.engine.caea.model import Model, add_link, new_model
 
 
 def linked(nodes, share, seed, wins=40):
     """Return a model whose nodes have won together at random, links in random order, and the table of their wins."""
     rng = np.random.default_rng(seed)
     room = -(-nodes // 8) * 8
-    _, integers = new_block(1, 2, room, room, 0)
-    integers[K] = integers[N] = nodes
+    model = Model(new_model(1, 2, room, room, 0))
+    model.nodes = model.learned = nodes
     cowin = np.zeros((nodes, nodes))
     pairs = [(i, j) for i in range(nodes) for j in range(i) if rng.random() < share]
     for at in rng.permutation(len(pairs)):
         i, j = pairs[at]
         count = int(rng.integers(1, wins + 1))
-        add_link(integers, i, j, 1, count)
-        add_link(integers, j, i, 1, count)
+        add_link(model, i, j, 1, count)
+        add_link(model, j, i, 1, count)
         cowin[i, j] = cowin[j, i] = count
-    return integers, cowin
+    return model, cowin
 
 
 def literal(cowin, tau):
@@ -61,10 +61,10 @@ def literal(cowin, tau):
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_are_those_of_a_square_table_to_the_last_bit(nodes, share, wins, tau, seed):
-    integers, cowin = linked(nodes, share, seed, wins)
+    model, cowin = linked(nodes, share, seed, wins)
     group, start, length, where, partner = (np.empty(nodes, dtype=np.int64) for _ in range(5))
     last, w, best = (np.zeros(nodes) for _ in range(3))
-    group_by_affinity(integers, tau, group, start, length, where, partner, last, w, best)
+    group_by_affinity(model, tau, group, start, length, where, partner, last, w, best)
     expected, joins, weights = literal(cowin, tau)
     found = []
     for node in range(nodes):

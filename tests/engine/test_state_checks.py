@@ -299,7 +299,7 @@ def test_what_does_not_fit_is_named(name):
     header, arrays = parts(name)
     integers, floats = arrays["integers"].copy(), arrays["floats"].copy()
     integers[1] = 10**6
-    with pytest.raises(StateError, match=rf"{name} does not hold .* number of nodes \(integer 1\)"):
+    with pytest.raises(StateError, match=rf"{name} does not hold .* nodes of a model \(integer 1\)"):
         load(name, header, {**arrays, "integers": integers})
     floats[0] = nan
     with pytest.raises(StateError, match="no finite number"):

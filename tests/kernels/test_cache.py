@@ -33,7 +33,7 @@ MODAL = {"resonance.engine.modal.learn", "resonance.engine.modal.density"}
 @pytest.mark.parametrize(
     ("changed", "moved"),
     [
-        ("engine/caea/block.py", {"resonance.engine.caea.learn", "resonance.engine.hcaea.tree"}),
+        ("engine/caea/model.py", {"resonance.engine.caea.learn", "resonance.engine.hcaea.tree"}),
         ("engine/modal/nearest.py", MODAL),
         ("engine/hcaea/tree.py", {"resonance.engine.hcaea.tree"}),
         ("engine/mlca/layout.py", {"resonance.engine.mlca.learn"}),
