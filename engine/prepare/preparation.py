@@ -201,8 +201,8 @@ class Preparation:
         self._ready = True
         self._fit_ranges()
         if self._rescales:
-            features = self._columns.rescalable
-            self._watch = RangeWatch(features, self._columns.first[features], self._columns.low, self._columns.width)
+            features, table = self._columns.rescalable, self._columns.table
+            self._watch = RangeWatch(features, table.first[features], table.low, table.width)
         prepared, _ = self._prepared(spread)
         self._number = len(raw)
         self._held = []
@@ -221,7 +221,7 @@ class Preparation:
     def _fit_ranges(self) -> None:
         """Let records of one length be compared with no range: none was learned of their features."""
         if self._axes is not None and self._axes.length:
-            self._columns.ranged[:] = False
+            self._columns.table.ranged[:] = False
 
     def apply(self, X: ArrayLike) -> FloatArray:
         """Prepare a batch.
@@ -249,9 +249,9 @@ class Preparation:
         prepared, outside = self._prepared(self._columns.spread(rows, self._number))
         self._number += len(rows)
         if self._watch is not None:
-            self._watch.see(prepared, self._columns.low, self._columns.width)
+            self._watch.see(prepared, self._columns.table.low, self._columns.table.width)
         self._outside += outside
-        self._compared += len(rows) * int(np.count_nonzero(self._columns.ranged))
+        self._compared += len(rows) * int(np.count_nonzero(self._columns.table.ranged))
         return prepared
 
     def transform(self, X: ArrayLike) -> FloatArray:
@@ -299,7 +299,7 @@ class Preparation:
         rows = self._rows(X)
         _, faults, *_ = self._run(rows)
         return {
-            int(i): problem(rows[i], faults[i], self.features, self._columns.width)
+            int(i): problem(rows[i], faults[i], self.features, self._columns.table.width)
             for i in np.flatnonzero(faults[:, 1])
         }
 
@@ -395,7 +395,7 @@ class Preparation:
             preparation._fit_ranges()
             if preparation._rescales and ready:
                 features = preparation._columns.rescalable
-                at = preparation._columns.first[features]
+                at = preparation._columns.table.first[features]
                 preparation._watch = RangeWatch.from_state(seen, arrays, features, at)
         except (KeyError, TypeError, ValueError, ParameterError) as error:
             raise StateError(f"the state of {_KIND} cannot be read: {error!r}") from error
@@ -434,7 +434,7 @@ class Preparation:
         prepared = np.empty((len(rows), len(axes)))
         faults = np.empty((len(rows), 2), np.int64)
         outside, faulty = transform_and_project(
-            rows, *self._columns.kernel_arguments, axes.length > 0.0, axes.centre, axes.lanes, MIDDLE, prepared, faults
+            rows, self._columns.table, axes.length > 0.0, axes.centre, axes.lanes, MIDDLE, prepared, faults
         )
         return prepared, faults, outside, faulty
 
@@ -442,7 +442,7 @@ class Preparation:
         prepared, faults, outside, faulty = self._run(rows)
         if faulty:
             i = int(np.flatnonzero(faults[:, 1])[0])
-            raise RecordError(i, problem(rows[i], faults[i], self.features, self._columns.width))
+            raise RecordError(i, problem(rows[i], faults[i], self.features, self._columns.table.width))
         return prepared, outside
 
 

@@ -166,15 +166,16 @@ def rescale(columns: Columns, watch: RangeWatch, names: Sequence[str]) -> Rescal
     `names` are those of the prepared columns. It is time for it where the watch has seen `LOOK` records.
     """
     # Two values at most, each spread over its step, are as good as none: a range of them would be all noise.
-    low, width = watch.look(columns.low, columns.width, 2.0 * columns.step)
-    c = np.flatnonzero((low != columns.low) | (width != columns.width))
+    table = columns.table
+    low, width = watch.look(table.low, table.width, 2.0 * table.step)
+    c = np.flatnonzero((low != table.low) | (width != table.width))
     if not len(c):
         return None
     factor, shift = np.ones(len(names)), np.zeros(len(names))
-    at = columns.first[c]
-    factor[at], shift[at] = columns.width[c] / width[c], (columns.low[c] - low[c]) / width[c]
+    at = table.first[c]
+    factor[at], shift[at] = table.width[c] / width[c], (table.low[c] - low[c]) / width[c]
     before = _ranges(columns, len(names), at)
-    columns.low, columns.width = low, width
+    table.low[:], table.width[:] = low, width
     changed = [names[column] for column in at]
     return Rescaling(factor, shift, list(map(RangeChange, changed, before, _ranges(columns, len(names), at))))
 

@@ -17,37 +17,37 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @inline
-def _row(X, i, first, values, logs, ranged, pivot, bend, low, width, fill, clip, out, o):
+def _row(columns, X, i, clip, out, o):
     """Prepare record i as row o; return the feature at fault, what is wrong (0: nothing), and values out of range."""
     beyond = 0
     for c in range(X.shape[1]):
         v = X[i, c]
         if math.isnan(v):
-            v = fill[c]
+            v = columns.fill[c]
         if math.isnan(v):
             return c, MISSING, 0
-        j = first[c]
-        if values[c] > 0:
-            for k in range(values[c]):
-                out[o, j + k] = 1.0 / width[c] if v == k else 0.0
+        j = columns.first[c]
+        if columns.values[c] > 0:
+            for k in range(columns.values[c]):
+                out[o, j + k] = 1.0 / columns.width[c] if v == k else 0.0
             continue
         if not abs(v) <= _LARGEST:
             return c, NOT_FINITE, 0
-        if logs[c]:
+        if columns.logs[c]:
             if v <= -1.0:
                 return c, NO_LOGARITHM, 0
             v = log1p(v)
         if not abs(v) <= MAGNITUDE:
             return c, TOO_LARGE, 0
-        if bend[c] > 0.0:
-            v = (v - pivot[c]) / bend[c]
+        if columns.bend[c] > 0.0:
+            v = (v - columns.pivot[c]) / columns.bend[c]
             if not abs(v) <= MAGNITUDE:
                 return c, TOO_FAR, 0
             v = asinh(v)
-        v = (v - low[c]) / width[c]
+        v = (v - columns.low[c]) / columns.width[c]
         if not abs(v) <= MAGNITUDE:
             return c, TOO_FAR, 0
-        if ranged[c] and (v < 0.0 or v > 1.0):
+        if columns.ranged[c] and (v < 0.0 or v > 1.0):
             beyond += 1
         if clip:
             # Written so that a negative zero becomes 0 on every CPU.
@@ -109,7 +109,7 @@ def _project_row(z, centre, lanes, sums):
 
 
 @jit
-def transform(X, first, values, logs, ranged, pivot, bend, low, width, fill, clip, out, faults):
+def transform(X, columns, clip, out, faults):
     """Write prepared rows to `out` and what is wrong with a row to `faults`.
 
     ``faults[i]`` is (feature, code), code 0 for a usable row; the rest of a faulty row of `out` is not written.
@@ -121,18 +121,14 @@ def transform(X, first, values, logs, ranged, pivot, bend, low, width, fill, cli
     """
     outside, faulty = 0, 0
     for i in range(X.shape[0]):
-        faults[i, 0], faults[i, 1], beyond = _row(
-            X, i, first, values, logs, ranged, pivot, bend, low, width, fill, clip, out, i
-        )  # fmt: skip
+        faults[i, 0], faults[i, 1], beyond = _row(columns, X, i, clip, out, i)
         outside += beyond
         faulty += faults[i, 1] != 0
     return outside, faulty
 
 
 @jit
-def transform_and_project(
-    X, first, values, logs, ranged, pivot, bend, low, width, fill, unit, centre, lanes, middle, out, faults
-):  # fmt: skip
+def transform_and_project(X, columns, unit, centre, lanes, middle, out, faults):
     """Like `transform`, and go on from the prepared columns to `middle` and the distances from it along axes.
 
     A row of `out` has one value for each axis; the fault `AXIS_TOO_FAR` names the axis. With `unit` the prepared
@@ -142,9 +138,7 @@ def transform_and_project(
     row, sums = np.empty((1, lanes.shape[0])), np.empty(lanes.shape[1])
     z = row[0]
     for i in range(X.shape[0]):
-        faults[i, 0], faults[i, 1], beyond = _row(
-            X, i, first, values, logs, ranged, pivot, bend, low, width, fill, False, row, 0
-        )  # fmt: skip
+        faults[i, 0], faults[i, 1], beyond = _row(columns, X, i, False, row, 0)
         if faults[i, 1] == 0:
             if unit:
                 to_unit_length(z)

@@ -60,34 +60,35 @@ def ranges(step=0.0):
     given = {"categories": {"kind": ["x", "y"]}, "ranges": {"a": (10, 20), "b": (0, 1)}}
     parameters = PreparationParameters(["a", "kind", "b"], "given", **given)
     columns = Columns(parameters)
-    columns.step = np.array([step, 0.0, 0.0])
+    columns.table.step[0] = step
     watched = columns.rescalable
-    return columns, RangeWatch(watched, columns.first[watched], columns.low, columns.width)
+    return columns, RangeWatch(watched, columns.table.first[watched], columns.table.low, columns.table.width)
 
 
 def seen(columns, watch, a):
     """Let the watch see prepared records whose `a` is 10 to 20, or 10 to 20 times as far."""
     values = np.random.default_rng(1).random((LOOK, 4))
     values[:, 0] = a * values[:, 0]
-    watch.see(values, columns.low, columns.width)
+    watch.see(values, columns.table.low, columns.table.width)
     return values
 
 
 def test_where_no_feature_has_left_its_range_nothing_changes():
     columns, watch = ranges()
     seen(columns, watch, 1.0)
-    before = columns.low.copy(), columns.width.copy()
+    before = columns.table.low.copy(), columns.table.width.copy()
     assert rescale(columns, watch, ["a", "kind=x", "kind=y", "b"]) is None
-    np.testing.assert_array_equal((columns.low, columns.width), before)
+    np.testing.assert_array_equal((columns.table.low, columns.table.width), before)
 
 
 def test_a_new_range_says_which_column_it_is_of_and_how_prepared_values_change():
     columns, watch = ranges()
     prepared = seen(columns, watch, 50.0)
-    raw = columns.low[0] + prepared[:, 0] * columns.width[0]
+    raw = columns.table.low[0] + prepared[:, 0] * columns.table.width[0]
     found = rescale(columns, watch, ["a", "kind=x", "kind=y", "b"])
     np.testing.assert_allclose(
-        found.factor * prepared[0] + found.shift, [(raw[0] - columns.low[0]) / columns.width[0], *prepared[0, 1:]]
+        found.factor * prepared[0] + found.shift,
+        [(raw[0] - columns.table.low[0]) / columns.table.width[0], *prepared[0, 1:]],
     )
     (change,) = found.changes
     assert (change.feature, change.before) == ("a", (10.0, 20.0))
