@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from resonance.engine import CAEA, EVQ, HCAEA, ILDN, MLCA, SAART, FuzzyART
+from resonance.kernels.table import packed
 
 from tests.engine.nodes import categories, ildn_nodes, mlca_nodes
 from tests.engine.watched import normal, watched
@@ -384,12 +385,12 @@ def check_drift(path):
     v = load(path)
     for cut in (512, 97, 1) if path.stem == "t3_step1" else (512, 97):
         rows, watch = watched(v, cut, restored=cut == 97)
-        state, units = watch._state, watch.cells + 1
+        state = packed(watch._state, units=watch.cells + 1)
         for name, ours in (
             ("rows", rows),
-            ("state", state.channel[:units].ravel()),
-            ("shares", state.share[1:units]),
-            ("counters", state.number[1:units]),
+            ("state", state["channel"].ravel()),
+            ("shares", state["share"][1:]),
+            ("counters", state["number"][1:]),
         ):
             golden = normal(v[name]) if name == "rows" else v[name]
             equal(f"{name} in batches of {cut}", np.ascontiguousarray(ours).view(np.int64), golden.view(np.int64))

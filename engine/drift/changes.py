@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.layout import WatchState
 from resonance.engine.drift.shares import share_after
@@ -147,31 +147,32 @@ def _largest(unit: ChangedUnit) -> float:
     return max(shifts, default=0.0)
 
 
-def means_of(channel: FloatArray) -> FloatArray:
+def means_of(state: WatchState, k: int) -> FloatArray:
     """Return the means of a unit's baselines in prepared units."""
-    means: FloatArray = channel[layout.C] + channel[layout.MU] / channel[layout.G]
+    means: FloatArray = state.middle[k] + state.mean[k] / state.gain[k]
     return means
 
 
-def spreads_of(channel: FloatArray) -> FloatArray:
+def spreads_of(state: WatchState, k: int) -> FloatArray:
     """Return the spreads of a unit's baselines in prepared units."""
-    spreads: FloatArray = 1.0 / (channel[layout.RHO] * channel[layout.G])
+    spreads: FloatArray = 1.0 / (state.inverse_spread[k] * state.gain[k])
     return spreads
 
 
-def strengths(channel: FloatArray) -> tuple[FloatArray, FloatArray]:
+def strengths(state: WatchState, k: int) -> tuple[FloatArray, FloatArray]:
     """Return the evidence of the two cumulative sums of each channel of a watched unit."""
-    q = channel[layout.Q] / channel[layout.HQ]
-    return np.abs(channel[layout.S]) / channel[layout.HS], np.where(q >= 0.0, q, -q / layout.DOWN)
+    q = state.size_cusum[k] / state.size_threshold[k]
+    return np.abs(state.cusum[k]) / state.threshold[k], np.where(q >= 0.0, q, -q / layout.DOWN)
 
 
-def evidence(channel: FloatArray, number: IntArray) -> float:
+def evidence(state: WatchState, k: int) -> float:
     """Return the evidence that a feature has changed, 1 at the threshold."""
-    return float(np.max(strengths(channel))) if number[layout.WATCHED] else 0.0
+    return float(np.max(strengths(state, k))) if state.watched[k] else 0.0
 
 
-def _marked(mark: IntArray, seen: int, onset: int) -> Mark:
+def _marked(state: WatchState, k: int, onset: int) -> Mark:
     """Return the mark at or before a record of the unit."""
+    seen = int(state.seen[k])
     age = seen - onset
     if age <= 112:
         level, at = 0, onset >> 3
@@ -181,33 +182,34 @@ def _marked(mark: IntArray, seen: int, onset: int) -> Mark:
         level, at = 2, onset >> 9
     else:
         level, at = 2, max(((seen - 1) >> 9) - 15, 0)
-    return Mark(*mark[level, at & (layout.KEPT - 1)].tolist())
+    place = k, level, at & (layout.KEPT - 1)
+    return Mark(int(state.mark[place]), int(state.mark_time[place]))
 
 
-def _mean_since(one: list[float], seen: int, onset: int) -> float:
+def _mean_since(state: WatchState, one: tuple[int, int], onset: int) -> float:
     """Return the mean of late of a channel, freed of what it still holds from before a change."""
     left = 1.0
-    for _ in range(min(seen - onset, _OLDEST)):
+    for _ in range(min(int(state.seen[one[0]]) - onset, _OLDEST)):
         left *= 0.9375
-    mu = one[layout.MU]
-    late = mu if left == 1.0 else mu + (one[layout.E] - mu) / (1.0 - left)
-    return one[layout.C] + late / one[layout.G]
+    mu = float(state.mean[one])
+    late = mu if left == 1.0 else mu + (float(state.late[one]) - mu) / (1.0 - left)
+    return float(state.middle[one]) + late / float(state.gain[one])
 
 
-def _bounded(one: list[float], seen: int, moved: bool, after: float) -> float:
+def _bounded(state: WatchState, one: tuple[int, int], moved: bool, after: float) -> float:
     """Return the estimate `after` of the mean since a change, or a mean of what was seen where that contradicts it.
 
     The estimate assumes that the values before the change were at the baseline. But that is a mean of clipped values,
     so they can have been far beyond: then it is on the wrong side, or too far out. A cumulative sum that left 0 gives
     the exact mean of the clipped values since.
     """
-    mu, width = one[layout.MU], 1.0 / one[layout.RHO]
-    estimate = (after - one[layout.C]) * one[layout.G] - mu
-    late = one[layout.E] - mu
-    s, records = one[layout.S], seen - int(one[layout.OS])
+    mu, width = float(state.mean[one]), 1.0 / float(state.inverse_spread[one])
+    estimate = (after - float(state.middle[one])) * float(state.gain[one]) - mu
+    late = float(state.late[one]) - mu
+    s, records = float(state.cusum[one]), int(state.seen[one[0]]) - int(float(state.onset[one]))
     if moved and records > 0 and s != 0.0:
         side = 1.0 if s > 0.0 else -1.0
-        excess = abs(s) / records + (one[layout.KU] if s > 0.0 else one[layout.KD])
+        excess = abs(s) / records + (float(state.allowed_up[one]) if s > 0.0 else float(state.allowed_down[one]))
         # The baseline may have been taken anew since, so that the sum is of two of them.
         mean = min(max(mu + side * excess * width, -layout.CLIP), layout.CLIP)
         far, distance = side * estimate, side * (mean - mu)
@@ -219,54 +221,53 @@ def _bounded(one: list[float], seen: int, moved: bool, after: float) -> float:
         return after
     else:
         shift = late
-    return one[layout.C] + (mu + shift) / one[layout.G]
+    return float(state.middle[one]) + (mu + shift) / float(state.gain[one])
 
 
-def _ratio_since(one: list[float], seen: int) -> float:
+def _ratio_since(state: WatchState, one: tuple[int, int]) -> float:
     """Return how many times as much a channel varies since it began to vary otherwise."""
-    records = seen - int(one[layout.OQ])
-    q, al = one[layout.Q], one[layout.AL]
+    records = int(state.seen[one[0]]) - int(float(state.size_onset[one]))
+    q, al = float(state.size_cusum[one]), float(state.size[one])
     if records == 0 or q == 0.0 or al == 0.0:
         return 1.0
-    excess = q / records + (one[layout.KQ] if q > 0.0 else -one[layout.KQ])
-    return max((al + excess / one[layout.BE]) / al, 0.0)
+    excess = q / records + (float(state.size_allowed[one]) if q > 0.0 else -float(state.size_allowed[one]))
+    return max((al + excess / float(state.size_inverse_spread[one])) / al, 0.0)
 
 
-def changed_unit(state: WatchState, k: int, was: int, features: float, share: float) -> ChangedUnit:
-    """Return what has changed in a unit, of which that is the evidence; `was` is its first name."""
-    channel, number, own = state.channel[k], state.number[k], state.share[k]
-    seen, d = int(number[layout.SEEN]), len(state.sign)
-    side = 0 if own[layout.WU] >= own[layout.WD] else 1
-    since = Mark(int(own[layout.OU + side]), int(state.share_time[k, side]))
-    means, spreads = np.zeros((2, channel.shape[1]))
-    if number[layout.WATCHED]:
-        means, spreads = means_of(channel), spreads_of(channel)
+def changed_unit(state: WatchState, k: int, features: float, share: float) -> ChangedUnit:
+    """Return what has changed in a unit, of which that is the evidence."""
+    d = len(state.sign)
+    side = 0 if state.rise[k] >= state.fall[k] else 1
+    since = Mark(int((state.fall_offset if side else state.rise_offset)[k]), int(state.share_time[k, side]))
+    means, spreads = np.zeros((2, state.mean.shape[1]))
+    if state.watched[k]:
+        means, spreads = means_of(state, k), spreads_of(state, k)
     after, channels = means.copy(), list[ChangedChannel]()
     if features >= CLEAR:
-        each = np.stack(strengths(channel), axis=1)
+        each = np.stack(strengths(state, k), axis=1)
         c, which = divmod(int(each.argmax()), 2)
-        since = _marked(state.mark[k], seen, int(channel[layout.OQ if which else layout.OS, c]))
+        since = _marked(state, k, int((state.size_onset if which else state.onset)[k, c]))
         strongest = each.max(axis=1)
         for c in np.argsort(-strongest, kind="stable")[:MOST].tolist():
             if strongest[c] < CLEAR:
                 break
-            one, (s, q) = channel[:, c].tolist(), each[c].tolist()
+            one, (s, q) = (k, c), each[c].tolist()
             moved = s >= CLEAR or s >= q
-            change: FeatureChange = "moved" if moved else "widened" if one[layout.Q] > 0.0 else "narrowed"
-            after[c] = _mean_since(one, seen, int(one[layout.OS if moved else layout.OQ]))
+            change: FeatureChange = "moved" if moved else "widened" if state.size_cusum[one] > 0.0 else "narrowed"
+            after[c] = _mean_since(state, one, int((state.onset if moved else state.size_onset)[one]))
             # Sums of all features have no bounds.
-            after[c] = _bounded(one, seen, moved, float(after[c])) if c < d else after[c]
-            found = float(means[c]), float(after[c]), float(spreads[c]), _ratio_since(one, seen)
+            after[c] = _bounded(state, one, moved, float(after[c])) if c < d else after[c]
+            found = float(means[c]), float(after[c]), float(spreads[c]), _ratio_since(state, one)
             channels.append(ChangedChannel(c, change, max(s, q), *found))
     return ChangedUnit(
         unit=k,
-        cluster=int(number[layout.NAME]) if k else -1,
-        was=was if k else -1,
+        cluster=int(state.name[k]) if k else -1,
+        was=int(state.names[k]) if k else -1,
         features=features >= CLEAR,
         share=share >= CLEAR,
         evidence=max(features, share),
-        share_before=float(own[layout.P0]),
-        share_after=share_after(own),
+        share_before=float(state.share[k]),
+        share_after=share_after(state, k),
         settled=False,
         share_settled=False,
         since=since,
@@ -277,14 +278,13 @@ def changed_unit(state: WatchState, k: int, was: int, features: float, share: fl
     )
 
 
-def ended_unit(state: WatchState, step: float, k: int, was: int) -> ChangedUnit:
+def ended_unit(state: WatchState, step: float, k: int) -> ChangedUnit:
     """Return what a unit of an episode is like at its end, beside what it was like before; `step` is of the rules."""
-    channel, number, own = state.channel[k], state.number[k], state.share[k]
     d, channels = len(state.sign), list[ChangedChannel]()
     before, after, spread = np.zeros((3, d))
-    if number[layout.FLAG] and number[layout.WATCHED]:
-        old, means, width = channel[layout.OLD], means_of(channel), channel[layout.OLD_SPREAD]
-        ratio, shift = spreads_of(channel) / width, np.abs(means - old) / width
+    if state.flag[k] and state.watched[k]:
+        old, means, width = state.old[k], means_of(state, k), state.old_spread[k]
+        ratio, shift = spreads_of(state, k) / width, np.abs(means - old) / width
         shift = np.where(shift >= step, shift, 0.0)
         differs = (shift > 0.0) | (ratio > WIDER) | (ratio * WIDER < 1.0)
         for c in [c for c in np.argsort(-shift, kind="stable").tolist() if differs[c]][:MOST]:
@@ -294,15 +294,15 @@ def ended_unit(state: WatchState, step: float, k: int, was: int) -> ChangedUnit:
         before, after, spread = old[:d].copy(), means[:d], width[:d].copy()
     return ChangedUnit(
         unit=k,
-        cluster=int(number[layout.NAME]) if k else -1,
-        was=was if k else -1,
-        features=bool(number[layout.FLAG]),
-        share=bool(number[layout.SHARE_FLAG]),
+        cluster=int(state.name[k]) if k else -1,
+        was=int(state.names[k]) if k else -1,
+        features=bool(state.flag[k]),
+        share=bool(state.share_flag[k]),
         evidence=0.0,
-        share_before=float(own[layout.OLD_SHARE]),
-        share_after=float(own[layout.P0]),
-        settled=bool(number[layout.WATCHED]),
-        share_settled=bool(own[layout.HR] < np.inf),
+        share_before=float(state.old_share[k]),
+        share_after=float(state.share[k]),
+        settled=bool(state.watched[k]),
+        share_settled=bool(state.share_threshold[k] < np.inf),
         since=None,
         channels=tuple(channels),
         before=before,

@@ -4,7 +4,7 @@ An episode begins or ends once in many thousands of records: the kernels stop th
 """
 
 import numpy as np
-from resonance.engine.base import FloatArray, IntArray
+from resonance.engine.base import FloatArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.changes import (
     CLEAR,
@@ -27,106 +27,107 @@ _SILENT = 0.1
 """Part of a share below which its cell has gone."""
 
 
-def _restart_features(channel: FloatArray, number: IntArray, rules: Rules, base: int) -> None:
+def _restart_features(state: WatchState, k: int, rules: Rules, base: int) -> None:
     """Keep what a unit was like, and begin to learn what it is like now."""
-    channel[layout.PREVIOUS], channel[layout.PREVIOUS_SPREAD] = channel[layout.OLD], channel[layout.OLD_SPREAD]
-    for known, limit, theta in ((layout.TAU_S, layout.HS, rules.theta), (layout.TAU_Q, layout.HQ, rules.theta_q)):
-        channel[known] = np.where(channel[limit] < np.inf, channel[limit] * theta / rules.threshold, 0.0)
-    channel[layout.OLD], channel[layout.OLD_SPREAD] = means_of(channel), spreads_of(channel)
-    channel[: layout.CLEARED] = 0.0
-    number[[layout.SEEN, layout.WATCHED]] = 0
-    number[layout.CHECK], number[layout.FLAG] = base, 1
+    state.previous[k], state.previous_spread[k] = state.old[k], state.old_spread[k]
+    for known, limit, theta in (
+        (state.inflation[k], state.threshold[k], rules.theta),
+        (state.size_inflation[k], state.size_threshold[k], rules.theta_q),
+    ):
+        known[:] = np.where(limit < np.inf, limit * theta / rules.threshold, 0.0)
+    state.old[k], state.old_spread[k] = means_of(state, k), spreads_of(state, k)
+    for name in layout.CLEARED:
+        getattr(state, name)[k] = 0.0
+    state.seen[k] = state.watched[k] = 0
+    state.check[k], state.flag[k] = base, 1
 
 
-def _restart_share(share: FloatArray, times: IntArray, number: IntArray) -> None:
+def _restart_share(state: WatchState, k: int) -> None:
     """Keep what a share was, and begin to learn what it is now."""
-    share[layout.PREVIOUS_SHARE] = share[layout.OLD_SHARE]
-    share[layout.OLD_SHARE] = share[layout.P0]
-    share[: layout.SHARE_CLEARED] = 0.0
-    share[layout.HR] = np.inf
-    times[:] = 0
-    number[layout.BLOCKS], number[layout.SHARE_CHECK], number[layout.COUNT] = 0, 16, 0
-    number[layout.SHARE_FLAG] = 1
+    state.previous_share[k], state.old_share[k] = state.old_share[k], state.share[k]
+    for name in layout.SHARE_CLEARED:
+        getattr(state, name)[k] = 0.0
+    state.share_threshold[k] = np.inf
+    state.share_time[k] = 0
+    state.blocks[k], state.share_check[k], state.count[k] = 0, 16, 0
+    state.share_flag[k] = 1
 
 
-def raise_alarm(state: WatchState, rules: Rules, names: IntArray) -> tuple[bool, list[ChangedUnit]]:
+def raise_alarm(state: WatchState, rules: Rules, units: int) -> tuple[bool, list[ChangedUnit]]:
     """Open an episode, or let further units join it; return whether it is new, and what has changed in each unit."""
-    head, opens, found = state.head, not state.head[layout.OPEN], []
+    opens, found = not state.open, []
     if opens:
-        head[[layout.OPEN, layout.START]] = 1, head[layout.RECORDS] - 1
-        head[[layout.MOVED_CELLS, layout.SHARES, layout.GONE]] = 0
-        head[layout.EPISODES] += 1
-    for k in range(len(names)):
-        features, share = evidence(state.channel[k], state.number[k]), share_evidence(state.share[k])
+        state.open, state.start = 1, state.records - 1
+        state.moved_cells = state.moved_shares = state.gone = 0
+        state.episodes += 1
+    for k in range(units):
+        features, share = evidence(state, k), share_evidence(state, k)
         if features < CLEAR and share < CLEAR:
             continue
-        found.append(changed_unit(state, k, int(names[k]), features, share))
+        found.append(changed_unit(state, k, features, share))
         if features >= CLEAR:
             base = layout.BASE if k else layout.STREAM_BASE
-            _restart_features(state.channel[k], state.number[k], rules, base)
-            head[layout.MOVED_CELLS] += k > 0
+            _restart_features(state, k, rules, base)
+            state.moved_cells += k > 0
         if share >= CLEAR:
-            _restart_share(state.share[k], state.share_time[k], state.number[k])
-            head[layout.SHARES] += 1
+            _restart_share(state, k)
+            state.moved_shares += 1
     return opens, found
 
 
-def _features_are_back(channel: FloatArray, number: IntArray, rules: Rules) -> bool:
+def _features_are_back(state: WatchState, k: int, rules: Rules) -> bool:
     """Whether a unit's new baseline is the one before the change, or the one before that."""
-    if not number[layout.WATCHED]:
+    if not state.watched[k]:
         return False
-    means, spreads, margin = means_of(channel), spreads_of(channel), rules.step * channel[layout.OLD_SPREAD]
+    means, spreads, margin = means_of(state, k), spreads_of(state, k), rules.step * state.old_spread[k]
 
     def is_at(places: FloatArray, widths: FloatArray) -> bool:
         differs = (np.abs(means - places) > margin) | (spreads > WIDER * widths) | (widths > WIDER * spreads)
         return not bool(differs.any())
 
-    if is_at(channel[layout.OLD], channel[layout.OLD_SPREAD]):
+    if is_at(state.old[k], state.old_spread[k]):
         return True
-    return bool(number[layout.BASES] >= 3) and is_at(channel[layout.PREVIOUS], channel[layout.PREVIOUS_SPREAD])
+    return bool(state.bases[k] >= 3) and is_at(state.previous[k], state.previous_spread[k])
 
 
-def _share_is_back(share: FloatArray, number: IntArray) -> bool:
+def _share_is_back(state: WatchState, k: int) -> bool:
     """Whether a cell's new share is the one before the change, or the one before that."""
-    if not share[layout.HR] < np.inf:
+    if not state.share_threshold[k] < np.inf:
         return False
-    q, old, previous = share[layout.P0], share[layout.OLD_SHARE], share[layout.PREVIOUS_SHARE]
-    again = number[layout.SHARE_BASES] >= 3 and 0.8 * previous <= q <= 1.25 * previous
+    q, old, previous = state.share[k], state.old_share[k], state.previous_share[k]
+    again = state.share_bases[k] >= 3 and 0.8 * previous <= q <= 1.25 * previous
     return bool(0.8 * old <= q <= 1.25 * old or again)
 
 
 @jit
 def is_over(state, rules, units):
     """Whether an episode is open, and every unit concerned has its new baseline, or it has lasted for long."""
-    head = state.head
-    lasted = head[layout.RECORDS] - 1 - head[layout.START]
-    if head[layout.OPEN] == 0 or lasted < rules.hold:
+    lasted = state.records - 1 - state.start
+    if state.open == 0 or lasted < rules.hold:
         return False
     for k in range(units):
-        number = state.number[k]
-        features = number[layout.FLAG] == 1 and number[layout.WATCHED] == 0
-        if features or (number[layout.SHARE_FLAG] == 1 and not state.share[k, layout.HR] < np.inf):
+        features = state.flag[k] == 1 and state.watched[k] == 0
+        if features or (state.share_flag[k] == 1 and not state.share_threshold[k] < np.inf):
             return lasted >= _LONGEST * rules.hold
     return True
 
 
-def end_episode(state: WatchState, rules: Rules, names: IntArray) -> tuple[ChangeKind, list[ChangedUnit]]:
+def end_episode(state: WatchState, rules: Rules, units: int) -> tuple[ChangeKind, list[ChangedUnit]]:
     """End the open episode; return how it ended, and what its units are like."""
-    head, back, found = state.head, True, []
-    head[layout.OPEN] = 0
-    head[layout.EPISODES] += 1
-    for k in range(len(names)):
-        number, share = state.number[k], state.share[k]
-        if not (number[layout.FLAG] or number[layout.SHARE_FLAG]):
+    back, found = True, []
+    state.open = 0
+    state.episodes += 1
+    for k in range(units):
+        if not (state.flag[k] or state.share_flag[k]):
             continue
-        if number[layout.FLAG] and not _features_are_back(state.channel[k], number, rules):
+        if state.flag[k] and not _features_are_back(state, k, rules):
             back = False
-        if number[layout.SHARE_FLAG]:
-            records = layout.SHARE_BLOCK * number[layout.BLOCKS]
-            head[layout.GONE] += share[layout.SN] < _SILENT * share[layout.OLD_SHARE] * records
-            back = back and _share_is_back(share, number)
-        found.append(ended_unit(state, rules.step, k, int(names[k])))
-        number[[layout.FLAG, layout.SHARE_FLAG]] = 0
-    if head[layout.GONE] > 0 or (head[layout.MOVED_CELLS] > 0 and head[layout.SHARES] > 0):
-        head[layout.REBUILD] = 1
+        if state.share_flag[k]:
+            records = layout.SHARE_BLOCK * state.blocks[k]
+            state.gone += state.inside[k] < _SILENT * state.old_share[k] * records
+            back = back and _share_is_back(state, k)
+        found.append(ended_unit(state, rules.step, k))
+        state.flag[k] = state.share_flag[k] = 0
+    if state.gone > 0 or (state.moved_cells > 0 and state.moved_shares > 0):
+        state.rebuild = 1
     return "recovered" if back and found else "settled", found

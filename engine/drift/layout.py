@@ -8,6 +8,7 @@ After it the parameters, and a watch as arrays without room to spare, checked wh
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,19 @@ from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
 from resonance.engine.parameters import Parameter
 from resonance.kernels.arithmetic import log
-from resonance.kernels.table import MAX_RECORDS, Table, floats, ints, new, require
+from resonance.kernels.table import (
+    ABOVE_ZERO,
+    MAX_RECORDS,
+    Table,
+    checked,
+    floats,
+    ints,
+    new,
+    packed,
+    put,
+    require,
+    stored_fields,
+)
 
 # Constants of the method.
 RANGE = 32  # records of a unit from which the ranges of its features are measured
@@ -31,98 +44,10 @@ YOUNG = 65_536  # records after which cells are taken anew after a change alone
 MOST_CHANNELS = 8_192
 DOWN = 0.6  # part of its threshold that a narrowed feature needs
 
-# The head.
-RECORDS = 0
-OPEN = 1  # 1 during an episode
-START = 2  # record with which it began
-EPISODES = 3  # events so far
-CELLS = 4
-REBUILD = 5  # 1: take other cells at the next look
-MOVED_CELLS = 6  # cells of the episode whose features changed
-SHARES = 7  # of the episode, whose share did
-GONE = 8  # of these, cells that hardly have any record left
-NEXT_LOOK = 9  # records at which the cells of a young stream are looked at
-HEAD = 10
-
-# Fields of a channel; a restart clears those before `OLD`.
-C = 0  # centre of the range
-G = 1  # 1 / width of the range; during the first records the sum of squares
-MU = 2  # mean of the clipped value
-RHO = 3  # 1 / its spread
-AL = 4  # mean of its absolute value
-BE = 5  # 1 / spread of that
-KU = 6  # allowance of S upwards
-KD = 7  # and downwards
-HS = 8  # threshold of S; infinite for a channel that is blind
-KQ = 9  # allowance of Q
-HQ = 10  # threshold of Q
-S = 11  # two-sided cumulative sum of the value
-Q = 12  # the same of its absolute value
-OS = 13  # record of the unit at which S left 0
-OQ = 14  # at which Q did
-E = 15  # mean of late
-SY = 16  # sums of blocks: values, squares, absolute values
-SYY = 17
-SA = 18
-BY = 19  # sums of the present block
-BA = 20
-PY = 21  # means of the block before
-PA = 22
-BYY = 23  # squares of block means, and products with the one before
-BYP = 24
-BAA = 25
-BAP = 26
-OLD = 27  # mean and spread of the baseline before the last change, and of the one before that
-OLD_SPREAD = 28
-PREVIOUS = 29
-PREVIOUS_SPREAD = 30
-LOWEST = 31  # hull of the means of all baselines
-HIGHEST = 32
-TAU_S = 33  # inflation that is known from before the last change
-TAU_Q = 34
-FIELDS = 35
-CLEARED = 27
-
-# Numbers of a unit.
-SEEN = 0  # records since the restart
-CHECK = 1  # of them at which the next baseline is due
-WATCHED = 2  # 1: it has a baseline
-FLAG = 3  # 1: its features changed in the open episode
-BASES = 4  # baselines so far
-RETURNS = 5  # of these, the ones where it has been before
-BLOCKS = 6  # blocks of its share
-SHARE_CHECK = 7
-SHARE_FLAG = 8
-COUNT = 9  # records in the present block
-SHARE_BASES = 10
-SHARE_RETURNS = 11
-NAME = 12  # cluster that its records are answered with most
-VOTE = 13
-NUMBERS = 14
-
-# Floats of a unit's share; a restart clears those before `OLD_SHARE`.
-SN = 0  # sums of blocks: records, squares, products with the block before
-SNN = 1
-SNP = 2
-PN = 3
-P0 = 4  # share of the baseline
-HIT_UP = 5  # evidence of a record in the cell, and of one that is not, for more and for fewer
-MISS_UP = 6
-HIT_DOWN = 7
-MISS_DOWN = 8
-HR = 9  # threshold; infinite while the share is not watched
-WU = 10  # evidence for more
-WD = 11  # and for fewer
-OU = 12  # offset at which they left 0
-OD = 13
-BU = 14  # blocks since
-BD = 15
-OLD_SHARE = 16
-PREVIOUS_SHARE = 17
-LOWEST_SHARE = 18
-HIGHEST_SHARE = 19
-SHARE_FIELDS = 20
-SHARE_CLEARED = 16
+_ANY = {"low": -(2**63), "high": 2**63 - 1}
+_channel = partial(floats, "units", "channels", most=1e300, columns="channel")
+_share = partial(floats, "units", most=1e300, columns="share")
+_number = partial(ints, "units", columns="number")
 
 LEVELS, KEPT = 3, 16
 """Every 8th, 64th and 512th record of a unit is marked; 16 marks of each are kept."""
@@ -131,15 +56,107 @@ LEVELS, KEPT = 3, 16
 class WatchState(Table):
     """A watch of d features with room for some cells: a row for each unit, which are the stream and the cells."""
 
-    head: IntArray = ints(HEAD)
-    channel: FloatArray = floats("units", FIELDS, "channels")
-    number: IntArray = ints("units", NUMBERS)
-    share: FloatArray = floats("units", SHARE_FIELDS)
-    share_time: IntArray = ints("units", 2)  # times of the records at `OU` and `OD`
-    mark: IntArray = ints("units", LEVELS, KEPT, 2)  # offset and time of marked records, by level
-    centre: FloatArray = floats("cells", "d")  # what each cell is nearest to
-    sign: FloatArray = floats("d")  # of the features in the second sum: -1 at an odd number of one bits, else 1
-    room: FloatArray = floats(2, "channels")  # for the values of a record while a unit takes it
+    records: int = ints(rows="head")
+    open: int = ints(high=1, rows="head")  # 1 during an episode
+    start: int = ints(high="records", rows="head")  # record with which it began
+    episodes: int = ints(rows="head")  # events so far
+    cells: int = ints(rows="head")
+    rebuild: int = ints(high=1, rows="head")  # 1: take other cells at the next look
+    moved_cells: int = ints(high="records", rows="head")  # cells of the episode whose features changed
+    moved_shares: int = ints(high="records", rows="head")  # of the episode, whose share did
+    gone: int = ints(high="records", rows="head")  # of these, cells that hardly have any record left
+    next_look: int = ints(low=STRIDE, rows="head")  # records at which the cells of a young stream are looked at
+
+    middle: FloatArray = _channel()  # of the range
+    gain: FloatArray = _channel()  # 1 / width of the range; during the first records the sum of squares
+    mean: FloatArray = _channel()  # of the clipped value
+    inverse_spread: FloatArray = _channel()  # 1 / its spread
+    size: FloatArray = _channel()  # mean of its absolute value
+    size_inverse_spread: FloatArray = _channel()  # 1 / spread of that
+    allowed_up: FloatArray = _channel()  # allowance of `cusum` upwards
+    allowed_down: FloatArray = _channel()  # and downwards
+    threshold: FloatArray = _channel(low=0.0, high=math.inf)  # of `cusum`; infinite for a channel that is blind
+    size_allowed: FloatArray = _channel()  # allowance of `size_cusum`
+    size_threshold: FloatArray = _channel(low=0.0, high=math.inf)  # of `size_cusum`
+    cusum: FloatArray = _channel()  # two-sided cumulative sum of the value
+    size_cusum: FloatArray = _channel()  # the same of its absolute value
+    onset: FloatArray = _channel()  # record of the unit at which `cusum` left 0
+    size_onset: FloatArray = _channel()  # at which `size_cusum` did
+    late: FloatArray = _channel()  # mean of late
+    total: FloatArray = _channel()  # sums of blocks: values, squares, absolute values
+    squares: FloatArray = _channel()
+    sizes: FloatArray = _channel()
+    block: FloatArray = _channel()  # sums of the present block
+    size_block: FloatArray = _channel()
+    before: FloatArray = _channel()  # means of the block before
+    size_before: FloatArray = _channel()
+    block_squares: FloatArray = _channel()  # squares of block means, and products with the one before
+    block_products: FloatArray = _channel()
+    size_squares: FloatArray = _channel()
+    size_products: FloatArray = _channel()
+    old: FloatArray = _channel()  # mean and spread of the baseline before the last change, and of the one before that
+    old_spread: FloatArray = _channel()
+    previous: FloatArray = _channel()
+    previous_spread: FloatArray = _channel()
+    lowest: FloatArray = _channel()  # hull of the means of all baselines
+    highest: FloatArray = _channel()
+    inflation: FloatArray = _channel()  # inflation that is known from before the last change
+    size_inflation: FloatArray = _channel()
+
+    seen: IntArray = _number(high="records")  # records since the restart
+    check: IntArray = _number()  # of them at which the next baseline is due
+    watched: IntArray = _number(high=1)  # 1: it has a baseline
+    flag: IntArray = _number(high=1)  # 1: its features changed in the open episode
+    bases: IntArray = _number()  # baselines so far
+    returns: IntArray = _number()  # of these, the ones where it has been before
+    blocks: IntArray = _number()  # blocks of its share
+    share_check: IntArray = _number(low=16)
+    share_flag: IntArray = _number(high=1)
+    count: IntArray = _number()  # records in the present block
+    share_bases: IntArray = _number()
+    share_returns: IntArray = _number()
+    name: IntArray = _number(**_ANY)  # cluster that its records are answered with most
+    vote: IntArray = _number(**_ANY)
+
+    # Of the share of a cell.
+    inside: FloatArray = _share()  # sums of blocks: records, squares, products with the block before
+    inside_squares: FloatArray = _share()
+    inside_products: FloatArray = _share()
+    inside_before: FloatArray = _share()
+    share: FloatArray = _share()  # of the baseline
+    hit_up: FloatArray = _share()  # evidence of a record in the cell, and of one that is not, for more and for fewer
+    miss_up: FloatArray = _share()
+    hit_down: FloatArray = _share()
+    miss_down: FloatArray = _share()
+    share_threshold: FloatArray = _share(low=ABOVE_ZERO, high=math.inf)  # infinite while the share is not watched
+    rise: FloatArray = _share()  # evidence for more
+    fall: FloatArray = _share()  # and for fewer
+    rise_offset: FloatArray = _share(low=0.0, high=MAX_RECORDS)  # offset at which they left 0
+    fall_offset: FloatArray = _share(low=0.0, high=MAX_RECORDS)
+    rise_blocks: FloatArray = _share()  # blocks since
+    fall_blocks: FloatArray = _share()
+    old_share: FloatArray = _share()  # before the last change, and before the one before that
+    previous_share: FloatArray = _share()
+    lowest_share: FloatArray = _share()  # hull of all baselines
+    highest_share: FloatArray = _share()
+    share_time: IntArray = ints("units", 2, **_ANY)  # times of the records at `rise_offset` and `fall_offset`
+
+    mark: IntArray = ints("units", LEVELS, KEPT, **_ANY)  # offsets of marked records, by level
+    mark_time: IntArray = ints("units", LEVELS, KEPT, **_ANY)
+    centre: FloatArray = floats("cells", "d", most=MAGNITUDE)  # what each cell is nearest to
+    names: IntArray = ints("units", **_ANY)  # the first name of each unit
+    sign: FloatArray = floats("d", stored=False)  # in the second sum: -1 at an odd number of one bits, else 1
+    room: FloatArray = floats(2, "channels", stored=False)  # for the values of a record while a unit takes it
+
+
+def _fields_before(name: str, field: str) -> list[str]:
+    """Return the fields of an array of a state that come before one of them."""
+    fields = [field for field, _ in stored_fields(WatchState)[name]]
+    return fields[: fields.index(field)]
+
+
+CLEARED, SHARE_CLEARED = _fields_before("channel", "old"), _fields_before("share", "old_share")
+"""What a restart clears: all up to what was before the last change."""
 
 
 def channels_of(dimension: int) -> int:
@@ -156,11 +173,11 @@ def new_state(dimension: int, cells: int) -> WatchState:
     """Return the state of a watch before its first record, with room for `cells`."""
     state = new(WatchState, units=cells + 1, cells=cells, channels=channels_of(dimension), d=dimension)
     state.sign[:] = [-1.0 if i.bit_count() % 2 else 1.0 for i in range(dimension)]
-    state.head[NEXT_LOOK] = STRIDE
-    state.number[:, CHECK] = BASE
-    state.number[0, CHECK] = STREAM_BASE
-    state.number[:, SHARE_CHECK] = 16
-    state.share[:, HR] = np.inf
+    state.next_look = STRIDE
+    state.check[:] = BASE
+    state.check[0] = STREAM_BASE
+    state.share_check[:] = 16
+    state.share_threshold[:] = np.inf
     return state
 
 
@@ -207,98 +224,44 @@ def rules_from(given: Mapping[str, Any], dimension: int) -> Rules:
     )
 
 
-Arrays = dict[str, NDArray[Any]]
-
-_LARGEST = 1e300
 _NARROW = np.iinfo(np.int32)
-_FINITE = [field for field in range(FIELDS) if field not in (HS, HQ)]
-_FINITE_SHARE = [field for field in range(SHARE_FIELDS) if field != HR]
-"""All but thresholds, which are infinite while nothing is watched."""
-
-
-def within(values: NDArray[Any], low: float, high: float) -> bool:
-    """Whether all values are numbers from `low` to `high`."""
-    return not values.size or bool(values.min() >= low and values.max() <= high)
 
 
 def _narrow(values: IntArray) -> NDArray[Any]:
     """Return integers as the bytes of 32 bits each where all of them fit."""
-    fit = within(values, _NARROW.min, _NARROW.max)
-    return np.ascontiguousarray(values, "<i4").view(np.uint8) if fit else np.ascontiguousarray(values)
+    fit = not values.size or (values.min() >= _NARROW.min and values.max() <= _NARROW.max)
+    return np.ascontiguousarray(values, "<i4").view(np.uint8) if fit else values
 
 
-def _wide(arrays: Mapping[str, NDArray[Any]], name: str) -> IntArray:
+def _wide(own: NDArray[Any], name: str) -> IntArray:
     """Return the integers of `_narrow` as 64 bits each."""
-    own = arrays[name]
     if own.dtype == np.uint8:
         require(own.ndim > 0 and own.shape[-1] % 4 == 0, name)
         own = np.ascontiguousarray(own).view("<i4").astype(np.int64)
     return own
 
 
-def packed(state: WatchState, names: IntArray) -> Arrays:
-    """Return the arrays that `unpacked` reads: of the units in use alone; `names` are the cells' first ones."""
-    units = int(state.head[CELLS]) + 1
-    parts: Arrays = {name: getattr(state, name)[:units] for name in ("channel", "share", "share_time")}
-    parts |= {"number": _narrow(state.number[:units]), "mark": _narrow(state.mark[:units, ..., 0])}
-    parts["mark_time"] = np.ascontiguousarray(state.mark[:units, ..., 1])
-    return {"head": state.head, **parts, "centre": state.centre[: units - 1], "names": names[:units]}
+def packed_state(state: WatchState) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `put_state` reads: of the units in use alone."""
+    arrays = packed(state, units=state.cells + 1, cells=state.cells)
+    return arrays | {name: _narrow(arrays[name]) for name in ("number", "mark")}
 
 
-def unpacked(state: WatchState, names: IntArray, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Fill a new watch; KeyError, TypeError or ValueError where the arrays hold none."""
-    head = arrays["head"]
-    require(head.shape == (HEAD,) and head.dtype == np.int64 and within(head, 0, MAX_RECORDS), "head")
-    records, cells = int(head[RECORDS]), int(head[CELLS])
-    units = cells + 1
-    require(units == len(state.channel), "cells")
-    require(within(head[[OPEN, REBUILD]], 0, 1) and head[START] <= records, "episode")
-    require(within(head[[MOVED_CELLS, SHARES, GONE]], 0, records), "episode")
-    require(head[NEXT_LOOK] >= STRIDE, "next look")
-    for name in ("channel", "share", "centre"):
-        whole, own = getattr(state, name), arrays[name]
-        used = cells if name == "centre" else units
-        require(own.shape == (used, *whole.shape[1:]) and own.dtype == np.float64, name)
-    channel, number, share, mark = arrays["channel"], _wide(arrays, "number"), arrays["share"], _wide(arrays, "mark")
-    for name, values, shape in (
-        ("number", number, (units, NUMBERS)),
-        ("share_time", arrays["share_time"], (units, 2)),
-        ("mark", mark, state.mark.shape[:-1]),
-        ("mark_time", arrays["mark_time"], state.mark.shape[:-1]),
-        ("names", arrays["names"], (units,)),
-    ):
-        require(values.shape == shape and values.dtype == np.int64, name)
-    require(within(arrays["centre"], -MAGNITUDE, MAGNITUDE), "centre")
-    limits = channel[:, [HS, HQ]]
-    require(within(limits, 0.0, math.inf), "thresholds")
-    require(within(channel[:, _FINITE], -_LARGEST, _LARGEST), "channel")
-    require((share[:, HR] > 0.0).all(), "share thresholds")
-    require(within(share[:, _FINITE_SHARE], -_LARGEST, _LARGEST), "share")
-    require(within(number[:, :NAME], 0, MAX_RECORDS) and (number[:, SEEN] <= records).all(), "number")
-    flags = number[:, [WATCHED, FLAG, SHARE_FLAG]]
-    require(within(flags, 0, 1), "flags")
-    _check_units(channel, number, share)
-    for name in ("channel", "share", "share_time"):
-        getattr(state, name)[:units] = arrays[name]
-    state.number[...], state.mark[..., 0], state.mark[..., 1] = number, mark, arrays["mark_time"]
-    state.centre[:cells] = arrays["centre"]
-    state.head[...] = head
-    names[:units] = arrays["names"]
-
-
-def _check_units(channel: NDArray[Any], number: NDArray[Any], share: NDArray[Any]) -> None:
-    """Raise ValueError where a unit's baseline cannot be one of its records."""
-    base = np.full(len(number), BASE)
+def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Fill a new watch; KeyError or ValueError where the arrays hold none."""
+    wide = {name: _wide(arrays[name], name) for name in ("number", "mark")}
+    units, channels = state.mean.shape
+    sizes = {"units": units, "cells": units - 1, "channels": channels, "d": len(state.sign)}
+    found = checked(WatchState, {**arrays, **wide}, **sizes)
+    put(state, found)
+    base = np.full(units, BASE)
     base[0] = STREAM_BASE
-    require((number[:, CHECK] >= base).all() and (number[:, SHARE_CHECK] >= 16).all(), "checks")
-    ranged = number[:, SEEN] >= RANGE
-    require((channel[ranged, G] > 0.0).all(), "ranges")
-    watched = number[:, WATCHED] == 1
-    for field in (RHO, BE, HS, HQ):
-        require((channel[watched, field] > 0.0).all(), "baselines")
-    require((number[watched, SEEN] >= RANGE).all(), "baselines")
-    onsets = channel[:, [OS, OQ]]
-    require((onsets >= 0.0).all() and (onsets <= number[:, SEEN, None, None] + 1.0).all(), "onsets")
-    require(within(share[:, [OU, OD]], 0.0, MAX_RECORDS), "onsets")
-    known = share[:, HR] < np.inf
-    require((number[known, BLOCKS] >= 16).all(), "shares")
+    require((state.check >= base).all(), "checks")
+    require((state.gain[state.seen >= RANGE] > 0.0).all(), "ranges")
+    watched = state.watched == 1
+    for field in (state.inverse_spread, state.size_inverse_spread, state.threshold, state.size_threshold):
+        require((field[watched] > 0.0).all(), "baselines")
+    require((state.seen[watched] >= RANGE).all(), "baselines")
+    for onset in (state.onset, state.size_onset):
+        require((onset >= 0.0).all() and (onset <= state.seen[:, None] + 1.0).all(), "onsets")
+    require((state.blocks[state.share_threshold < np.inf] >= 16).all(), "shares")

@@ -9,11 +9,20 @@ from resonance.engine.base import Cluster, FloatArray, IntArray
 from resonance.engine.drift import layout
 from resonance.engine.drift.changes import ChangedUnit, ChangeKind, DriftChange, change_of
 from resonance.engine.drift.episode import end_episode, is_over, raise_alarm
-from resonance.engine.drift.layout import PARAMETERS, channels_of, most_cells, new_state, packed, rules_from, unpacked
+from resonance.engine.drift.layout import (
+    PARAMETERS,
+    channels_of,
+    most_cells,
+    new_state,
+    packed_state,
+    put_state,
+    rules_from,
+)
 from resonance.engine.drift.learn import learn_batch
 from resonance.engine.errors import ParameterError, StateError
 from resonance.engine.parameters import Parameter, Parametrised
 from resonance.engine.state import pack, unpack
+from resonance.kernels.table import stored_fields
 
 REVISION: Final = 1
 """Raised with every change that alters what a watch reports, or the members of its state."""
@@ -59,8 +68,6 @@ class DriftWatch(Parametrised):
         self._most = most_cells(dimension, self._given["cells"])
         self._rules = rules_from(self._given, dimension)
         self._state = new_state(dimension, 0)
-        # The first name of each unit.
-        self._names = np.zeros(1, dtype=np.int64)
 
     @staticmethod
     def takes(dimension: int) -> bool:
@@ -70,7 +77,7 @@ class DriftWatch(Parametrised):
     @property
     def records(self) -> int:
         """Records so far."""
-        return int(self._state.head[layout.RECORDS])
+        return self._state.records
 
     @property
     def room(self) -> int:
@@ -80,12 +87,12 @@ class DriftWatch(Parametrised):
     @property
     def cells(self) -> int:
         """Cells that are watched apart; one alone is not."""
-        return int(self._state.head[layout.CELLS])
+        return self._state.cells
 
     @property
     def is_open(self) -> bool:
         """Whether an episode is open."""
-        return bool(self._state.head[layout.OPEN])
+        return self._state.open == 1
 
     def learn(self, X: ArrayLike, answers: IntArray, offsets: IntArray, times: IntArray) -> list[DriftChange]:
         """Watch records that the engine has learned.
@@ -118,14 +125,14 @@ class DriftWatch(Parametrised):
 
     def _learned(self, batch: FloatArray, *columns: IntArray) -> Iterator[_Happened]:
         """Watch a batch; yield what happens to episodes."""
-        names, done = self._names if self.cells > 1 else self._names[:1], 0
+        units, done = self.cells + 1 if self.cells > 1 else 1, 0
         while done < len(batch):
             done, alarm = learn_batch(self._state, self._rules, batch, *columns, done)
             if alarm:
-                opens, units = raise_alarm(self._state, self._rules, names)
-                yield done - 1, "drift" if opens else None, units
-            if is_over(self._state, self._rules, len(names)):
-                yield done - 1, *end_episode(self._state, self._rules, names)
+                opens, changed = raise_alarm(self._state, self._rules, units)
+                yield done - 1, "drift" if opens else None, changed
+            if is_over(self._state, self._rules, units):
+                yield done - 1, *end_episode(self._state, self._rules, units)
 
     def wants_cells(self, clusters: Callable[[], int]) -> bool:
         """Return whether `take_cells` is due, after a batch that ended at a multiple of 512 records.
@@ -135,13 +142,13 @@ class DriftWatch(Parametrised):
         clusters : callable
             Returns the number of confirmed clusters of the engine's first level; called where it matters.
         """
-        head, records = self._state.head, self.records
-        if records == 0 or records % layout.STRIDE or head[layout.OPEN]:
+        state, records = self._state, self.records
+        if records == 0 or records % layout.STRIDE or state.open:
             return False
-        young = head[layout.NEXT_LOOK] <= layout.YOUNG and records >= head[layout.NEXT_LOOK]
-        while young and head[layout.NEXT_LOOK] <= records:
-            head[layout.NEXT_LOOK] *= 2
-        if head[layout.REBUILD]:
+        young = state.next_look <= layout.YOUNG and records >= state.next_look
+        while young and state.next_look <= records:
+            state.next_look *= 2
+        if state.rebuild:
             return True
         if not young:
             return False
@@ -151,17 +158,21 @@ class DriftWatch(Parametrised):
     def take_cells(self, clusters: Sequence[Cluster]) -> bool:
         """Divide the stream anew by the largest of some clusters; return whether there was any."""
         state = self._state
-        state.head[layout.REBUILD] = 0
+        state.rebuild = 0
         chosen = sorted(clusters, key=lambda cluster: (-cluster.size, cluster.id))[: self._most]
         if not chosen:
             return False
         taken = new_state(self.dimension, len(chosen))
-        taken.head[...] = state.head
-        taken.head[layout.CELLS] = len(chosen)
-        for part, own in ((taken.channel, state.channel), (taken.number, state.number), (taken.mark, state.mark)):
-            part[0] = own[0]
-        self._state, self._names = taken, np.array([0, *(cluster.id for cluster in chosen)], dtype=np.int64)
-        taken.number[1:, layout.NAME] = self._names[1:]
+        # Shares are those of other cells from now on.
+        for name in ("head", "channel", "number", "mark", "mark_time"):
+            for field, each in stored_fields(layout.WatchState)[name]:
+                if each.axes:
+                    getattr(taken, field)[0] = getattr(state, field)[0]
+                else:
+                    setattr(taken, field, getattr(state, field))
+        taken.cells = len(chosen)
+        self._state = taken
+        taken.names[1:] = taken.name[1:] = [cluster.id for cluster in chosen]
         for place, cluster in enumerate(chosen):
             taken.centre[place] = cluster.centre
         return True
@@ -170,27 +181,24 @@ class DriftWatch(Parametrised):
         """Go on with records in other units: what was x of a feature is ``factor * x + shift``; factors above 0."""
         state, d = self._state, self.dimension
         state.centre[: self.cells] = state.centre[: self.cells] * factor + shift
-        for unit in range(self.cells + 1):
-            channel = state.channel[unit, :, :d]
-            measured = state.number[unit, layout.SEEN] >= layout.RANGE
-            if state.number[unit, layout.SEEN] > 0:
-                channel[layout.C] = channel[layout.C] * factor + shift
-                channel[layout.G] = channel[layout.G] / factor if measured else channel[layout.G] * factor * factor
-            for place, spread in (
-                (layout.OLD, layout.OLD_SPREAD),
-                (layout.PREVIOUS, layout.PREVIOUS_SPREAD),
-            ):
-                known = channel[spread] > 0.0
-                channel[place] = np.where(known, channel[place] * factor + shift, channel[place])
-                channel[spread] *= factor
-            if state.number[unit, layout.BASES] > 0:
-                for bound in (layout.LOWEST, layout.HIGHEST):
-                    channel[bound] = channel[bound] * factor + shift
+        for k in range(self.cells + 1):
+            if state.seen[k] > 0:
+                measured = state.seen[k] >= layout.RANGE
+                state.middle[k, :d] = state.middle[k, :d] * factor + shift
+                gain = state.gain[k, :d]
+                gain[:] = gain / factor if measured else gain * factor * factor
+            for place, spread in ((state.old, state.old_spread), (state.previous, state.previous_spread)):
+                known = spread[k, :d] > 0.0
+                place[k, :d] = np.where(known, place[k, :d] * factor + shift, place[k, :d])
+                spread[k, :d] *= factor
+            if state.bases[k] > 0:
+                for bound in (state.lowest, state.highest):
+                    bound[k, :d] = bound[k, :d] * factor + shift
 
     def state(self) -> bytes:
         """Everything that the next record's report depends on: versioned, checksummed, canonical."""
         header = {"dimension": self.dimension, "parameters": dict(self._given)}
-        return pack(KIND, REVISION, header, packed(self._state, self._names))
+        return pack(KIND, REVISION, header, packed_state(self._state))
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:
@@ -207,11 +215,11 @@ class DriftWatch(Parametrised):
             if type(dimension) is not int or not isinstance(given, Mapping):
                 raise ValueError(f"dimension {dimension!r}")
             watch = cls(dimension, **given)
-            cells = int(arrays["head"][layout.CELLS])
+            cells = int(arrays["head"][4])
             if not 0 <= cells <= watch._most:
                 raise ValueError(f"{cells} cells")
-            watch._state, watch._names = new_state(dimension, cells), np.zeros(cells + 1, dtype=np.int64)
-            unpacked(watch._state, watch._names, arrays)
+            watch._state = new_state(dimension, cells)
+            put_state(watch._state, arrays)
         except (KeyError, TypeError, ValueError, IndexError, ParameterError) as error:
             raise StateError(f"the state of {KIND} cannot be read: {error!r}") from error
         return watch

@@ -8,6 +8,7 @@ from resonance.engine import ParameterError, StateError
 from resonance.engine.drift import DriftWatch, layout
 from resonance.engine.drift.watch import KIND, REVISION
 from resonance.engine.state import pack, unpack
+from resonance.kernels.table import packed, stored_fields
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]])
 COUNTS = "cluster", "was", "unit", "features", "share", "evidence", "share_before", "share_after", "since", "channels"
@@ -158,7 +159,7 @@ def test_a_share_that_vanishes_is_reported_and_cells_are_taken_anew():
     assert shown[4].share
     assert shown[4].share_before == pytest.approx(0.25, abs=0.05)
     assert any(unit.share and unit.share_after < unit.share_before for unit in changes[0].units)
-    assert watch._state.number[1, layout.SEEN] < 4_000
+    assert watch._state.seen[1] < 4_000
 
 
 def test_more_clusters_than_cells_are_cut_to_the_largest():
@@ -167,7 +168,7 @@ def test_more_clusters_than_cells_are_cut_to_the_largest():
     learn(watch, X, where)
     watch.take_cells(clusters(sizes=(1, 5, 5, 9)))
     assert watch.cells == 3
-    assert watch._names[1:].tolist() == [13, 11, 12]
+    assert watch._state.names[1:].tolist() == [13, 11, 12]
     np.testing.assert_array_equal(watch._state.centre, CENTRES[[3, 1, 2]])
     assert DriftWatch.from_state(watch.state()).state() == watch.state()
     assert not watch.take_cells([])
@@ -198,9 +199,9 @@ def test_a_watch_that_is_rescaled_goes_on_as_one_of_the_other_units():
         assert [(c.record, c.kind, len(c.units)) for c in [*before, *after]] == [
             (c.record, c.kind, len(c.units)) for c in expected
         ]
-        units = one.cells + 1
-        np.testing.assert_array_equal(one._state.number[:units], other._state.number[:units])
-        np.testing.assert_allclose(one._state.channel[:units], other._state.channel[:units], rtol=1e-7, atol=1e-7)
+        ours, theirs = (packed(watch._state, units=watch.cells + 1) for watch in (one, other))
+        np.testing.assert_array_equal(ours["number"], theirs["number"])
+        np.testing.assert_allclose(ours["channel"], theirs["channel"], rtol=1e-7, atol=1e-7)
         np.testing.assert_allclose(one._state.centre, other._state.centre, rtol=1e-12, atol=1e-12)
 
 
@@ -277,6 +278,10 @@ def replaced(array, at, value):
     return other
 
 
+# Where the fields of a watch are in the arrays of its state.
+PLACE = {
+    field: place for fields in stored_fields(layout.WatchState).values() for place, (field, _) in enumerate(fields)
+}
 PARTS = ("channel", "number", "share", "share_time", "mark", "mark_time")
 
 DAMAGED = [
@@ -286,28 +291,31 @@ DAMAGED = [
         (name, lambda a: np.zeros(a.shape, np.int64 if a.dtype == np.float64 else np.float64))
         for name in (*PARTS, "head", "centre", "names")
     ),
-    *(("head", lambda a, at=at: replaced(a, at, -1)) for at in range(layout.HEAD)),
-    ("head", lambda a: replaced(a, layout.CELLS, 5)),
-    ("head", lambda a: replaced(a, layout.CELLS, 2**40)),
-    ("head", lambda a: replaced(a, layout.OPEN, 2)),
-    ("head", lambda a: replaced(a, layout.START, 2**40)),
-    ("head", lambda a: replaced(a, layout.NEXT_LOOK, 0)),
+    *(("head", lambda a, at=at: replaced(a, at, -1)) for at in range(10)),
+    ("head", lambda a: replaced(a, PLACE["cells"], 5)),
+    ("head", lambda a: replaced(a, PLACE["cells"], 2**40)),
+    ("head", lambda a: replaced(a, PLACE["open"], 2)),
+    ("head", lambda a: replaced(a, PLACE["start"], 2**40)),
+    ("head", lambda a: replaced(a, PLACE["next_look"], 0)),
     *(
-        ("channel", lambda a, f=f, v=v: replaced(a, (1, f, 0), v))
-        for f in (layout.C, layout.MU, layout.S, layout.OS, layout.OLD, layout.SYY)
+        ("channel", lambda a, f=f, v=v: replaced(a, (1, PLACE[f], 0), v))
+        for f in ("middle", "mean", "cusum", "onset", "old", "squares")
         for v in (np.nan, np.inf, -np.inf)
     ),
-    *(("channel", lambda a, f=f: replaced(a, (1, f, 0), np.nan)) for f in (layout.HS, layout.HQ)),
-    *(("channel", lambda a, f=f: replaced(a, (1, f, 0), 0.0)) for f in (layout.HS, layout.RHO, layout.BE, layout.G)),
-    *(("channel", lambda a, f=f: replaced(a, (1, f, 0), -1.0)) for f in (layout.OS, layout.OQ)),
-    ("channel", lambda a: replaced(a, (1, layout.OS, 0), 1e9)),
-    *(("number", lambda a, f=f: replaced(a, (1, f), -1)) for f in range(layout.NAME)),
-    *(("number", lambda a, f=f: replaced(a, (1, f), 2)) for f in (layout.WATCHED, layout.FLAG, layout.SHARE_FLAG)),
-    ("number", lambda a: replaced(a, (1, layout.SEEN), 10**6)),
-    ("number", lambda a: replaced(a, (1, layout.CHECK), 0)),
-    ("number", lambda a: replaced(a, (1, layout.SHARE_CHECK), 0)),
-    *(("share", lambda a, v=v: replaced(a, (1, layout.SN), v)) for v in (np.nan, np.inf)),
-    *(("share", lambda a, v=v: replaced(a, (1, layout.HR), v)) for v in (np.nan, 0.0, -1.0)),
+    *(("channel", lambda a, f=f: replaced(a, (1, PLACE[f], 0), np.nan)) for f in ("threshold", "size_threshold")),
+    *(
+        ("channel", lambda a, f=f: replaced(a, (1, PLACE[f], 0), 0.0))
+        for f in ("threshold", "inverse_spread", "size_inverse_spread", "gain")
+    ),
+    *(("channel", lambda a, f=f: replaced(a, (1, PLACE[f], 0), -1.0)) for f in ("onset", "size_onset")),
+    ("channel", lambda a: replaced(a, (1, PLACE["onset"], 0), 1e9)),
+    *(("number", lambda a, f=f: replaced(a, (1, f), -1)) for f in range(12)),
+    *(("number", lambda a, f=f: replaced(a, (1, PLACE[f]), 2)) for f in ("watched", "flag", "share_flag")),
+    ("number", lambda a: replaced(a, (1, PLACE["seen"]), 10**6)),
+    ("number", lambda a: replaced(a, (1, PLACE["check"]), 0)),
+    ("number", lambda a: replaced(a, (1, PLACE["share_check"]), 0)),
+    *(("share", lambda a, v=v: replaced(a, (1, PLACE["inside"]), v)) for v in (np.nan, np.inf)),
+    *(("share", lambda a, v=v: replaced(a, (1, PLACE["share_threshold"]), v)) for v in (np.nan, 0.0, -1.0)),
     *(("centre", lambda a, v=v: replaced(a, (0, 0), v)) for v in (np.nan, np.inf, 1e200)),
 ]
 

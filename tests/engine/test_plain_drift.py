@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from resonance.kernels.table import packed
 
 from tests.engine.plain_drift import FIELDS, NUMBERS, SHARE, PlainDrift
 from tests.engine.watched import clusters_at, normal, watched
@@ -69,14 +70,15 @@ def test_rows_and_state_are_those_of_the_specification(seed, d, given):
     np.testing.assert_array_equal(rows, expected)
     assert len({row[0] for row in plain.rows}) == 3
     state = watch._state
-    assert state.head.tolist() == [
+    arrays = packed(state)
+    assert arrays["head"].tolist() == [
         *(plain.t, plain.opened, plain.start, plain.seq, len(plain.centres), plain.rebuild),
         *(plain.moved, plain.rates, plain.gone, plain.next),
     ]
     for k, unit in enumerate(plain.units):
         channel = np.array([[float(getattr(c, name)) for c in unit.channels] for name in FIELDS])
-        np.testing.assert_array_equal(state.channel[k], channel)
+        np.testing.assert_array_equal(arrays["channel"][k], channel)
         if k:
-            np.testing.assert_array_equal(state.share[k], [float(getattr(unit.share, name)) for name in SHARE])
-            assert state.number[k].tolist() == [int(getattr(unit.number, name)) for name in NUMBERS]
-        np.testing.assert_array_equal(state.mark[k, :, :, 0], unit.marks)
+            np.testing.assert_array_equal(arrays["share"][k], [float(getattr(unit.share, name)) for name in SHARE])
+            assert arrays["number"][k].tolist() == [int(getattr(unit.number, name)) for name in NUMBERS]
+        np.testing.assert_array_equal(state.mark[k], unit.marks)

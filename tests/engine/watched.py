@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.drift import STRIDE, DriftWatch, changes, layout
+from resonance.engine.drift import STRIDE, DriftWatch, changes
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -55,7 +55,7 @@ def watched(stream: Arrays, cut: int = STRIDE, *, restored: bool = False) -> tup
             for index, kind, units in watch._learned(X[done:end], *columns):
                 record = first + index
                 if kind is not None:
-                    number = int(watch._state.head[layout.EPISODES]) - 1
+                    number = watch._state.episodes - 1
                     offset = int(columns[1][index])
                     rows.append([1, record, KINDS.index(kind), number, len(units), offset, watch.cells])
                 # Nor of an episode's end but that it came.
