@@ -25,24 +25,24 @@ from resonance.engine.labels import record_labels
 from resonance.engine.state import pack, unpack
 
 
-def no_answers(count: int, depth: int = 1) -> Step:
+def empty_step(count: int, depth: int = 1) -> Step:
     """Return room for the answers of `count` records."""
     nowhere = np.full((2, count, depth), -1, dtype=np.int64)
     return Step(nowhere[0], np.full(count, np.nan), np.zeros(count, dtype=np.bool_), nowhere[1])
 
 
-def filled_by_kernels(step: Step) -> tuple[IntArray, FloatArray, BoolArray, IntArray]:
+def arrays_of(step: Step) -> tuple[IntArray, FloatArray, BoolArray, IntArray]:
     """Return the arrays of a step in the order in which kernels take them."""
     return step.cluster, step.score, step.novel, step.path
 
 
-def no_prediction(count: int, depth: int = 1) -> Prediction:
+def empty_prediction(count: int, depth: int = 1) -> Prediction:
     """Return room for the answers of `count` records that are not learned."""
     cluster, label = np.full((count, depth), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     return Prediction(cluster, np.full(count, np.nan), label)
 
 
-class FlatEngine(Engine):
+class SingleModelEngine(Engine):
     """An engine of one model. A subclass adds the model: how it begins, learns, answers, and lies in a state."""
 
     criteria: ClassVar[Sequence[str]]
@@ -112,7 +112,7 @@ class FlatEngine(Engine):
 
     def _no_prediction(self, count: int) -> Prediction:
         """Return room for the answers of `count` records that are not learned."""
-        return no_prediction(count)
+        return empty_prediction(count)
 
     def _events(self) -> list[Event]:
         """Return the events of the log, and empty it."""
@@ -124,7 +124,7 @@ class FlatEngine(Engine):
 
     def learn(self, X: Any, labels: Any = None) -> Step:  # noqa: D102
         batch = self._checked(X, self.most_features)
-        marks, step = record_labels(labels, len(batch)), no_answers(len(batch))
+        marks, step = record_labels(labels, len(batch)), empty_step(len(batch))
         if not len(batch):
             return step
         if not self._begun:

@@ -16,7 +16,7 @@ from resonance.engine.errors import ParameterError
 from resonance.engine.events import NO_PATH
 from resonance.engine.labels import room_for_classes
 from resonance.engine.parameters import MAX, Parameter, filled
-from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.kernels.table import resized
 
 READINGS = ("valley", "affinity", "components")
@@ -47,7 +47,7 @@ PAPER = {
 }
 
 
-class CAEA(FlatEngine):
+class CAEA(SingleModelEngine):
     """Topological clustering by adaptive resonance with correntropy.
 
     Each record resonates with its nearest node, or founds a new one when even that is too unlike it; the measure is
@@ -94,7 +94,7 @@ class CAEA(FlatEngine):
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         self._model = resized(self._model, classes=room_for_classes(self._model.labels.shape[1], self._classes))
         own, rest, done = (self._rules, self._factors, batch, labels), (NO_PATH.copy(), self._log, self._scratch), 0
-        answers = filled_by_kernels(step)
+        answers = arrays_of(step)
         while (done := learn_batch(self._model, *own, done, *rest, *answers)) < len(batch):
             self._model = Model(with_room(self._model))
 

@@ -13,11 +13,11 @@ from resonance.engine.evq.learn import learn_batch, predict_batch
 from resonance.engine.evq.parameters import PAPER, PARAMETERS, check_together, rules_from
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import Parameter
-from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.kernels.table import checked, packed, put, require, require_covariances, resized
 
 
-class EVQ(FlatEngine):
+class EVQ(SingleModelEngine):
     """Evolving vector quantisation with ellipsoids that merge and split (AutoClust).
 
     A cluster is a mean, a covariance and a support: an ellipsoid. A record goes to the nearest one in Mahalanobis
@@ -78,7 +78,7 @@ class EVQ(FlatEngine):
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         slots, classes = self._model.votes.shape
         self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
-        work, done, answers = work_for(self._rules, self._log), 0, filled_by_kernels(step)
+        work, done, answers = work_for(self._rules, self._log), 0, arrays_of(step)
         while (done := learn_batch(self._model, self._rules, batch, labels, done, work, *answers)) < len(batch):
             slots = min(max(2 * slots, slots + self._given["warmup"]), self._given["max_clusters"])
             self._model = resized(self._model, slots=slots)

@@ -13,7 +13,7 @@ from resonance.engine.evq.layout import (
 )
 from resonance.engine.evq.split import split
 from resonance.engine.evq.step import (
-    found,
+    add_cluster,
     keep_record,
     move,
     nearest,
@@ -230,7 +230,7 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
                 if ends or (rules.euclidean and rules.running):
                     i, squared = nearest(model, rules, x)  # ranges have moved, or a cluster has come
                 if i < 0 or np.sqrt(squared) > model.radius[i]:
-                    i = found(model, rules, x, label, number, t, i, squared, work)
+                    i = add_cluster(model, rules, x, label, number, t, i, squared, work)
                     cluster[t, 0] = -1
                     novel[t] = True
                     continue

@@ -112,7 +112,7 @@ def set_inverse(model, rules, i, work):
 
 
 @jit
-def found(model, rules, x, label, number, t, winner, squared, work):
+def add_cluster(model, rules, x, label, number, t, winner, squared, work):
     """Found a cluster at `x`, outside `winner` or the first; return its slot.
 
     At the bound it costs the cluster that won longest ago.

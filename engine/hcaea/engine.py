@@ -26,7 +26,7 @@ from resonance.engine.hcaea.learn import (
 from resonance.engine.hcaea.memory import POOL, ROOT, add, new_model, new_pool, tree_fault
 from resonance.engine.labels import majority_label, record_labels
 from resonance.engine.parameters import MAX, Parameter, Parametrised
-from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
+from resonance.engine.shell import arrays_of, empty_prediction, empty_step
 from resonance.engine.state import pack, unpack
 
 NO_LIMIT = 64
@@ -216,10 +216,10 @@ class HCAEA(RootedTree):
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> Step:  # noqa: D102
         batch, marks = self._received(X, labels)
-        step = no_answers(len(batch), self.depth)
+        step = empty_step(len(batch), self.depth)
         if not len(batch):
             return step
-        learn_batch(*self._memory, self._rules, self._factors, batch, marks, self._log, *filled_by_kernels(step))
+        learn_batch(*self._memory, self._rules, self._factors, batch, marks, self._log, *arrays_of(step))
         return replace(step, events=events_from(self._log, self.dimension, CRITERIA))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -263,7 +263,7 @@ class HCAEA(RootedTree):
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)
         count = len(batch)
-        answer = no_prediction(count, self.depth)
+        answer = empty_prediction(count, self.depth)
         if self.dimension and count:
             predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score)
             # All leaves are described for their labels alone.

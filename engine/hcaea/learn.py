@@ -28,13 +28,13 @@ from resonance.engine.hcaea.memory import (
 )
 from resonance.engine.hcaea.tree import (
     PATH,
-    adopt,
-    drop_settled,
+    assign_orphan,
+    drop_kept_of_linked,
     learn_here,
     learn_record,
     leaves_below,
-    let_go,
     read_model,
+    release_records,
 )
 from resonance.kernels.arithmetic import jit
 
@@ -243,21 +243,21 @@ def learn_root(blocks, indexes, rules, factors, X, labels, log, operations, clus
         novel[t] = row[FOUNDED] == 1.0
         if deeper:
             _pass_on(table, rules, node, t, 1, labels[t], X[t], operations)
-            drop_settled(pool, model, rules, node)
+            drop_kept_of_linked(pool, model, rules, node)
         if model.nodes > rules.max_nodes:
             gone[0] = longest_idle(model)
             drop_kept(pool, model, gone[0])
             _remove(model, rules, gone, 1, t, operations)
         if model.learned % rules.interval == 0:
-            removed = let_go(table, rules, ROOT, gone)
+            removed = release_records(table, rules, ROOT, gone)
             if removed > 0:
                 _remove(model, rules, gone, removed, t, operations)
             read_model(model, rules, factors, path, t, log, scratch)
         while model.chain[WAITING, FIRST] >= 0 and model.nodes > 0:
-            node, label = adopt(blocks, table, rules, ROOT, orphan, scratch)
+            node, label = assign_orphan(blocks, table, rules, ROOT, orphan, scratch)
             model = model_of(table, ROOT)
             _pass_on(table, rules, node, t, 0, label, orphan, operations)
-            drop_settled(pool, model, rules, node)
+            drop_kept_of_linked(pool, model, rules, node)
 
 
 TOP = 2
@@ -265,7 +265,7 @@ TOP = 2
 
 
 @jit
-def hold_place(blocks, indexes, rules, node):
+def add_placeholder_root(blocks, indexes, rules, node):
     """Add a root of one node, whose child is going to be the model at `TOP`."""
     model = model_of(indexes[0], new_model(blocks, indexes, rules, -1, -1, 0))
     model.nodes, model.next_id = 1, node + 1

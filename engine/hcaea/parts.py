@@ -15,14 +15,14 @@ from resonance.engine.hcaea.learn import (
     O_HEAD,
     THERE,
     TOP,
-    hold_place,
+    add_placeholder_root,
     learn_below,
     learn_root,
 )
 from resonance.engine.hcaea.memory import ROOT, new_model, remove_model
 from resonance.engine.hcaea.operations import MAX_NODES, Operations, RootStep, SubtreeStep
 from resonance.engine.labels import record_labels
-from resonance.engine.shell import filled_by_kernels, no_answers, no_prediction
+from resonance.engine.shell import arrays_of, empty_prediction, empty_step
 
 
 class HCAEARoot(RootedTree):
@@ -53,7 +53,7 @@ class HCAEARoot(RootedTree):
 
     def learn(self, X: ArrayLike, labels: Sequence[int] | NDArray[np.int64] | None = None) -> RootStep:  # noqa: D102
         batch, marks = self._received(X, labels)
-        answers = filled_by_kernels(no_answers(len(batch), self.depth))
+        answers = arrays_of(empty_step(len(batch), self.depth))
         if not len(batch):
             return RootStep(*answers, operations=Operations.none(self.dimension))
         appended = new_log()
@@ -65,7 +65,7 @@ class HCAEARoot(RootedTree):
 
     def predict(self, X: ArrayLike) -> Prediction:  # noqa: D102
         batch = check_batch(X, self.dimension)
-        answer = no_prediction(len(batch), self.depth)
+        answer = empty_prediction(len(batch), self.depth)
         if self.dimension and len(batch):
             predict_batch(self._model(ROOT), self._rules, batch, answer.cluster, answer.score, answer.label)
         return answer
@@ -134,7 +134,7 @@ class HCAEASubtree(ModelTree):
 
     def _begin(self, dimension: int) -> None:
         super()._begin(dimension)
-        hold_place(*self._memory, self._rules, self.node)
+        add_placeholder_root(*self._memory, self._rules, self.node)
 
     def follow(self, operations: Operations) -> SubtreeStep:
         """Carry out operations in order.
@@ -160,7 +160,7 @@ class HCAEASubtree(ModelTree):
         learned = count - len(gone)
         batch = check_batch(operations.vector[:learned], self.dimension)
         labels = record_labels(operations.label[:learned], learned)
-        cluster, score, novel, path = filled_by_kernels(no_answers(count, self.depth))
+        cluster, score, novel, path = arrays_of(empty_step(count, self.depth))
         path[operations.answered, 0] = self.node
         if learned:
             if not self.dimension:

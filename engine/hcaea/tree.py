@@ -82,7 +82,7 @@ def count_founded(table, m, top):
 
 
 @jit
-def take_out(blocks, table, rules, m, gone, removed, top, record, log):
+def remove_with_subtrees(blocks, table, rules, m, gone, removed, top, record, log):
     """Remove nodes of a model with their subtrees; what they keep must be taken from them before.
 
     `gone` has their positions, ascending; `top` is -1 for nodes of the root.
@@ -111,7 +111,7 @@ def evict(blocks, table, rules, m, node, top, record, log, gone):
     """Remove one node with its subtree and its kept records: memory is bounded, no other node takes them."""
     drop_kept(pool_of(table), model_of(table, m), node)
     gone[0] = node
-    take_out(blocks, table, rules, m, gone, 1, top, record, log)
+    remove_with_subtrees(blocks, table, rules, m, gone, 1, top, record, log)
 
 
 @jit
@@ -165,7 +165,7 @@ def bound_leaves(blocks, indexes, table, rules, top, record, log, gone):
 
 
 @jit
-def let_go(table, rules, m, gone):
+def release_records(table, rules, m, gone):
     """Write the nodes that a deletion step removes to `gone`, and return how many.
 
     What isolated ones kept waits for a new node; what expired ones kept is of the past.
@@ -233,7 +233,7 @@ def learn_here(blocks, table, rules, factors, m, top, clock, x, label, scratch):
 
 
 @jit
-def adopt(blocks, table, rules, m, x, scratch):
+def assign_orphan(blocks, table, rules, m, x, scratch):
     """Take the first waiting record to the nearest node; return the node's position and the record's label."""
     sums, squares, _, _, _ = scratch
     model, pool = model_of(table, m), pool_of(table)
@@ -254,7 +254,7 @@ def adopt(blocks, table, rules, m, x, scratch):
 
 
 @jit
-def drop_settled(pool, model, rules, node):
+def drop_kept_of_linked(pool, model, rules, node):
     """Let a node keep nothing once it has a child, and no deletion step can find it isolated."""
     if model.child[node] >= 0 and (not rules.nearest or model.degree[node] > 0):
         drop_kept(pool, model, node)
@@ -339,20 +339,20 @@ def learn_record(
             phase[level + 1] = LEARN
             level += 1
         elif todo == SETTLE:
-            drop_settled(pool, model, rules, at[level])
+            drop_kept_of_linked(pool, model, rules, at[level])
             if outer[level] == 1:
                 outer[level] = 0
                 above = top if level > 0 else np.int64(-1)
                 if model.nodes > rules.max_nodes:
                     evict(blocks, table, rules, m, longest_idle(model), above, record, log, gone)
                 if model.learned % rules.interval == 0:
-                    removed = let_go(table, rules, m, gone)
+                    removed = release_records(table, rules, m, gone)
                     if removed > 0:
-                        take_out(blocks, table, rules, m, gone, removed, above, record, log)
+                        remove_with_subtrees(blocks, table, rules, m, gone, removed, above, record, log)
                     read_model(model, rules, factors, path, record, log, room)
             phase[level] = ADOPT
         elif model.chain[WAITING, FIRST] >= 0 and model.nodes > 0:
-            at[level], mark[level] = adopt(blocks, table, rules, m, X[level], room)
+            at[level], mark[level] = assign_orphan(blocks, table, rules, m, X[level], room)
             phase[level] = DESCEND
         else:
             if level == 1:

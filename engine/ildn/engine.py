@@ -27,7 +27,7 @@ from resonance.engine.ildn.learn import learn_batch, predict_batch
 from resonance.engine.ildn.reading import CRITERIA, present_clusters, shapes_of
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.parameters import MAX, Parameter, filled
-from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.kernels.table import (
     ABOVE_ZERO,
     Arrays,
@@ -114,7 +114,7 @@ PARAMETERS = (
 PAPER = {"min_cluster_records": 1, "expire_records": 0}
 
 
-class ILDN(FlatEngine):
+class ILDN(SingleModelEngine):
     """Incremental local distribution network: ellipsoids that follow the data, joined where they overlap.
 
     A node is the mean and the covariance of the records that it has won. A record within the radius of no node founds
@@ -173,7 +173,7 @@ class ILDN(FlatEngine):
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         room = room_for_classes(self._model.labels.shape[1], self._classes)
         self._model = resized(self._model, classes=room)
-        answers, learned = filled_by_kernels(step), 0
+        answers, learned = arrays_of(step), 0
         while learned < len(batch):
             learned, edges = learn_batch(self._model, self._rules, batch, labels, learned, self._log, *answers)
             if learned < len(batch):

@@ -25,7 +25,7 @@ from resonance.engine.mlca import layout
 from resonance.engine.mlca.layout import FEWEST_LABELS, FEWEST_SLOTS, Groups, Held, Rules
 from resonance.engine.mlca.learn import CRITERIA, learn_batch, note_groups, predict_batch
 from resonance.engine.parameters import Parameter, filled
-from resonance.engine.shell import FlatEngine, filled_by_kernels, no_answers, no_prediction
+from resonance.engine.shell import SingleModelEngine, arrays_of, empty_prediction, empty_step
 from resonance.kernels.table import checked, more_slots, packed, put, require, resized, room_for
 
 
@@ -41,7 +41,7 @@ Answers = tuple[IntArray, FloatArray, BoolArray, IntArray, FloatArray]
 """What the kernel fills: the arrays of a step, and the probabilities of labels."""
 
 
-class MultiLabel(FlatEngine, LabelEngine):
+class MultiLabel(SingleModelEngine, LabelEngine):
     """Nodes that know how often their records had each label."""
 
     revision: ClassVar[int] = 1
@@ -104,7 +104,7 @@ class MultiLabel(FlatEngine, LabelEngine):
     def learn(self, X: ArrayLike, labels: Any = None) -> Step:  # noqa: D102
         batch = self._checked(X)
         table, marks = self._numbered(label_sets(labels, len(batch)))
-        step, probabilities = no_answers(len(batch)), np.empty((len(batch), 0))
+        step, probabilities = empty_step(len(batch)), np.empty((len(batch), 0))
         if self.dimension or marks.teaches.any():
             if not self.dimension:
                 self._begin(batch.shape[1])
@@ -119,7 +119,7 @@ class MultiLabel(FlatEngine, LabelEngine):
 
     def _learn(self, batch: FloatArray, labels: tuple[Marks, FloatArray], step: Step) -> None:
         """Learn a batch; `labels` are its marks, and room for the probabilities."""
-        marks, answers = labels[0], (*filled_by_kernels(step), labels[1])
+        marks, answers = labels[0], (*arrays_of(step), labels[1])
         start = self._hold(batch, marks, answers) if self._waits else 0
         self._run(batch, marks, answers, start, False)
 
@@ -143,8 +143,8 @@ class MultiLabel(FlatEngine, LabelEngine):
             nodes.known = int(whole.owned.max(initial=-1)) + 1
             if self._rules.clustered:
                 note_groups(nodes, self._rules, self._line_factors, t, self._changes)
-            step, unknown = no_answers(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
-            self._run(X, whole, (*filled_by_kernels(step), unknown), 0, True)
+            step, unknown = empty_step(interval), np.full((interval, nodes.labels.shape[1]), np.nan)
+            self._run(X, whole, (*arrays_of(step), unknown), 0, True)
             for row in self._log:
                 row[E_RECORD] = t
             answers[3][t], answers[2][t] = step.path[-1], step.novel[-1]
@@ -168,7 +168,7 @@ class MultiLabel(FlatEngine, LabelEngine):
 
     def _no_prediction(self, count: int) -> Prediction:
         unknown = np.full((count, len(self.labels)), np.nan)
-        return replace(no_prediction(count), labels=self._label_answers(unknown))
+        return replace(empty_prediction(count), labels=self._label_answers(unknown))
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         assert answer.labels is not None  # noqa: S101

@@ -244,7 +244,7 @@ def emit_node(nodes, rules, record, kind, slot, criterion, value, log):
 
 
 @jit
-def found(nodes, rules, factors, x, m, record, criterion, value, log):
+def add_node(nodes, rules, factors, x, m, record, criterion, value, log):
     """Make `x` a node, in the place of the one that won longest ago where there is no other; return its slot (8)(9)."""
     slot, d, work, window = nodes.count, rules.d, nodes.work.reshape(-1), nodes.window.reshape(-1)
     if slot == rules.max_nodes:
@@ -300,7 +300,7 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log):
     k, count = nodes.count, 0
     new = k == 0
     if new:
-        slot = found(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
+        slot = add_node(nodes, rules, factors, x, m, record, NO_REASON, 0.0, log)
     else:
         answered = nodes.scale[0]
         scale_by_mean(nodes, rules)
@@ -314,7 +314,7 @@ def learn_record(nodes, rules, factors, x, own, m, neighbours, record, log):
         slot, v1 = nodes.near[0], cim_of(nodes, nodes.near[0])
         new = v1 > rules.vigilance
         if new:  # case I
-            slot = found(nodes, rules, factors, x, m, record, CIM, v1, log)
+            slot = add_node(nodes, rules, factors, x, m, record, CIM, v1, log)
             count = put_first(nodes, rules, slot, count)
         else:
             nodes.size[slot] += 1

@@ -15,11 +15,11 @@ from resonance.engine.modal.learn import learn_batch, move_landmarks, predict_ba
 from resonance.engine.modal.nearest import UNFILLED, Cells, fill_cells, list_all, new_cells
 from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
-from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.kernels.table import checked, packed, put, require, resized, room_for
 
 
-class Modal(FlatEngine):
+class Modal(SingleModelEngine):
     """Clusters as hills of the density, of any shape, width and number.
 
     About a thousand records of the stream, the landmarks, stand for the others. Each counts the records in a ball
@@ -75,7 +75,7 @@ class Modal(FlatEngine):
             list_all(self._model, np.empty(slots))
             self._cells = new_cells(self._rules, slots)
         self._model = resized(self._model, classes=room_for_classes(classes, self._classes))
-        answers, done = filled_by_kernels(step), 0
+        answers, done = arrays_of(step), 0
         while True:
             own = self._model, self._rules, self._cells
             done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers)

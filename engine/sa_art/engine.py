@@ -22,7 +22,7 @@ from resonance.engine.parameters import Parameter, filled
 from resonance.engine.sa_art import layout
 from resonance.engine.sa_art.layout import Categories, Lists, Rules, new_lists, rows_for, spread_out, weigh
 from resonance.engine.sa_art.learn import CRITERIA, DESCRIBED, compressed, described, learn_batch, predict_batch
-from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.engine.sparse import SLACK, SparseBatch, SparseEngine, check_sparse, outside
 from resonance.kernels import table
 from resonance.kernels.table import ROUNDING, checked, more_slots, packed, require, resized, room_for
@@ -41,7 +41,7 @@ MOST_CELLS = 2**29
 """Features times clusters to which a model grows: each of its two to four matrices takes 4 GiB then."""
 
 
-class AdaptiveResonance(FlatEngine, SparseEngine):
+class AdaptiveResonance(SingleModelEngine, SparseEngine):
     """Categories of records in [0, 1], each founded by a record that none of the others matched."""
 
     unit_interval: ClassVar[bool] = True
@@ -102,7 +102,7 @@ class AdaptiveResonance(FlatEngine, SparseEngine):
         start, rest = 0, (batch.indices, batch.indptr, batch.data, labels)
         while True:
             lists = self._features, self._fields, self._kernel_rules
-            start = learn_batch(self._categories, *lists, *rest, start, self._log, *filled_by_kernels(step))
+            start = learn_batch(self._categories, *lists, *rest, start, self._log, *arrays_of(step))
             if start == len(batch):
                 return
             # The kernel has stopped before a record for which there is no room.

@@ -167,7 +167,7 @@ def spread_out(categories, rules, slot, own_names, own_entries):
 
 
 @jit
-def found(categories, features, fields, rules, indices, data):
+def add_category(categories, features, fields, rules, indices, data):
     """Found a category on a record, in the slot of the one that won longest ago where no other is free; return it."""
     slot = categories.count
     if slot == rules.max_clusters:

@@ -7,7 +7,7 @@ Fuzzy ART's rule (3), or by SA-ART's (9) with the statistics (11)-(14).
 import numpy as np
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, VANISHED, emit
 from resonance.engine.sa_art import layout
-from resonance.engine.sa_art.layout import CW, MEAN, SQUARES, S, W, found, make_room, spread_out, weigh
+from resonance.engine.sa_art.layout import CW, MEAN, SQUARES, S, W, add_category, make_room, spread_out, weigh
 from resonance.kernels.arithmetic import exp_minus, fma, inline, jit
 from resonance.kernels.borrowed import borrow
 from resonance.kernels.ordering import stable_order
@@ -366,7 +366,7 @@ def learn_batch(
             if categories.count == rules.max_clusters:
                 gone = np.argmin(categories.won[: categories.count])
                 emit_category(categories, features, fields, rules, t, VANISHED, gone, (NO_REASON, 0.0, 0.0), log)
-            winner = found(categories, features, fields, rules, names, x)
+            winner = add_category(categories, features, fields, rules, names, x)
             emit_category(categories, features, fields, rules, t, EMERGED, winner, why, log)
         categories.won[winner] = categories.learned
         node[t, 0] = categories.id[winner]

@@ -5,7 +5,7 @@ from resonance.engine.base import MAGNITUDE, FloatArray, IntArray, ModelFacts
 from resonance.engine.events import EMERGED, NO_PATH, NO_REASON, SHAPE_HEAD, VANISHED, emit
 from resonance.engine.labels import MAX_CLASSES, majority_label
 from resonance.engine.parameters import Parameter
-from resonance.engine.shell import FlatEngine, filled_by_kernels
+from resonance.engine.shell import SingleModelEngine, arrays_of
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.table import Table, checked, floats, ints, new, packed, put, require
 
@@ -71,7 +71,7 @@ def learn_batch(model, radius, X, labels, log, cluster, score, novel, path):
             model.votes[j, labels[t]] += 1
 
 
-class Leader(FlatEngine):
+class Leader(SingleModelEngine):
     """Leader clustering: a record founds a cluster where no leader is within the radius."""
 
     name, revision, criteria = "leader", 1, ("", "distance")
@@ -84,7 +84,7 @@ class Leader(FlatEngine):
         self.dimension, self._model = dimension, new(Model, d=dimension, leaders=self._given["max_leaders"])
 
     def _learn(self, batch, labels, step):
-        learn_batch(self._model, self._given["radius"], batch, labels, self._log, *filled_by_kernels(step))
+        learn_batch(self._model, self._given["radius"], batch, labels, self._log, *arrays_of(step))
 
     def _predict(self, batch, answer):
         for t, x in enumerate(batch):
