@@ -92,7 +92,9 @@ class CAEA(SingleModelEngine):
         self._model = Model(new_model(dimension, self._rules.h, layout.SMALLEST, layout.FEWEST_LINKS, 0))
 
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
-        self._model = resized(self._model, classes=room_for_classes(self._model.labels.shape[1], self._classes))
+        room = self._model.labels.shape[1]
+        if self._classes > room:
+            self._model = resized(self._model, classes=room_for_classes(room, self._classes))
         own, rest, done = (self._rules, self._factors, batch, labels), (NO_PATH.copy(), self._log, self._scratch), 0
         answers = arrays_of(step)
         while (done := learn_batch(self._model, *own, done, *rest, *answers)) < len(batch):

@@ -143,7 +143,7 @@ class Array:
                 require(known.setdefault(_name(axis), length) == length, shape)
             else:
                 require(length == axis, shape)
-        self.numbers.check(array if self.axes else array.item(), known, name)
+        self.numbers.check(array, known, name)
 
 
 @cache
@@ -260,7 +260,7 @@ Model = TypeVar("Model", bound=Table)
 def _of_shapes(kind: type[Model], shapes: Mapping[str, tuple[int, ...]]) -> Model:
     """Return a table whose arrays have these shapes, with what is in them at first."""
     first, end = kind._numba_type_.first, kind._numba_type_.words
-    words = np.zeros(end, dtype=np.int64)
+    words = [0] * end
     for field, shape in shapes.items():
         # Arrays begin whole lines of the cache apart: all are aligned as the block is.
         end = -(-end // LANES) * LANES
@@ -349,9 +349,12 @@ def packed(model: Table, **used: Any) -> dict[str, NDArray[Any]]:
     """Return what a state has of a model, of which these sizes, or these indices, are used."""
     found = dict[str, NDArray[Any]]()
     for name, fields in stored_fields(type(model)).items():
-        parts = [each.part(np.asarray(getattr(model, field)), used) for field, each in fields]
-        stacked = fields[0][1].stacked
-        found[name] = parts[0] if stacked is None else np.stack(parts, stacked)
+        kind, axes, stacked = fields[0][1].kind, fields[0][1].axes, fields[0][1].stacked
+        if not axes:
+            found[name] = np.array([getattr(model, field) for field, _ in fields], dtype=kind)
+            continue
+        parts = [each.part(getattr(model, field), used) for field, each in fields]
+        found[name] = parts[0] if stacked is None else np.array(parts).swapaxes(0, stacked)
     return found
 
 
@@ -364,13 +367,19 @@ def checked(kind: type[Table], arrays: Arrays, **known: Any) -> dict[str, Any]:
         array, declaration = arrays[name], fields[0][1]
         require(array.dtype == declaration.kind, f"{name} of {array.dtype}")
         parts = [array]
+        if not declaration.axes:
+            require(array.shape == (len(fields),), f"{name} of shape {array.shape}")
+            for (field, each), number in zip(fields, array.tolist(), strict=True):
+                each.numbers.check(number, known, f"{name} {field}")
+                known[field] = number
+            continue
         if declaration.stacked is not None:
             lengths = array.shape[declaration.stacked :]
             require(lengths[:1] == (len(fields),), f"{name} of shape {array.shape}")
-            parts = list(np.moveaxis(array, declaration.stacked, 0))
+            parts = list(array.swapaxes(0, declaration.stacked))
         for (field, each), part in zip(fields, parts, strict=True):
             each.check(name if len(fields) == 1 else f"{name} {field}", part, known)
-            known[field] = part if each.axes else part.item()
+            known[field] = part
     return known
 
 
