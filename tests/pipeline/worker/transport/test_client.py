@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka import TopicPartition as Place
 from faust.types import TP
-from resonance.pipeline.errors import BrokerError, DeniedError, MismatchError
+from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.memory_budget import RECORD, MemoryBudget
 from resonance.pipeline.worker.transport.client import FETCH_SECONDS, FETCH_WAIT_MS, FEW_RECORDS, MOST_RECORDS
@@ -129,20 +128,6 @@ def test_nothing_is_taken_where_there_is_no_room_or_nothing_to_read(clock, why):
 # Positions.
 
 
-def test_records_go_on_where_the_ones_before_ended():
-    thread = client_thread(FakeIntake(([columns(P0, [5, 9]), columns(P1, [7])], []), ([columns(P0, [10])], [])))
-    rounds(thread, 1)
-    thread._take()
-    chunks = thread.owner.chunks
-    assert [(c.tp, c.position, offsets(c), c.next_offset, c.waiting) for c in chunks] == [
-        (P0, 5, [5, 9], 10, 0),
-        (P1, 7, [7], 8, 0),
-        (P0, 10, [10], 11, 0),
-    ]
-    assert {(c.seek, c.generation_id) for c in chunks} == {(thread.seek_number, 4)}
-    assert thread.positions == {P0: 11, P1: 8}
-
-
 def test_the_end_of_a_partition_moves_its_position_over_markers_once():
     thread = client_thread(
         FakeIntake(
@@ -229,33 +214,7 @@ def test_records_behind_a_seek_are_taken_at_once(clock):
     assert waits == []
 
 
-def test_nothing_of_paused_partitions_is_fetched():
-    paused = {P1, TP("other", 0)}
-    thread = client_thread(paused=lambda: paused)
-    consumer = thread._consumer
-    consumer.calls.clear()
-    rounds(thread, 3)
-    assert consumer.calls == [("resume", []), ("pause", [Place(*P1)])]
-    paused.clear()
-    paused.add(P0)
-    rounds(thread, 3)
-    assert consumer.calls[2:] == [("resume", [Place(*P1)]), ("pause", [Place(*P0)])]
-    # A pause outlives an assignment, in which it may not be wanted.
-    thread.seek({P0: 5}, 4)
-    rounds(thread, 3)
-    assert consumer.calls[4:] == [("resume", [Place(*P0)]), ("resume", []), ("pause", [Place(*P0)])]
-    thread.void()
-    rounds(thread, 3)
-    assert consumer.calls[7:] == [("resume", [Place(*P0)]), ("pause", [])]
-
-
 # What the cluster says.
-
-
-def test_a_log_that_was_truncated_ends_the_thread():
-    thread = client_thread(FakeIntake(([], [event(KafkaError._AUTO_OFFSET_RESET, P0, 17)])))
-    assert isinstance(error := ended(thread), MismatchError)
-    assert "in[0]@17" in str(error)
 
 
 def test_troubles_that_pass_are_logged_and_no_end(caplog):
@@ -264,14 +223,6 @@ def test_troubles_that_pass_are_logged_and_no_end(caplog):
     thread = client_thread(intake)
     rounds(thread, 2)
     assert [line.message.split(":")[0] for line in caplog.records] == ["consumer"] * 2
-
-
-def test_what_lasts_is_explained():
-    intake = FakeIntake()
-    intake.polls = [event(KafkaError.TOPIC_AUTHORIZATION_FAILED, P0)]
-    error = ended(client_thread(intake))
-    assert isinstance(error, DeniedError)
-    assert "no right to Read topic in" in str(error)
 
 
 def test_an_error_that_a_call_raises_is_explained_too():

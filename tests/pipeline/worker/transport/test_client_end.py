@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Place
 from resonance.pipeline.worker.transport import client
 
 from tests.pipeline.worker.transport.fakes import (
@@ -26,13 +25,13 @@ ENOUGH = 20.0
 # Commits.
 
 
-def committing(thread, wanted=lambda: True, timeout=ENOUGH):
+def committing(thread):
     """Commit from another thread while this one serves."""
     errors = []
 
     def commit():
         try:
-            thread.commit({P0: 8, P1: 9}, {P0: "note"}, wanted, timeout)
+            thread.commit({P0: 8, P1: 9}, {P0: "note"}, lambda: True, ENOUGH)
         except (KafkaException, TimeoutError) as error:
             errors.append(error)
 
@@ -43,27 +42,12 @@ def committing(thread, wanted=lambda: True, timeout=ENOUGH):
     return errors[0] if errors else None
 
 
-def test_offsets_and_notes_are_committed_by_the_thread():
-    consumer = FakeConsumer(commit=lambda offsets, asynchronous: [Place("in", 0, 8), Place("in", 1, 9)])
-    thread = client_thread(consumer=consumer)
-    assert committing(thread) is None
-    ((_, places, asynchronous),) = consumer.calls
-    assert [(p.topic, p.partition, p.offset, p.metadata) for p in places] == [("in", 0, 8, "note"), ("in", 1, 9, "")]
-    assert asynchronous is False
-
-
 @pytest.mark.parametrize("where", ["call", "partition"])
 def test_a_commit_that_is_refused_is_its_callers_error_and_no_end(where):
     refused = KafkaError(KafkaError.ILLEGAL_GENERATION)
     answer = KafkaException(refused) if where == "call" else lambda **_: [SimpleNamespace(error=refused)]
     thread = client_thread(consumer=FakeConsumer(commit=answer))
     assert committing(thread).args[0].code() == KafkaError.ILLEGAL_GENERATION
-
-
-def test_a_commit_that_is_not_wanted_any_more_when_its_turn_comes_is_refused():
-    thread = client_thread()
-    assert committing(thread, wanted=lambda: False).args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
-    assert thread._consumer.calls == []
 
 
 def test_a_commit_waits_no_longer_than_it_may():

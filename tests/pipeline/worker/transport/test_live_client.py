@@ -238,7 +238,7 @@ def test_a_commit_is_one_of_the_group(broker, way):
         reader = Consumer(broker.client_settings() | {"group.id": member.options.group})
         (place,) = reader.committed([client.Place(*PLACES[0])], ENOUGH)
         reader.close()
-        assert place.offset == 7
+        assert (place.offset, place.metadata) == (7, "note")
 
 
 def test_a_start_without_a_broker_is_an_error_once_its_time_is_over():

@@ -75,16 +75,6 @@ def test_partitions_are_given_up_once_the_worker_has_closed_what_is_open(rebalan
     assert thread._consumer.calls == [("unassign",)]
 
 
-def test_a_commit_is_served_while_a_revocation_waits_for_it(rebalancing):
-    async def revoked(partitions, lost):
-        await asyncio.to_thread(thread.commit, {P0: 8}, {}, lambda: True, ENOUGH)
-
-    thread, calls = rebalancing(revoked=revoked)
-    thread._consumer.answers["commit"] = lambda offsets, asynchronous: offsets
-    calls["on_revoke"](thread._consumer, PLACES)
-    assert thread._consumer.names == ["commit", "unassign"]
-
-
 def test_a_seek_that_comes_while_partitions_are_given_up_moves_nothing(rebalancing):
     async def revoked(partitions, lost):
         await asyncio.wrap_future(thread.seek({P0: 3}, 4))
