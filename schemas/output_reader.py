@@ -33,6 +33,9 @@ LOOK_SECONDS: Final = 10.0
 LEAST_SECONDS: Final = 0.5
 """Time that such a look may take where the caller gives less: no broker answers in none."""
 
+FETCH_WAIT_MS: Final = 50
+"""How long a fetch waits where nothing comes: the requests of a look stand behind it, one after the other."""
+
 AWAY: Final = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -312,7 +315,8 @@ class OutputReader(OutputConsumer):
         loads: Callable[[Any], Any] | None = parsed,
     ) -> None:
         given = {"bootstrap.servers": client} if isinstance(client, str) else client
-        super().__init__({"group.id": f"{name}-outputs", **given, **WITHOUT_GROUP}, name, kinds, topics, loads)
+        own = {"group.id": f"{name}-outputs", "fetch.wait.max.ms": FETCH_WAIT_MS}
+        super().__init__({**own, **given, **WITHOUT_GROUP}, name, kinds, topics, loads)
         self.positions: dict[tuple[str, int], int] = {}
         self._looked = float("inf")
         if isinstance(start, str):
