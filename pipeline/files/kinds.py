@@ -53,15 +53,15 @@ class Kinds:
         columns = seen.columns.items()
         self.ids = [path for path, column in columns if _names_records(last(path), column)]
         """Of texts or integers with the name of an id."""
-        self.clocks = [path for path, column in columns if path not in self.ids and _tells_time(last(path), column)]
-        """Of times, by name or by texts that are times; not all of them can be read."""
         self.labels = [path for path, column in columns if _is_label(last(path), column)]
         """Of what is known of records, such as 0 and 1, and not measured."""
         flags = [path for path, column in columns if column.few == {0, 1} and column.only(int, float)]
         if not self.labels and len(flags) == 1 and seen.records >= FEWEST:
             self.labels = flags
-        self.clocks = [path for path in self.clocks if path not in self.labels]
-        known = {*self.ids, *self.clocks, *self.labels}
+        known = {*self.ids, *self.labels}
+        self.clocks = [path for path, column in columns if path not in known and _tells_time(last(path), column)]
+        """Of times, by name or by texts that are times; not all of them can be read."""
+        known |= {*self.clocks}
         self.numbers = [path for path, column in columns if path not in known and _is_number(column)]
         """Of numbers, apart from a few texts."""
 

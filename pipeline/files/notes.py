@@ -20,7 +20,7 @@ from resonance.pipeline.files.kinds import (
     words,
 )
 from resonance.pipeline.files.rows import Columns, as_number
-from resonance.pipeline.files.sources import source_of
+from resonance.pipeline.files.sources import SourceColumn
 from resonance.pipeline.files.survey import FEW, Column, Edge, FileSurvey
 
 NOTHING: Final = Columns()
@@ -68,10 +68,13 @@ class Note:
 _DECIMAL_NOTE: Final = Note(", with a decimal comma", "read as numbers", Columns(decimal=",", numbers=True))
 
 
-def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns, unused: Collection[str]) -> list[Note]:
+def notes_on(
+    seen: FileSurvey, kinds: Kinds, columns: Columns, source: SourceColumn | None, unused: Collection[str]
+) -> list[Note]:
     """Return what is worth knowing of the columns before the records are produced.
 
-    `unused` are columns of numbers that are no features: their texts make no dead letters.
+    `source` names what the records are of; `unused` are columns of numbers that are no features: their texts make no
+    dead letters.
     """
     others = {*kinds.ids, *kinds.clocks, *unused}
     paths = [path for path in seen.columns if path not in others]
@@ -81,7 +84,7 @@ def notes_on(seen: FileSurvey, kinds: Kinds, columns: Columns, unused: Collectio
         *notes_on_numbers(seen, paths, kinds.numbers),
         *_stand_ins(seen, [path for path in kinds.numbers if path not in unused]),
         *times,
-        *_sources(seen, kinds, columns, clock),
+        *([] if columns.key is not None else _sources(seen, source, clock)),
     ]
 
 
@@ -197,13 +200,12 @@ def notes_on_times(seen: FileSurvey, path: str, columns: Columns) -> Iterator[No
             yield Note(f"{text}; name its form: --time {shlex.quote(path)} --time-form {named}")
 
 
-def _sources(seen: FileSurvey, kinds: Kinds, columns: Columns, clock: str | None) -> Iterator[Note]:
-    """Yield a note on the column that names the sources of the records, and one on times that go back without it."""
-    found = source_of(seen, kinds) if columns.key is None else None
+def _sources(seen: FileSurvey, found: SourceColumn | None, clock: str | None) -> Iterator[Note]:
+    """Yield a note on the column that names the sources of the records, or on times that go back without one."""
     if found is not None:
         text = f"{found.path} names what the records are of ({found.reason})"
         yield Note(text, "a model for each", Columns(key=found.path), advised=found.certain)
-    elif columns.key is None and clock is not None and (falls := _falls(seen, clock)):
+    elif clock is not None and (falls := _falls(seen, clock)):
         text = f"{clock} goes back in {falls:,} of {seen.records:,} records"
         yield Note(f"{text}; alerts and drift follow the order of the file: sort it, or name its sources by --key")
 

@@ -1,7 +1,8 @@
 """Which column names the sources of records, such as devices: each of them is a stream of its own."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.files.kinds import FEWEST, Kinds, is_counter, is_time, last, only_grows
@@ -61,17 +62,21 @@ def source_of(seen: FileSurvey, kinds: Kinds) -> SourceColumn | None:
 
 
 def grows_within(seen: FileSurvey, path: str, source: str) -> bool:
-    """Return whether numbers count the records of each source, or tell its time."""
+    """Return whether numbers count the records of each source, or are its times."""
     column, names = seen.columns[path], seen.columns[source]
-    if column.kinds[float] or len(column.few) <= FEW:
+    if not column.only(int) or len(column.few) <= FEW:
         return False
     if column.falls and names.counts is not None and column.falls <= names.changes == len(names.counts) - 1:
         return True
-    lists: dict[Any, list[Any]] = {}
+    latest: dict[Any, int] = {}
+    counts = Counter[Any]()
     for name, value in _pairs(seen, source, path):
-        lists.setdefault(name, []).append(value)
-    long = [values for values in lists.values() if len(values) > 2]
-    return bool(long) and all(_strictly_rises(values) for values in long)
+        # Most columns fall within the first few records.
+        if name in latest and value <= latest[name]:
+            return False
+        latest[name] = value
+        counts[name] += 1
+    return max(counts.values(), default=0) > 2
 
 
 def _is_clock(column: Column, records: int) -> bool:
@@ -92,19 +97,17 @@ def _divides(seen: FileSurvey, path: str, clock: str) -> str:
     ordered = times.only(int, float) or is_time(times)
     if ordered and names.counts and times.falls and times.falls <= names.changes == len(names.counts) - 1:
         return f"{clock} begins again with another one of {len(names.counts):,}"
-    pairs = _pairs(seen, path, clock)
+    pairs = list(_pairs(seen, path, clock))
     repeated = len(pairs) - len({time for _, time in pairs})
     if len(pairs) >= FEWEST and repeated >= REPEATED * len(pairs) and len(set(pairs)) == len(pairs):
         return f"{clock} comes again, but not with the same one of {len(names.counts or ()):,}"
     return ""
 
 
-def _pairs(seen: FileSurvey, one: str, other: str) -> list[tuple[Any, Any]]:
-    """Return the values of two columns in the first records that have both."""
+def _pairs(seen: FileSurvey, one: str, other: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the values of two columns in the first records that have both."""
     paths = parse_path(one), parse_path(other)
-    found = [(find(record, paths[0]), find(record, paths[1])) for record in seen.head]
-    return [pair for pair in found if not any(value is None or value is ABSENT for value in pair)]
-
-
-def _strictly_rises(values: Sequence[Any]) -> bool:
-    return all(map(int.__lt__, values, values[1:]))
+    for record in seen.head:
+        pair = find(record, paths[0]), find(record, paths[1])
+        if not any(value is None or value is ABSENT for value in pair):
+            yield pair

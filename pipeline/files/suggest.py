@@ -66,8 +66,6 @@ class Suggestion:
     """Columns with few texts or integers, by path; they could be features."""
     stream: Literal["key", "topic"]
     """Which records should share a model."""
-    truth: str | None
-    """Path to labels, which are no features."""
     notes: list[Note]
     """What is worth knowing besides."""
 
@@ -112,7 +110,7 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     features = arrays[0] if as_array else [path for path in numbers if path not in left_out]
     named = [features] if isinstance(features, str) else features
     in_sparse = [path for path in kinds.numbers if _parent(path) == sparse]
-    notes = notes_on(seen, kinds, columns, set(kinds.numbers).difference(named, in_sparse))
+    notes = notes_on(seen, kinds, columns, source, set(kinds.numbers).difference(named, in_sparse))
     if sparse is not None:
         notes.append(Note(f"{sparse} has few of its many names in each record, so they are taken for sparse"))
         values = [value for path in in_sparse for value in seen.columns[path].sample]
@@ -151,11 +149,8 @@ def suggest(seen: FileSurvey, columns: Columns = NOTHING) -> Suggestion:
     reason = f"a text in every record, and {compared} comes twice" if ids and not named_ids else ""
     clock = clock_of(seen, kinds)
     time = clock if clock is not None and is_rfc3339(seen.columns[clock]) else None
-    id_path, truth = next(iter(ids), None), next(iter(kinds.labels), None)
-    timestamps = " ".join(columns.time) or None if time is None else None
-    return Suggestion(
-        features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, truth, notes
-    )
+    id_path, timestamps = next(iter(ids), None), " ".join(columns.time) or None if time is None else None
+    return Suggestion(features, sparse, id_path, reason, time, gaps, left_out, timestamps, categories, stream, notes)
 
 
 def _of_label(column: Column) -> str:

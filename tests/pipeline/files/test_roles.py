@@ -37,6 +37,10 @@ def noted(rows, columns=None):
     return suggest(surveyed(rows), columns or Columns())
 
 
+def labels(rows):
+    return Kinds(surveyed(rows)).labels
+
+
 FOUR = [measured(box=f"b{n % 4}", at=stamp(n // 4)) for n in range(4_000)]
 
 
@@ -77,8 +81,9 @@ def test_few_records_of_a_source_are_no_reason_for_a_model_of_its_own():
 
 def test_labels_are_no_features_and_offered_as_truth():
     for values in ((0, 1), (0.0, 1.0), (True, False), ("ok", "bad")):
-        found = noted([measured(is_anomaly=values[n % 9 == 0]) for n in range(300)])
-        assert (found.features, found.truth) == (["load", "heat"], "is_anomaly")
+        rows = [measured(is_anomaly=values[n % 9 == 0]) for n in range(300)]
+        found = noted(rows)
+        assert (found.features, labels(rows)) == (["load", "heat"], ["is_anomaly"])
         assert found.left_out["is_anomaly"].endswith("labels, for evaluate --truth")
         assert "is_anomaly" not in found.categories
     assert "left out of the features: class (30 values: labels" in str(
@@ -88,9 +93,9 @@ def test_labels_are_no_features_and_offered_as_truth():
 
 def test_a_single_column_of_0_and_1_is_taken_for_a_label_and_several_are_flags():
     rows = [measured(broke=int(n % 50 == 0)) for n in range(300)]
-    assert noted(rows).truth == "broke"
+    assert labels(rows) == ["broke"]
     flags = [{**row, "door": n % 2} for n, row in enumerate(rows)]
-    assert (noted(flags).truth, noted(flags).features) == (None, ["broke", "load", "heat", "door"])
+    assert (labels(flags), noted(flags).features) == ([], ["broke", "load", "heat", "door"])
 
 
 def test_rare_counts_are_features_and_what_never_varies_is_none():
@@ -119,6 +124,12 @@ def test_what_counts_the_records_of_each_source_is_left_out():
     for rows in (mixed, apart):
         assert noted(rows).left_out == {"cycle": "grows for each machine: a clock or a counter"}
     assert "load" in noted(mixed).features
+
+
+def test_texts_among_integers_count_nothing():
+    rows = [{**row, "errors": "N/A" if n % 400 == 0 else DRAW.randrange(90)} for n, row in enumerate(FOUR)]
+    assert "errors" in noted(rows).features
+    assert "errors" in noted(rows, Columns(key="box")).features
 
 
 @pytest.mark.parametrize("text", ["-999", "-200", "9999", "-1", "100000"])
