@@ -25,7 +25,7 @@ FORMATS: Final[Mapping[str, str]] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
-    ".log": "csv",
+    ".log": "log",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".npy": "npy",
@@ -145,7 +145,7 @@ class RecordFile:
             unpacked: Any = gzip.GzipFile(fileobj=stream)
             stream = io.BufferedReader(unpacked, _BUFFER)
         # A log may be either.
-        is_csv = self._format == "csv" and not (self._path.suffix == ".log" and head.startswith(b"{"))
+        is_csv = self._format == "csv" or (self._format == "log" and not stream.peek(1).startswith(b"{"))
         return (CsvRows if is_csv else JsonlRows)(stream, self._path, self._columns)
 
 

@@ -1,5 +1,7 @@
 """Files beyond one CSV with a header: named columns, arrays, logs of Zeek, several files as one."""
 
+import gzip
+
 import numpy as np
 import pytest
 from resonance.pipeline.errors import ConfigurationError, InputFileError
@@ -7,14 +9,15 @@ from resonance.pipeline.files.record_file import RecordFile
 from resonance.pipeline.files.rows import BATCH, Columns
 from resonance.pipeline.files.several_files import SeveralFiles
 
+from tests.pipeline.files.test_files import records
+
 ZEEK = (
     '#separator \\x09\n#unset_field\t-\n#fields\tts\tid.h\tbytes\n1700000000.5\t"a\t-\n1700000001.5\tb\t7\n#close\tx\n'
 )
 
 
 def values(path, **columns):
-    with RecordFile(path, Columns(**columns)) as file:
-        return [record.value.decode() for batch in file.batches() for record in batch]
+    return [record.value.decode() for record in records(path, **columns)]
 
 
 def test_columns_without_a_header_are_named(tmp_path):
@@ -35,8 +38,9 @@ def test_a_log_of_zeek_names_its_columns_and_says_what_is_missing(tmp_path):
     (tmp_path / "broken.log").write_text(ZEEK.replace("b\t7", "b"))
     with pytest.raises(InputFileError, match="line 5: 2 cells where the header has 3"):
         values(tmp_path / "broken.log")
-    (tmp_path / "json.log").write_text('{"a": 1}\n')
-    assert values(tmp_path / "json.log") == ['{"a": 1}']
+    for name, pack in (("json.log", bytes), ("json.log.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(b'{"a": 1}\n'))
+        assert values(tmp_path / name) == ['{"a": 1}']
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.int32, np.bool_])
