@@ -61,8 +61,8 @@ class JsonlRows:
         found = [value for line in self._head if isinstance(value := _parsed(line), dict)]
         self.names: list[str] = leaf_paths(found[0]) if found else []
         """Paths in the first record."""
-        for column in (*columns.members.values(), columns.key, *columns.time):
-            if column and found and all(find(value, parse_path(column)) is ABSENT for value in found):
+        for column in (*columns.members.values(), *columns.besides):
+            if found and all(find(value, parse_path(column)) is ABSENT for value in found):
                 raise missing_column(file, column, self.names)
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:

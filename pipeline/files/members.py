@@ -21,8 +21,8 @@ def chosen(file: FilePath, names: Sequence[str], columns: Columns) -> tuple[list
     """
     if twice := [name for name in names if name and names.count(name) > 1]:
         raise InputFileError(f"{file}: two columns are called {twice[0]}; rename one of them")
-    for wanted in (*columns.members.values(), columns.key, *columns.time):
-        if wanted is not None and wanted not in names:
+    for wanted in (*columns.members.values(), *columns.besides):
+        if wanted not in names:
             raise missing_column(file, wanted, [name for name in names if name])
     members = columns.members or {name: name for name in names if name}
     return list(members.values()), places(members, file)

@@ -49,7 +49,7 @@ class ParquetRows:
         self._build = builder(where)
         self._key, self._time, self._columns = columns.key, columns.time, columns
         self._texts = TimeTexts()
-        for name in {*self._used, *columns.time, *filter(None, (columns.key,))}:
+        for name in {*self._used, *columns.besides}:
             kind = schema.field(name).type
             if not _has_like(kind):
                 others = ", ".join(other for other in self.names if _has_like(schema.field(other).type))
@@ -60,7 +60,7 @@ class ParquetRows:
 
     def batches(self) -> Iterator[list[FileRecord | BadRow]]:
         """Yield the rows in order."""
-        wanted = list(dict.fromkeys([*self._used, *self._time, *filter(None, (self._key,))]))
+        wanted = list(dict.fromkeys([*self._used, *self._columns.besides]))
         try:
             for batch in self._file.iter_batches(BATCH, columns=wanted):
                 yield self._records_of(batch)

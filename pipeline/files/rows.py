@@ -65,6 +65,11 @@ class Columns:
         return bool(self.nulls) or self.numbers
 
     @property
+    def besides(self) -> tuple[str, ...]:
+        """The columns of the key and of the timestamp."""
+        return (*filter(None, (self.key,)), *self.time)
+
+    @property
     def options(self) -> list[str]:
         """The options of a command that choose these columns."""
         pairs = [("--map", f"{name}={column}") for name, column in self.members.items()]

@@ -23,13 +23,13 @@ class SeveralFiles:
         self._skipped = self._read = 0
 
     def __enter__(self) -> Self:
-        totals = []
+        others = []
         # All of them, before the first record is read: what is wrong with the last one is then said in time.
-        for path in self._paths:
+        for path in self._paths[1:]:
             with self._open(path) as file:
-                totals.append(file.total)
-        self.total = sum(totals)
+                others.append(file.total)
         self._file = self._open(self._paths[0]).__enter__()
+        self.total = self._file.total + sum(others)
         self.decimal = self._file.decimal
         return self
 

@@ -10,7 +10,7 @@ A model is a `Table`, as kernels take it. The default of a field declares its ar
         sums: FloatArray = floats("slots", stored=False)
 
 An axis is a length, or the name of one (``slots+8``: that and 8 more). A name stands for the room where arrays are
-made, and for what is used of it in a state. Where a state does not tell it, the first array of which it is an axis
+made, and for what is used of it in a state. Where a state has not got it, the first array of which it is an axis
 does. Fields with the same `rows` stand one behind the other in one array of a state, those with the same `columns` side
 by side.
 
@@ -361,7 +361,7 @@ def packed(model: Table, **used: Any) -> dict[str, NDArray[Any]]:
 def checked(kind: type[Table], arrays: Arrays, **known: Any) -> dict[str, Any]:
     """Return the arrays and numbers of a state by their fields, and its sizes.
 
-    KeyError or ValueError where it has no such model. `known` are the sizes and bounds that the state does not tell.
+    KeyError or ValueError where it has no such model. `known` are the sizes and bounds that the state has not got.
     """
     for name, fields in stored_fields(kind).items():
         array, declaration = arrays[name], fields[0][1]
