@@ -133,7 +133,8 @@ class CsvRows:
                 pattern = re.compile(",".join([NUMBER_PATTERN] * len(numeric)))
             try:
                 key = None if self._key is None else as_key(self._unless_null(row[self._key]))
-                time = timestamp_of([self._clock(row[position]) for position in self._time], self._form)
+                # Without a time column the call would be a sixth of a row's time.
+                time = timestamp_of([self._clock(row[at]) for at in self._time], self._form) if self._time else None
                 if self._careful or not pattern.fullmatch(",".join([row[position] for position in numeric])):
                     for position in numeric:
                         row[position] = self._cell(row[position])
