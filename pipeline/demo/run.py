@@ -273,7 +273,7 @@ class _Demo:
 def follow(settings: Settings) -> DeploymentOutputs:
     """Return a reader of all partitions of the outputs, from their beginning."""
     starts = dict.fromkeys(product(map(settings.topic, FILES), range(PARTITIONS)), 0)
-    return DeploymentOutputs(settings, starts, {"fetch.wait.max.ms": 50}, loads=None)
+    return DeploymentOutputs(settings, starts, loads=None)
 
 
 def check_complete(follower: DeploymentOutputs, received: int) -> None:

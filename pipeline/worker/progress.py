@@ -191,8 +191,8 @@ class Progress:
                 counted(new_dead.total(), "dead letter") + (f" ({listed})" if listed else ""),
                 counted(sum(partition.task.health.clusters for partition in self._partitions), "cluster"),
             ]
-            totals = [partition.task.counts.totals for partition in self._partitions]
-            if text := Totals(*map(sum, zip(*totals, strict=True))).warm_up_text if totals else "":
+            of_each = (partition.task.counts.totals for partition in self._partitions)
+            if text := Totals(*map(sum, zip(*of_each, strict=True))).warm_up_text:
                 parts.append(text)
             if lag is None:
                 parts.append("how many wait is not known")
