@@ -311,6 +311,11 @@ class Engine(Parametrised, abc.ABC):
     def clusters(self) -> list[Cluster]:
         """Present confirmed clusters, by path and id, as last read."""
 
+    @property
+    def crowded(self) -> bool:
+        """Whether it has fewer nodes than the clusters need: some that are there may be missing."""
+        return False
+
     def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
         """Go on with records in other units: what was x of a feature is ``factor * x + shift`` from now on.
 

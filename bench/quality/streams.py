@@ -1,8 +1,9 @@
 """The streams by group, with their classes; nothing is generated before it is wanted.
 
-``long``: simple streams that never end. ``shapes``: groups of two features that are not all clouds, and none.
-``ladder``: unit vectors around directions, as embeddings are, with a cosine of about 0.7 within a cluster. ``sensors``:
-readings of 40 machines. ``sets``: two generated streams and six public sets, each shuffled by the seed.
+``long``: simple streams that never end. ``many``: 31 to 500 clusters. ``shapes``: groups of two features that are not
+all clouds, and none. ``ladder``: unit vectors around directions, as embeddings are, with a cosine of about 0.7 within a
+cluster. ``sensors``: readings of 40 machines. ``sets``: two generated streams and six public sets, each shuffled by the
+seed.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.quality import endless
+from bench.quality import endless, many
 from bench.quality.endless import Labelled, Maker
 from bench.quality.task import RefusedError
 from bench.streams import Array, Classes, load
@@ -199,6 +200,7 @@ def _sets() -> list[Stream]:
 
 STREAMS = [
     *_long(),
+    *(Stream("many", name, many.RECORDS, make, 16) for name, make in many.MAKERS.items()),
     *(Stream("shapes", name, 20_000, partial(shape, name=name), 12) for name in SHAPES),
     *_ladder(),
     Stream("sensors", "sensors", 60_000, sensors, 14, novelties),

@@ -69,6 +69,11 @@ class ModelTree(Parametrised):
     _memory: tuple[List, List]
     """What a tree lies in, as kernels take it; see `memory`."""
 
+    @property
+    def crowded(self) -> bool:
+        """Whether it has fewer nodes than the clusters need; a tree grows below its nodes."""
+        return False
+
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         check_room(self._given)

@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from resonance.engine.base import BoolArray, FloatArray, IntArray
 from resonance.engine.modal.density import SCALES, measure_scales
+from resonance.engine.modal.graph import adjacency, large_enough, reaches
 from resonance.engine.modal.slabs import group_means, join_means, measure_slabs
 from resonance.kernels.arithmetic import inline, jit, log
 from resonance.kernels.ordering import root_of, stable_order
 
-_GOES_ON = 0.5
-"""Share of the records that a cluster needs with which one goes on."""
 _HOLD = 0.7
 """What is apart stays apart until the valley is below this share of what made it one."""
 _MAX_ERRORS = 3.5
@@ -44,6 +43,8 @@ class Basins(NamedTuple):
     now: IntArray  # the place of the cluster that a basin belongs to: that of its summit; -1 for none
     peak: FloatArray  # by scale and basin, the density at its summit, and the records that this is of
     peak_records: FloatArray
+    size: FloatArray  # by basin, its landmarks
+    uneven: FloatArray  # by scale, squared errors that no record makes smaller: by landmark of a hill, and of all hills
     first: IntArray  # by basin, the first entry of its chain, -1 for none
     follows: IntArray
     sides: IntArray  # by pair, its basins: at first the smaller number before the larger one, in ascending order
@@ -64,74 +65,6 @@ class Hills(NamedTuple):
     lost: FloatArray
     basin: IntArray  # by landmark, the basin that is left of those that it was joined with; -1 for none
     basins: Basins
-
-
-@jit
-def _reaches(model, rules):
-    """Return the squared reach of every landmark."""
-    return rules.squared_reach * model.radius2[: model.landmarks]
-
-
-@inline
-def least_records(model, rules, known):
-    """Return the records that a group needs: fewer where a cluster goes on in it, whose first ones were halved."""
-    faded = model.learned > 2 * rules.memory
-    return rules.min_cluster_records * (_GOES_ON if known and faded else 1.0)
-
-
-@jit
-def _large_enough(model, rules, inside, reach, large):
-    """Say which landmarks are in a part with records enough for a cluster; the others are outliers.
-
-    A part hangs together by landmarks that are within reach of each other.
-    """
-    count = model.landmarks
-    listed, gap = model.listed, model.gap
-    parent = np.arange(count)
-    for i in range(count):
-        for a in range(inside[i]):
-            j = listed[i, a]
-            if gap[i, a] <= reach[i] and gap[i, a] <= reach[j]:
-                one, other = root_of(parent, i), root_of(parent, j)
-                if one != other:
-                    parent[max(one, other)] = min(one, other)
-    mass, known = np.zeros(count), np.zeros(count, dtype=np.bool_)
-    for i in range(count):
-        root = root_of(parent, i)
-        mass[root] += model.mass[i]
-        known[root] |= model.place[i] >= 0
-    for i in range(count):
-        root = root_of(parent, i)
-        large[i] = mass[root] >= least_records(model, rules, known[root])
-
-
-@jit
-def _adjacency(model, inside, reach, large):
-    """Return the edges of the graph of landmarks, both ways, by rows: starts and ends.
-
-    One of the two is within reach of the other: a thin place beside a dense one is its slope.
-    """
-    count = model.landmarks
-    listed, gap = model.listed, model.gap
-    start = np.zeros(count + 1, dtype=np.int64)
-    for i in range(count):
-        for a in range(inside[i]):
-            j = listed[i, a]
-            if large[i] and large[j] and (gap[i, a] <= reach[i] or gap[i, a] <= reach[j]):
-                start[i + 1] += 1
-                start[j + 1] += 1
-    for i in range(count):
-        start[i + 1] += start[i]
-    end, filled = np.empty(start[count], dtype=np.int64), start[:count].copy()
-    for i in range(count):
-        for a in range(inside[i]):
-            j = listed[i, a]
-            if large[i] and large[j] and (gap[i, a] <= reach[i] or gap[i, a] <= reach[j]):
-                end[filled[i]] = j
-                end[filled[j]] = i
-                filled[i] += 1
-                filled[j] += 1
-    return start, end
 
 
 @jit
@@ -219,9 +152,12 @@ def _need(rules, errors, error, apart):
 def _weigh(rules, errors, basins, pair, u, v):
     """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
     best, depth, needed = -1.0, 0.0, 1.0
+    size = min(basins.size[u], basins.size[v])
     for scale in range(SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
-        error = np.sqrt(1.0 / basins.peak_records[scale, lower] + 1.0 / basins.pass_records[scale, pair])
+        least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
+        peak, pass_ = 1.0 / basins.peak_records[scale, lower], 1.0 / basins.pass_records[scale, pair]
+        error = np.sqrt(max(least, peak) + max(least, pass_))
         need = _need(rules, errors, error, _is_apart(basins.now, u, v))
         found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
         if found / need > best:
@@ -246,8 +182,9 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 @jit
 def _errors(model, rules, dimension):
     """Return how many standard errors a valley has to be deep."""
+    # Of more hills as large a share may be false.
     older = log(max(float(model.clock), _EARLY) / _EARLY)
-    half_square = _FIRST + _GROWTH * older - log(rules.doubt)
+    half_square = _FIRST + _GROWTH * older - log(rules.doubt * (model.budget / rules.landmarks))
     return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
 
 
@@ -267,7 +204,7 @@ def _number_basins(large, parent):
 
 
 @jit
-def _measure_basins(model, start, end, basin, summit, density, records):
+def _measure_basins(model, start, end, basin, summit, density, records, uneven):
     """Return the basins with their peaks and passes."""
     count = len(summit)
     now, peak, peak_records = np.empty(count, dtype=np.int64), np.zeros((SCALES, count)), np.ones((SCALES, count))
@@ -277,6 +214,10 @@ def _measure_basins(model, start, end, basin, summit, density, records):
         for scale in range(SCALES):
             if basin[i] >= 0 and density[scale, i] > peak[scale, basin[i]]:
                 peak[scale, basin[i]], peak_records[scale, basin[i]] = density[scale, i], records[scale, i]
+    size = np.zeros(count)
+    for i in range(len(basin)):
+        if basin[i] >= 0:
+            size[basin[i]] += 1.0
     key = _pairs(start, end, basin, count)
     pairs = len(key)
     pass_, pass_records = np.zeros((SCALES, pairs)), np.ones((SCALES, pairs))
@@ -290,8 +231,8 @@ def _measure_basins(model, start, end, basin, summit, density, records):
             follows[2 * pair + side] = first[sides[pair, side]]
             first[sides[pair, side]] = 2 * pair + side
     return Basins(
-        now, peak, peak_records, first, follows, sides, touching, pass_, pass_records, np.zeros(pairs), np.zeros(pairs),
-        np.zeros(pairs, dtype=np.bool_),
+        now, peak, peak_records, size, uneven, first, follows, sides, touching, pass_, pass_records, np.zeros(pairs),
+        np.zeros(pairs), np.zeros(pairs, dtype=np.bool_),
     )  # fmt: skip
 
 
@@ -332,6 +273,7 @@ def _join(basins, where, unseen, one, other):
     for scale in range(SCALES):
         if peak[scale, other] > peak[scale, one]:
             peak[scale, one], peak_records[scale, one] = peak[scale, other], peak_records[scale, other]
+    basins.size[one] += basins.size[other]
     entry = basins.first[one]
     while entry >= 0:
         if sides[entry // 2, entry % 2] == one:
@@ -436,15 +378,15 @@ def find_hills(model, rules, logs, inside, dimension):
     on, because every reading is another chance to err.
     """
     count = model.landmarks
-    large, reach = np.empty(count, dtype=np.bool_), _reaches(model, rules)
-    _large_enough(model, rules, inside, reach, large)
-    start, end = _adjacency(model, inside, reach, large)
+    large, reach = np.empty(count, dtype=np.bool_), reaches(model, rules)
+    large_enough(model, rules, inside, reach, large)
+    start, end = adjacency(model, inside, reach, large)
     density, records = np.empty((SCALES, count)), np.empty((SCALES, count))
-    measure_scales(model, dimension, logs, inside, large, density, records)
+    uneven = measure_scales(model, dimension, logs, inside, large, density, records)
     parent = np.empty(count, dtype=np.int64)
     _climb(rules, start, end, logs, records[0], parent)
     basin, summit = _number_basins(large, parent)
-    basins = _measure_basins(model, start, end, basin, summit, density, records)
+    basins = _measure_basins(model, start, end, basin, summit, density, records, uneven)
     lost, errors = np.full((count + 1, 2), -1.0), _errors(model, rules, dimension)
     into = _join_shallow(model, rules, errors, dimension, basins, basin.copy(), parent, summit, lost)
     group = np.empty(count, dtype=np.int64)

@@ -10,6 +10,10 @@ In a place of even density the growth at the third neighbour exceeds it once in 
 """
 _MIN_JUMP = 2.25
 """The least such growth in squared distance, in many dimensions."""
+_FIRST_GAP, _GAP = 735.0, 30.0
+"""Growths in squared distance behind the first neighbour, and behind others, that show a gap in any dimension: of
+points on a line one in 27 has the first (735**-0.5), and one in 24 the second at one of them (30**-1 + 30**-1.5 ...).
+"""
 _FEWEST = 3
 """Neighbours in a ball however far they are."""
 _CLOSED = 1.0 + 2.0**-40
@@ -21,6 +25,18 @@ FEWEST_HITS = 1e-3
 _LN_2 = 0.6931471805599453
 _SETTLED = 4
 """A model is settled once so many times the landmarks that it may have were learned: then neighbours vouch."""
+_LONGEST_MEMORY = 16
+"""Memories that hits are of at most, where the rate stays as it is."""
+_AGREE, _OTHER = 4.0, 16.0
+"""Squared standard errors by which two rates differ that are not added, which one ball in 22 exceeds by chance, and
+from which the older one is forgotten at once but for a part of a memory."""
+_FORGOTTEN = 0.5
+"""That part."""
+_UNEVEN = 0.00015
+"""Squared error of a density that no count makes smaller, by landmark of the hill: they lie where chance has put them,
+and the longer a hill is, the deeper is its greatest gap."""
+_PLANE, _ROUGHNESS = 2.0, 0.004
+"""Dimensions above which that is larger, and by how much for each more."""
 _EARLY_EVIDENCE, _EVIDENCE = 4.0, 1.5
 """Records counted by neighbours, in those that a new estimate has, from which they vouch before and after that."""
 
@@ -58,17 +74,33 @@ def measure_ball(model, rules, i):
     return _reach_of_ball(model.gap[i], rules.neighbours, _jump(model))
 
 
+@inline
+def _is_cut(model, rules, i, inside, jump):
+    """Whether a ball of a cluster ends at a gap, or reaches over one because it has to have the fewest neighbours."""
+    gap = model.gap[i]
+    if model.place[i] < 0 or gap[0] <= 0.0:
+        return False
+    cut = inside < rules.neighbours and gap[inside] < np.inf
+    for a in range(rules.neighbours - 1):
+        # A ball over a gap makes the dimension smaller, and the jump larger.
+        wide = jump if a >= _FEWEST - 1 else jump * jump
+        cut |= min(wide, _FIRST_GAP if a == 0 else _GAP) * gap[a] < gap[a + 1] < np.inf
+    return cut
+
+
 @jit
 def measure_balls(model, rules, radius2, inside):
-    """Write the squared radius of each ball and how many neighbours are in it; return the intrinsic dimension.
+    """Write the squared radius of each ball and how many neighbours are in it.
 
-    That is by the neighbours' distances (Levina and Bickel, 2005), from 1 to d.
+    Return the intrinsic dimension by the neighbours' distances (Levina and Bickel, 2005), from 1 to d, and how many
+    balls of clusters end at a gap or reach over one.
     """
     count, gaps, jump = model.landmarks, model.gap, _jump(model)
-    total, terms = 0.0, 0
+    total, terms, cut = 0.0, 0, 0
     for i in range(count):
         gap = gaps[i]
         radius2[i], inside[i] = _reach_of_ball(gap, rules.neighbours, jump)
+        cut += _is_cut(model, rules, i, inside[i], jump)
         last = inside[i]
         if last >= 5 and gap[0] > 0.0:
             # One logarithm, of the product; one that overflows counts as the largest.
@@ -79,8 +111,8 @@ def measure_balls(model, rules, radius2, inside):
                 total += 0.5 * log(min(growth, _LARGEST)) / (last - 2.0)
                 terms += 1
     if terms == 0:
-        return float(rules.d)
-    return max(1.0, min(float(rules.d), terms / total))
+        return float(rules.d), cut
+    return max(1.0, min(float(rules.d), terms / total)), cut
 
 
 @jit
@@ -93,23 +125,35 @@ def _neighbours_density(model, i, inside, dimension, clock, evidence):
             continue
         total += _log_density(model, j, dimension, clock)
         known += 1
-        hits += model.hits[j]
+        hits += counted(model, j)
     vouch = known >= 3 and 2 * known >= inside and hits > evidence * known * max(1.0, inside - 1.0)
     return total / max(known, 1), vouch
 
 
+@inline
+def counted(model, i):
+    """Return the hits of a ball, those before the last memory included."""
+    return model.past_hits[i] + model.hits[i]
+
+
+@inline
+def length(model, i, clock):
+    """Return the records that these hits are of."""
+    return model.past_span[i] + (model.span[i] + (clock - model.since[i]))
+
+
 @jit
 def _log_density(model, i, dimension, clock):
-    span = model.span[i] + (clock - model.since[i])
     half = 0.5 * dimension * logarithm(model.radius2[i])
-    return logarithm(model.hits[i]) - logarithm(span) - half
+    return logarithm(counted(model, i)) - logarithm(length(model, i, clock)) - half
 
 
 @jit
 def estimate_densities(model, rules, radius2, inside, dimension, out):
     """Write the logarithm of the density at each landmark to `out`.
 
-    A landmark counts the records in its ball as long as the ball keeps its volume within a factor of two. A new ball
+    A landmark counts the records in its ball as long as the ball keeps its volume within a factor of two, and as long
+    as their rate stays the same. A new ball
     begins with what its landmarks have stood for, or with the density of neighbours that have counted longer: an
     estimate beside counts would be a hill or a valley by its error alone.
     """
@@ -117,7 +161,7 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
     mass = 0.0
     for i in range(count):
         mass += model.mass[i]
-    evidence = _EVIDENCE if clock > _SETTLED * rules.landmarks else _EARLY_EVIDENCE
+    evidence = _EVIDENCE if clock > _SETTLED * model.budget else _EARLY_EVIDENCE
     for i in range(count):
         new = model.span[i] < 0.0
         if not new:
@@ -127,12 +171,46 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
                 new = 0.5 * dimension * abs(logarithm(model.radius2[i]) - logarithm(radius2[i])) > _LN_2
         if new:
             begin_count(model, i, radius2[i], inside[i], dimension, clock, evidence, mass)
-        span = model.span[i] + (clock - model.since[i])
-        if span > rules.memory:
-            model.hits[i] = max(0.5 * model.hits[i], FEWEST_HITS)
-            model.span[i] = 0.5 * span
-            model.since[i] = clock
+        _weigh_past(model, rules, i, clock)
         out[i] = _log_density(model, i, dimension, clock)
+
+
+@inline
+def squared_change(hits, span, past, past_span):
+    """Return the squared change of a ball's rate, in squared standard errors: 1 on average where it stays.
+
+    `hits` came with the last `span` records, `past` with the `past_span` before; there are some.
+    """
+    span = max(span, 1.0)
+    change, rate = hits / span - past / past_span, (hits + past) / (span + past_span)
+    return change * change / (rate * (1.0 / span + 1.0 / past_span))
+
+
+@jit
+def _weigh_past(model, rules, i, clock):
+    """Forget what a ball has counted where its rate is another one now; after a memory, add the last hits to the past.
+
+    Where the cluster moves the past is forgotten, and the last hits by halves.
+    """
+    hits, past, past_span = model.hits[i], model.past_hits[i], model.past_span[i]
+    span = model.span[i] + (clock - model.since[i])
+    rests = model.place[i] >= 0 and model.rest[model.place[i]] > 0
+    most, change = _FORGOTTEN * rules.memory, 0.0
+    if past_span > 0.0:
+        change = squared_change(hits, span, past, past_span)
+    if past_span > most and (change > _OTHER or not rests):
+        past, past_span = max(past * (most / past_span), FEWEST_HITS), most
+        change = squared_change(hits, span, past, past_span)
+    if span > rules.memory:
+        model.since[i] = clock
+        if rests and change <= _AGREE:
+            times = 1.0 if past_span + span <= _LONGEST_MEMORY * rules.memory else 0.5
+            past, past_span = max(times * (past + hits), FEWEST_HITS), times * (past_span + span)
+            model.hits[i] = model.span[i] = 0.0
+        else:
+            past = past_span = 0.0
+            model.hits[i], model.span[i] = max(0.5 * hits, FEWEST_HITS), 0.5 * span
+    model.past_hits[i], model.past_span[i] = past, past_span
 
 
 @jit
@@ -151,17 +229,18 @@ def begin_count(model, i, radius2, inside, dimension, clock, evidence, mass):
     model.radius2[i] = radius2
     model.hits[i] = hits
     model.span[i] = hits / max(share, _SMALLEST)
+    model.past_hits[i] = model.past_span[i] = 0.0
     model.since[i] = clock
 
 
 @jit
 def fade(model, rules):
-    """Halve what the landmarks have stood for, once it is twice the memory."""
+    """Halve what the landmarks have stood for, once it is twice the memory, or more where there are more landmarks."""
     count = model.landmarks
     mass = 0.0
     for i in range(count):
         mass += model.mass[i]
-    if mass > 2.0 * rules.memory:
+    if mass > 2.0 * rules.memory * (model.budget / rules.landmarks):
         for i in range(count):
             # Not down to nothing: a landmark that is never replaced is halved without end.
             model.mass[i] = max(0.5 * model.mass[i], _SMALLEST)
@@ -223,17 +302,24 @@ def _measured_gains(model, inside, large):
 
 @jit
 def measure_scales(model, dimension, logs, inside, large, density, records):
-    """Write densities, relative to the largest, and the records they are of, at every scale."""
+    """Write densities, relative to the largest, and the records they are of, at every scale.
+
+    Return, by scale, the squared error that a density has of where landmarks lie: for each landmark of its hill, and
+    for all.
+    """
     count = model.landmarks
     top = -np.inf
     for i in range(count):
         top = max(top, logs[i])
+    uneven = np.empty((2, SCALES))
+    uneven[0, 0], uneven[1, 0] = _UNEVEN, _ROUGHNESS * max(0.0, dimension - _PLANE)
     for i in range(count):
         density[0, i] = exp_minus(top - logs[i])
-        records[0, i] = model.hits[i]
+        records[0, i] = counted(model, i)
     most = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
     gains = _measured_gains(model, inside, large)
     for scale in range(1, SCALES):
+        uneven[:, scale] = uneven[:, scale - 1] / min(most, gains[scale])
         for i in range(count):
             total, hits, terms = density[scale - 1, i], records[scale - 1, i], 1.0
             if large[i]:
@@ -245,3 +331,4 @@ def measure_scales(model, dimension, logs, inside, large, density, records):
                         terms += 1.0
             density[scale, i] = total / terms
             records[scale, i] = hits / terms * min(terms, most, gains[scale])
+    return uneven

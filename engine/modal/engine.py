@@ -22,16 +22,17 @@ from resonance.kernels.table import checked, packed, put, require, resized, room
 class Modal(SingleModelEngine):
     """Clusters as hills of the density, of any shape, width and number.
 
-    About a thousand records of the stream, the landmarks, stand for the others. Each counts the records in a ball
-    around it, which is its density. Now and then the landmarks are read: each belongs to the hill that leads up from
-    it, and two hills are one cluster unless the valley between them is deeper than the errors of the counts explain.
-    A record has the cluster of its nearest landmark; one that is far from all landmarks has none.
+    A thousand records of the stream, the landmarks, stand for the others, and more where many clusters need them. Each
+    counts the records in a ball around it, which is its density. Now and then the landmarks are read: each belongs to
+    the hill that leads up from it, and two hills are one cluster unless the valley between them is deeper than the
+    errors of the counts explain. A record has the cluster of its nearest landmark; one that is far from all landmarks
+    has none.
 
     Notes
     -----
     The counts become more exact with every record, so that a steady stream comes to rest: valleys that are there are
-    found, errors that looked like one are joined again, and then nothing changes. Densities forget with `memory`,
-    landmarks move on with clusters that move.
+    found, errors that looked like one are joined again, and then nothing changes. Where the stream changes, densities
+    forget what is older than `memory`, and landmarks move on with clusters that move.
 
     The score is ``1 / (1 + (D / r)^2)``: D the distance to the nearest landmark, r the reach of its ball; half of that
     where this landmark is in no cluster. Once there are clusters, a record is novel where it is in none.
@@ -55,7 +56,7 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA
     robust: ClassVar[bool] = True
@@ -88,7 +89,7 @@ class Modal(SingleModelEngine):
                 return
             if due:
                 continue
-            slots = min(2 * slots, self._rules.landmarks)
+            slots = min(2 * slots, self._model.budget)
             # In this order: cells of the smaller model would be too small, should the next line be interrupted.
             self._cells = new_cells(self._rules, slots)
             self._model = resized(self._model, landmarks=slots, clusters=slots)
@@ -118,6 +119,10 @@ class Modal(SingleModelEngine):
         nodes = zip(model.id[:used].tolist(), model.place[:used].tolist(), strict=True)
         return ModelFacts((), model.learned, since, {node: ids[at] for node, at in nodes if at >= 0})
 
+    @property
+    def crowded(self) -> bool:  # noqa: D102
+        return self._begun and self._model.crowded > 0
+
     def rescale(self, factor: FloatArray, shift: FloatArray) -> None:
         """Go on with records in other units: the landmarks lie where they lay, and what they have counted goes on.
 
@@ -143,19 +148,23 @@ class Modal(SingleModelEngine):
         bounds = {"twice": 2 * records, "farthest": far, "most_hits": records + layout.LISTED}
         found = checked(layout.Model, arrays, d=dimension, classes=classes, **bounds)
         used, clusters, place = found["landmarks"], found["clusters"], found["place"]
-        require(classes <= MAX_CLASSES and used <= self._given["landmarks"] and clusters <= used, "landmarks")
+        least, budget = self._given["landmarks"], found["budget"]
+        require(least <= budget <= max(least, self._given["max_landmarks"]), "budget")
+        require(classes <= MAX_CLASSES and used <= budget and clusters <= used, "landmarks")
         require(found["unplaced"] <= records - found["read"], "counters")
         # Every cluster came with one event, and those that are no more went with one.
         require(found["events"] == 2 * found["next_cluster"] - clusters, "events")
         require(not 0.0 < found["dimension"][0] < 1.0, "dimension")
         counting = found["span"] != -1.0
-        require((found["span"][counting] >= 0.5).all() and (found["hits"][counting] >= FEWEST_HITS).all(), "spans")
+        spans, hits = found["span"] + found["past_span"], found["hits"] + found["past_hits"]
+        require((found["span"][counting] >= 0.0).all() and (spans[counting] >= 0.5).all(), "spans")
+        require((hits[counting] >= FEWEST_HITS).all(), "hits")
+        require(((found["past_hits"] > 0.0) == (found["past_span"] > 0.0)).all(), "hits before")
         nodes = np.bincount(place + 1, minlength=clusters + 1)
         require(nodes[0] == found["loose"] and (nodes[1:] == found["nodes"]).all(), "landmarks of clusters")
         mass = found["mass"].sum()
         require(mass > 0.0 and (np.bincount(place + 1, found["mass"])[np.unique(place + 1)] > 0.0).all(), "masses")
-        most = self._given["landmarks"]
-        self._begin(dimension, room_for(used, layout.SMALLEST, lambda slots: min(2 * slots, most)), classes)
+        self._begin(dimension, room_for(used, layout.SMALLEST, lambda slots: min(2 * slots, budget)), classes)
         put(self._model, found)
 
     @classmethod

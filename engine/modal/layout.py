@@ -14,6 +14,7 @@ from resonance.kernels.table import Table, floats, ints, new
 
 PARAMETERS = (
     Parameter("landmarks", int, 1024, "records kept to represent the others", 64, 16_384),
+    Parameter("max_landmarks", int, 8192, "landmarks where many clusters need more", 64, 16_384),
     Parameter("neighbours", int, 8, "landmarks in a ball, whose records are its density", 4, 14),
     Parameter("memory", int, 4_000, "records after which the past counts half", 100, MAX),
     Parameter("valley", float, 0.25, "least depth of a valley between clusters, logarithmic", 0.0, 10.0),
@@ -29,6 +30,7 @@ class Rules(NamedTuple):
 
     d: int
     landmarks: int
+    max_landmarks: int
     neighbours: int
     memory: int
     valley: float
@@ -66,6 +68,9 @@ class Model(Table):
     unplaced: int = ints(rows="head")  # records without a cluster since
     clusters: int = ints(high="landmarks", rows="head")
     loose: int = ints(rows="head")  # landmarks in no cluster
+    budget: int = ints(rows="head")  # landmarks that it may have
+    enough: int = ints(high="learned", rows="head")  # records learned at the last reading that needed no more of them
+    crowded: int = ints(high=1, rows="head")  # 1 where more were needed for long, and there may be no more
     dimension: FloatArray = floats(1, low=0.0, high="d")  # intrinsic, at the last reading; 0 before the first
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
     at: FloatArray = floats("d", f"landmarks+{STAGGER}", most=MAGNITUDE, turned=True)
@@ -78,12 +83,15 @@ class Model(Table):
     # Records learned when a valley was first seen between it and the most of its cluster, 0 where none is.
     apart: IntArray = ints("landmarks", high="learned", rows="number")
     radius2: FloatArray = floats("landmarks", low=0.0, high="farthest", rows="real")  # squared radius of its ball
-    # Records in its ball within the span, the past counted less.
+    # Records in its ball within the span.
     hits: FloatArray = floats("landmarks", low=0.0, high="most_hits", rows="real")
     # Records that the hits are of, up to `since`, below 0 where that is to be estimated at the next reading.
     span: FloatArray = floats("landmarks", low=-1.0, high=_LONGEST_SPAN, rows="real")
     # Records stood for, the past counted less.
     mass: FloatArray = floats("landmarks", low=0.0, high="twice", total="twice", rows="real")
+    # Hits before the span, and the records that they are of, as long as both are of one rate.
+    past_hits: FloatArray = floats("landmarks", low=0.0, high="most_hits", rows="real")
+    past_span: FloatArray = floats("landmarks", low=0.0, high=_LONGEST_SPAN, rows="real")
     # The confirmed clusters by ascending id.
     cluster_id: IntArray = ints("clusters", below="next_cluster", ascending=True, rows="cluster")
     made: IntArray = ints("clusters", low=1, high="learned", rows="cluster")  # records learned when it emerged
@@ -92,8 +100,8 @@ class Model(Table):
     nodes: IntArray = ints("clusters", rows="cluster")  # landmarks that it has
     # Their mass at the last reading, rounded down, at least 1, and the records placed in it since.
     records: IntArray = ints("clusters", low=1, high="twice", rows="cluster")
-    # 1 where more than a tenth of them were stale then, or units have changed since.
-    moves: IntArray = ints("clusters", high=1, rows="cluster")
+    # The records that the hits of its landmarks were of then, on average; 0 where it moved, or units changed since.
+    rest: IntArray = ints("clusters", rows="cluster")
     # The nearest landmarks of each, the nearest first, -1 behind the last, and squared distances to them, infinite
     # behind the last. Of equally near ones the first column comes first. No other landmark is nearer than the last of a
     # list.
@@ -105,4 +113,6 @@ class Model(Table):
 
 def new_model(rules: Rules, slots: int, classes: int) -> Model:
     """Return an empty model with room for `slots` landmarks and `classes` labels."""
-    return new(Model, d=rules.d, landmarks=slots, clusters=slots, classes=classes)
+    model = new(Model, d=rules.d, landmarks=slots, clusters=slots, classes=classes)
+    model.budget = rules.landmarks
+    return model

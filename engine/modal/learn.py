@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.labels import majority_label
-from resonance.engine.modal.density import logarithm, measure_ball
+from resonance.engine.modal.density import counted, length, logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
     UNFILLED,
     enter_cells,
@@ -17,8 +17,8 @@ from resonance.engine.modal.nearest import (
 from resonance.kernels.arithmetic import draw, exp_minus, inline, jit
 
 _MOVING, _RESTING = 2, 5
-"""Memories of records of which the landmarks are a sample, in clusters that move and in those that rest; as many
-records are learned before one can rest."""
+"""Records of which the landmarks are a sample: memories in clusters that move; in those that rest, in what the hits of
+their balls are of, so that counts grow old. As many memories are learned before one can rest."""
 _EDGE = 0.25
 """Chance of a record outside the nearest ball to become a landmark: the edge of a cluster that moves. Half of it, of
 one that rests."""
@@ -27,7 +27,10 @@ _LOOSE_SHARE = 4
 _STALE = 20.0
 """Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
 _STALE_SHARE = 0.1
-"""Share of the landmarks of a cluster that are stale, from which it moves."""
+"""Share of the landmarks of a cluster that are stale, from which it moves, and two standard errors more."""
+_CHANGE = 7.0
+"""Roots of the landmarks by which the sum of their squared changes of rate exceeds their number in a cluster that
+moves: three standard errors or more, as balls that overlap share their hits."""
 _IDLE_SHARE = 4
 """In a cluster that goes on, a landmark without records expires in this part of the time: the cluster has moved."""
 _SHORTEST, _LONGEST = 0.5, 1e290
@@ -45,14 +48,14 @@ def is_wanted(model, rules, squared, near, novel):
     """
     if squared <= 0.0:
         return False
-    if model.landmarks < rules.landmarks or novel:
+    if model.landmarks < model.budget or novel:
         return True
     place = model.place[near]
-    if place < 0 and _LOOSE_SHARE * model.loose < rules.landmarks:
+    if place < 0 and _LOOSE_SHARE * model.loose < model.budget:
         return True
     n = model.learned
-    rests = n > _RESTING * rules.memory and place >= 0 and model.moves[place] == 0
-    chance = rules.landmarks / min(n, (_RESTING if rests else _MOVING) * rules.memory)
+    rests = n > _RESTING * rules.memory and place >= 0 and model.rest[place] > 0
+    chance = model.budget / min(n, _RESTING * model.rest[place] if rests else _MOVING * rules.memory)
     if squared > model.radius2[near] and model.radius2[near] > 0.0:
         chance = max(chance, 0.5 * _EDGE if rests else _EDGE)
     return draw(2 * n) < chance
@@ -68,9 +71,9 @@ def _chosen_cluster(model, rules, place):
     clusters, total = model.clusters, 0.0
     for c in range(clusters):
         total += np.sqrt(float(records[c]))
-    chosen, most = -1, model.loose * _LOOSE_SHARE / rules.landmarks
+    chosen, most = -1, model.loose * _LOOSE_SHARE / model.budget
     for c in range(clusters):
-        share = rules.landmarks * np.sqrt(float(records[c])) / total
+        share = model.budget * np.sqrt(float(records[c])) / total
         if c == place and nodes[c] > 1 and nodes[c] >= share:
             return c
         # The last one of a cluster describes it when it ends.
@@ -118,26 +121,15 @@ def _is_stale(n, clock, last, hits, length):
 @jit
 def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
-    landmarks, n, clock = model.landmarks, model.learned, model.clock
-    place, last, since = (
-        model.place,
-        model.last,
-        model.since,
-    )
-    span, hits = model.span, model.hits
-    stale = 0
-    for i in range(landmarks):
-        is_stale = _is_stale(n, clock, last[i], hits[i], span[i] + (clock - since[i]))
-        stale += is_stale & (place[i] == chosen) & (span[i] >= 0.0)
+    n, clock, last = model.learned, model.clock, model.last
     best, found = _STALE, -1
-    if stale == 0:
-        return found
-    for i in range(landmarks):
-        if place[i] == chosen and span[i] >= 0.0:
-            whole = n * (span[i] + (clock - since[i]))
-            missed = _missed(n, clock, last[i], hits[i])
-            if missed > best * whole:
-                best, found = missed / whole, i
+    for i in range(model.landmarks):
+        if model.place[i] == chosen and model.span[i] >= 0.0:
+            hits, whole = counted(model, i), length(model, i, clock)
+            if _is_stale(n, clock, last[i], hits, whole):
+                missed = _missed(n, clock, last[i], hits)
+                if missed > best * (n * whole):
+                    best, found = missed / (n * whole), i
     return found
 
 
@@ -196,7 +188,7 @@ def add_landmark(model, rules, cells, x, label, place, squared):
 
     `place` is that of its cluster, -1 for none; `squared` is room for as many numbers as landmarks.
     """
-    if model.landmarks < rules.landmarks:
+    if model.landmarks < model.budget:
         j = model.landmarks
         model.landmarks += 1
     else:
@@ -220,6 +212,7 @@ def add_landmark(model, rules, cells, x, label, place, squared):
     model.mass[j] = 1.0
     model.span[j] = -1.0
     model.hits[j] = 0.0
+    model.past_hits[j] = model.past_span[j] = 0.0
     model.radius2[j], _ = measure_ball(model, rules, j)
     for k in range(model.votes.shape[1]):
         model.votes[j, k] = 1 if k == label else 0
@@ -228,10 +221,11 @@ def add_landmark(model, rules, cells, x, label, place, squared):
 
 
 @jit
-def place_landmarks(model, group, place_of):
+def place_landmarks(model, rules, group, place_of):
     """Put the landmarks into the clusters of their groups, and count what each has."""
     clusters = model.clusters
-    mass, stale = np.zeros(clusters), np.zeros(clusters)
+    mass, stale, spans = np.zeros(clusters), np.zeros(clusters), np.zeros(clusters)
+    changes, compared = np.zeros(clusters), np.zeros(clusters)
     model.nodes[:clusters], model.loose = 0, 0
     for i in range(model.landmarks):
         place = place_of[group[i]] if group[i] >= 0 else -1
@@ -239,11 +233,19 @@ def place_landmarks(model, group, place_of):
         _count_landmark(model, place, 1)
         if place >= 0:
             mass[place] += model.mass[i]
-            length = model.span[i] + (model.clock - model.since[i])
-            stale[place] += _is_stale(model.learned, model.clock, model.last[i], model.hits[i], length)
+            whole = length(model, i, model.clock)
+            spans[place] += whole
+            past, before = model.past_hits[i], model.past_span[i]
+            if before > 0.0:
+                changes[place] += squared_change(model.hits[i], whole - before, past, before)
+                compared[place] += 1.0
+            stale[place] += _is_stale(model.learned, model.clock, model.last[i], counted(model, i), whole)
     for c in range(clusters):
         model.records[c] = max(1, np.int64(mass[c]))
-        model.moves[c] = stale[c] > _STALE_SHARE * model.nodes[c]
+        few = _STALE_SHARE * model.nodes[c]
+        rests = stale[c] <= few + 2.0 * np.sqrt(few)
+        rests &= changes[c] <= compared[c] + _CHANGE * np.sqrt(compared[c])
+        model.rest[c] = max(rules.memory, np.int64(spans[c] / max(1, model.nodes[c]))) if rests else 0
 
 
 @jit
@@ -254,7 +256,7 @@ def move_landmarks(model, rules, factor, shift, most, room):
     each other alone, and new units change all of them alike. `room` is for as many numbers as landmarks.
     """
     landmarks = model.landmarks
-    model.moves[: model.clusters] = 1
+    model.rest[: model.clusters], model.enough = 0, model.learned
     for f in range(rules.d):
         model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
         for i in range(landmarks):
@@ -275,14 +277,22 @@ def move_landmarks(model, rules, factor, shift, most, room):
         if model.span[i] >= 0.0:
             # A ball that has grown more than others meets its records in fewer.
             shorter = growth[i] - total / counting
-            span = model.span[i] + (clock - model.since[i])
-            span = span * exp_minus(shorter) if shorter >= 0.0 else span / exp_minus(-shorter)
-            model.span[i] = min(max(span, _SHORTEST), _LONGEST)
+            span, past = model.span[i] + (clock - model.since[i]), model.past_span[i]
+            if shorter >= 0.0:
+                span, past = span * exp_minus(shorter), past * exp_minus(shorter)
+            else:
+                span, past = span / exp_minus(-shorter), past / exp_minus(-shorter)
+            if model.past_span[i] > 0.0:
+                model.past_span[i] = min(max(past, _SHORTEST), _LONGEST)
+            else:
+                span = max(span, _SHORTEST)
+            model.span[i] = min(span, _LONGEST)
             model.since[i] = clock
 
 
 _OFTEN, _LATER, _SELDOM = 100, 250, 1000
-"""Records from one reading to the next: in the first 1,000, the first 10,000, and then."""
+"""Records from one reading to the next: in the first 1,000, the first 10,000, and then, of so many landmarks each."""
+_READ = 1024
 
 
 # Inline, as a call for every record would count a reference to every array of the model.
@@ -294,7 +304,7 @@ def is_due(model, rules):
     """
     n = model.learned
     since = n - model.read
-    every = _OFTEN if n <= 1000 else (_LATER if n <= 10_000 else _SELDOM)
+    every = _OFTEN if n <= 1000 else (_LATER if n <= 10_000 else max(_SELDOM, _SELDOM * model.budget // _READ))
     return since >= every or (since >= _OFTEN and model.unplaced >= rules.min_cluster_records)
 
 
@@ -337,7 +347,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
     if cells.end == UNFILLED:
         fill_cells(model, cells)
     for t in range(start, len(X)):
-        if model.landmarks == slots and slots < rules.landmarks:
+        if model.landmarks == slots and slots < model.budget:
             return t, False
         x, landmarks = X[t], model.landmarks
         repeated = _repeats(model, x)

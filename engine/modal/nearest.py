@@ -221,7 +221,7 @@ def list_all(model, squared):
 UNFILLED = -1
 """`end` of cells that are to be filled before they are looked into."""
 
-_MAX = 128
+_MAX = 512
 """Clusters that have a cell."""
 _NEW = 64
 """Room for landmarks that come after the cells were filled, and are in none of them; then they are filled anew."""

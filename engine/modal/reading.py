@@ -6,9 +6,10 @@ Landmarks of a cluster where the stream is so thin that hardly a record lies are
 import numpy as np
 from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
-from resonance.engine.modal.basins import find_hills, least_records, valley_between
+from resonance.engine.modal.basins import find_hills, valley_between
 from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
-from resonance.engine.modal.density import estimate_densities, fade, measure_balls
+from resonance.engine.modal.density import estimate_densities, fade, length, measure_balls
+from resonance.engine.modal.graph import least_records
 from resonance.engine.modal.learn import place_landmarks
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import stable_order
@@ -18,6 +19,16 @@ _DEVIATIONS = 2.88
 _MAX = 0.1
 """Share of the records of a group that can be outliers; more of them are a part of it."""
 
+_LANDMARKS = 64
+"""Landmarks that show a hill beside others which touch it: eight balls."""
+_RESOLVED = 1.1
+"""Hills that would be clusters with smaller errors, in those that are, above which more landmarks show more."""
+_CUT = 0.12
+"""Share of the balls that end at a gap, or reach over one, above which clusters have too few landmarks."""
+_MOVED = 0.1
+"""Share of the landmarks that are in clusters that move, above which there come no more of them."""
+_LASTING, _LONGEST = 0.25, 2000.0
+"""Share of the records learned over which more are needed at every reading, as a valley is before a split; the most."""
 _INSIDE = 2.0
 """How many times as deep below the median a landmark lies that leaves its cluster."""
 
@@ -110,7 +121,7 @@ def read_clusters(model, rules, record, log):
     """
     count = model.landmarks
     radius2, inside = np.empty(count), np.empty(count, dtype=np.int64)
-    dimension = measure_balls(model, rules, radius2, inside)
+    dimension, cut = measure_balls(model, rules, radius2, inside)
     model.dimension[0] = dimension
     logs = np.empty(count)
     estimate_densities(model, rules, radius2, inside, dimension, logs)
@@ -146,7 +157,41 @@ def read_clusters(model, rules, record, log):
     if has_changed(lineage[0], lineage[2]):
         _rename(model, rules, group, groups, placed, lineage, hills, basin_of, record, log)
     else:
-        place_landmarks(model, placed, lineage[2])
+        place_landmarks(model, rules, placed, lineage[2])
+    _enlarge(model, rules, _needs_more(model, rules, cut, len(hills.basins.now)))
+
+
+@jit
+def _needs_more(model, rules, cut, hills):
+    """Whether hills have too few landmarks.
+
+    So it is where an eighth of the balls, `cut` of them, meet a gap: a cluster has hardly as many landmarks as a ball.
+    So it is, too, where more than the clusters would be `hills` if errors were small, and each has few landmarks; but
+    not before the errors are those of counts that have lasted.
+    """
+    # Not before the landmarks are a sample, nor while clusters move: what is between them then is no gap.
+    if model.landmarks < model.budget or model.clock <= 2 * model.budget:
+        return False
+    moving, lasting = 0, 0
+    for i in range(model.landmarks):
+        moving += model.place[i] >= 0 and model.rest[model.place[i]] == 0
+        lasting += length(model, i, model.clock) > rules.memory
+    if moving > _MOVED * model.landmarks:
+        return False
+    hidden = hills > _RESOLVED * model.clusters and _LANDMARKS * hills > model.budget
+    return cut > _CUT * model.budget or (hidden and 2 * lasting > model.landmarks)
+
+
+@jit
+def _enlarge(model, rules, needed):
+    """Let there be twice as many landmarks where more were needed at every reading for long, to the most."""
+    if not needed:
+        model.enough = model.learned
+    lasts = model.learned - model.enough >= min(_LASTING * model.learned, _LONGEST)
+    may = 2 * model.budget <= rules.max_landmarks
+    model.crowded = needed and lasts and not may
+    if needed and lasts and may:
+        model.budget, model.enough = 2 * model.budget, model.learned
 
 
 @jit
@@ -195,7 +240,7 @@ def _rename(model, rules, group, groups, placed, lineage, hills, basin_of, recor
     for place in range(groups):
         place_of[order[place]] = place
     model.clusters = groups
-    place_landmarks(model, placed, place_of)
+    place_landmarks(model, rules, placed, place_of)
 
     lost, new = np.empty((clusters, 3)), np.empty((groups, 4))
     for c in range(clusters):

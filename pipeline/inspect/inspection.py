@@ -154,7 +154,7 @@ class InspectedStream:
     ranges: Sequence[ChangedRange] = ()
     """Features whose range has changed, as far as drift events are stored and were read."""
     hint: str = ""
-    """A sentence on features whose range changed often, or on the warm-up."""
+    """A sentence on features whose range changed often, on the warm-up, or on clusters that are too many."""
 
     @property
     def behind(self) -> int:
@@ -307,7 +307,7 @@ def _inspected(
         labels=InspectedLabels.of(model),
         open_drift=None if model.drift is None else model.drift.open_since,
         ranges=known.ranges,
-        hint=known.hint or _warm_up(model),
+        hint=known.hint or _warm_up(model) or _crowded(model),
     )
 
 
@@ -318,6 +318,12 @@ def _warm_up(model: StreamModel) -> str:
         f"{held:,} of {held + wanted:,} records of the warm-up have come (prepare.warmup_records): none is learned yet"
     )
     return "" if model.preparation.ready else text
+
+
+def _crowded(model: StreamModel) -> str:
+    """Return that there are more clusters than the nodes can show; empty where there are not."""
+    text = "there are more clusters than its landmarks can separate: raise engine.max_landmarks"
+    return text if model.engine.crowded else ""
 
 
 def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:

@@ -44,6 +44,8 @@ class Totals(NamedTuple):
     """Records that have come for these warm-ups."""
     warm_up: int = 0
     """Records that these warm-ups take."""
+    crowded: int = 0
+    """Models with fewer nodes than their clusters need."""
 
     @property
     def warm_up_text(self) -> str:

@@ -20,12 +20,14 @@ _UNSEEN: Final = -(2**63)
 def _numbers(model: StreamModel) -> tuple[int, ...]:
     """Return what a model adds to `Totals`."""
     preparation, labels, drift = model.preparation, model.labels, model.drift
+    crowded = int(model.engine.crowded)
     if labels is None and drift is None and preparation.ready:
-        return preparation.compared, preparation.outside, model.snapshot_bytes, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        return preparation.compared, preparation.outside, model.snapshot_bytes, 0, 0, 0, 0, 0, 0, 0, 0, 0, crowded
     warm_up = (0, 0, 0) if preparation.ready else (1, preparation.held, preparation.held + preparation.wanted)
     of_labels = (0, 0, 0, 0) if labels is None else (labels.learned, len(labels.waiting), labels.unlabelled, 1)
     of_drift = (0, 0) if drift is None else (int(drift.open_since is not None), 1)
-    return preparation.compared, preparation.outside, model.snapshot_bytes, *of_labels, *of_drift, *warm_up
+    of_preparation = preparation.compared, preparation.outside
+    return *of_preparation, model.snapshot_bytes, *of_labels, *of_drift, *warm_up, crowded
 
 
 class StoredModel(NamedTuple):

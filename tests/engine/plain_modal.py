@@ -6,6 +6,7 @@ exponential and fused multiply-add, so that both decide alike to the last bit.
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -56,14 +57,31 @@ class Landmark:
     radius2: float = 0.0
     hits: float = 0.0
     span: float | None = None
+    past_hits: float = 0.0
+    past_span: float = 0.0
     mass: float = 1.0
     apart: int | None = None
+
+    @property
+    def counted(self):
+        return self.past_hits + self.hits
 
     def span_at(self, clock):
         return self.span + (clock - self.since)
 
+    def length_at(self, clock):
+        return self.past_span + self.span_at(clock)
+
+    def change(self, clock):
+        """Return the squared change of the rate of hits, in squared standard errors; 0 where there is no past."""
+        if self.past_span <= 0.0:
+            return 0.0
+        span = max(self.span_at(clock), 1.0)
+        change, rate = self.hits / span - self.past_hits / self.past_span, self.counted / (span + self.past_span)
+        return change * change / (rate * (1.0 / span + 1.0 / self.past_span))
+
     def log_density(self, dimension, clock):
-        return ln(self.hits) - ln(self.span_at(clock)) - 0.5 * dimension * ln(self.radius2)
+        return ln(self.counted) - ln(self.length_at(clock)) - 0.5 * dimension * ln(self.radius2)
 
 
 @dataclass
@@ -74,7 +92,7 @@ class PlainModal:
     landmarks: list = field(default_factory=list)
     clusters: list = field(default_factory=list)  # ids, ascending
     records: dict = field(default_factory=dict)  # that a cluster was given at the last reading, and those since
-    moves: dict = field(default_factory=dict)  # whether its landmarks went stale before
+    rest: dict = field(default_factory=dict)  # records that its landmarks' counts are of, 0 where it moves
     joined: dict = field(default_factory=dict)  # since when no valley was seen in front of a cluster
     events: list = field(default_factory=list)
     n: int = 0
@@ -84,12 +102,15 @@ class PlainModal:
     next_id: int = 0
     next_cluster: int = 0
     dimension: float = 0.0
+    enough: int = 0  # records learned at the last reading that needed no more landmarks
+    crowded: bool = False
     previous: np.ndarray | None = None
 
     def __post_init__(self):
         known = {each.name: each.default for each in Modal.parameters}
         self.p = type("Parameters", (), {**known, **self.given})
         self.reach2 = self.p.reach * self.p.reach
+        self.budget = self.p.landmarks
 
     # A record.
 
@@ -145,12 +166,13 @@ class PlainModal:
     def _is_wanted(self, gap, near, within):
         if gap <= 0.0:
             return False
-        if len(self.landmarks) < self.p.landmarks or not within:
+        if len(self.landmarks) < self.budget or not within:
             return True
-        if near.cluster is None and 4 * self._loose() < self.p.landmarks:
+        if near.cluster is None and 4 * self._loose() < self.budget:
             return True
-        rests = self.n > 5 * self.p.memory and near.cluster is not None and not self.moves[near.cluster]
-        chance = self.p.landmarks / min(self.n, (5 if rests else 2) * self.p.memory)
+        rest = 0 if near.cluster is None else self.rest[near.cluster]
+        rests = rest > 0 and self.n > 5 * self.p.memory
+        chance = self.budget / min(self.n, 5 * rest if rests else 2 * self.p.memory)
         if 0.0 < near.radius2 < gap:
             chance = max(chance, 0.125 if rests else 0.25)
         return uniform(2 * self.n) < chance
@@ -158,7 +180,7 @@ class PlainModal:
     def _add(self, x, cluster):
         mark = Landmark(self.next_id, x, cluster, self.n, self.clock)
         self.next_id += 1
-        if len(self.landmarks) < self.p.landmarks:
+        if len(self.landmarks) < self.budget:
             column = len(self.landmarks)
             self.landmarks.append(mark)
         else:
@@ -193,7 +215,7 @@ class PlainModal:
         for i in own:
             mark = self.landmarks[i]
             if mark.span is not None:
-                whole, missed = self.n * mark.span_at(self.clock), self._missed(mark)
+                whole, missed = self.n * mark.length_at(self.clock), self._missed(mark)
                 if missed > stalest * whole:
                     stalest, found = missed / whole, i
         if found is not None:
@@ -202,13 +224,13 @@ class PlainModal:
         return next((i for i in own if i >= first), own[0])
 
     def _missed(self, mark):
-        return (self.n - mark.last) * mark.hits * self.clock
+        return (self.n - mark.last) * mark.counted * self.clock
 
     def _giving(self, cluster, members):
         total = in_order(np.sqrt(self.records[c]) for c in self.clusters)
-        most, chosen = len(members[None]) * 4 / self.p.landmarks, None
+        most, chosen = len(members[None]) * 4 / self.budget, None
         for c in self.clusters:
-            count, share = len(members[c]), self.p.landmarks * np.sqrt(self.records[c]) / total
+            count, share = len(members[c]), self.budget * np.sqrt(self.records[c]) / total
             if count > 1 and c == cluster and count >= share:
                 return c
             if count > 1 and count > most * share:
@@ -226,13 +248,24 @@ class PlainModal:
         near = self._neighbours(i)
         if not near:
             return 0.0, []
-        jump = 2.25
-        if self.dimension > 0.0:
-            jump = max(jump, 1.0 / exp_minus(2.0 * 3.3 / self.dimension))
+        jump = self._jump()
         last = min(3, len(near))
         while last < len(near) and near[last][0] <= jump * near[last - 1][0]:
             last += 1
         return near[last - 1][0] * (1.0 + 2.0**-40), near[:last]
+
+    def _jump(self):
+        return max(2.25, 1.0 / exp_minus(2.0 * 3.3 / self.dimension)) if self.dimension > 0.0 else 2.25
+
+    def _is_cut(self, i, inside):
+        """Whether the ball of a landmark in a cluster ends at a gap, or reaches over one."""
+        gaps = [gap for gap, _ in self._neighbours(i)]
+        if self.landmarks[i].cluster is None or not gaps or gaps[0] <= 0.0:
+            return False
+        jump = self._jump()
+        most = [min(jump * jump, 735.0), min(jump * jump, 30.0), *[min(jump, 30.0)] * (self.p.neighbours - 3)]
+        wide = [far > times * near for times, (near, far) in zip(most, pairwise(gaps), strict=False)]
+        return len(inside) < len(gaps) or any(wide)
 
     # Densities.
 
@@ -252,7 +285,7 @@ class PlainModal:
     def _densities(self, balls):
         """Return the logarithm of the density at each landmark."""
         mass = in_order(mark.mass for mark in self.landmarks)
-        evidence = 1.5 if self.clock > 4 * self.p.landmarks else 4.0
+        evidence = 1.5 if self.clock > 4 * self.budget else 4.0
         logs = []
         for i, (mark, (radius2, inside)) in enumerate(zip(self.landmarks, balls, strict=True)):
             new = mark.span is None
@@ -263,39 +296,58 @@ class PlainModal:
                     new = 0.5 * self.dimension * abs(ln(mark.radius2) - ln(radius2)) > 0.6931471805599453
             if new:
                 self._begin(i, radius2, [j for _, j in inside], evidence, mass)
-            span = mark.span_at(self.clock)
-            if span > self.p.memory:
-                mark.hits, mark.span, mark.since = max(0.5 * mark.hits, 1e-3), 0.5 * span, self.clock
+            self._weigh_past(mark)
             logs.append(mark.log_density(self.dimension, self.clock))
         return logs
+
+    def _weigh_past(self, mark):
+        """Forget what a ball has counted where its rate is another one now; after a memory, add the last hits."""
+        rests = mark.cluster is not None and self.rest[mark.cluster] > 0
+        half = 0.5 * self.p.memory
+        if mark.past_span > half and (not rests or mark.change(self.clock) > 16.0):
+            mark.past_hits, mark.past_span = max(mark.past_hits * (half / mark.past_span), 1e-3), half
+        span = mark.span_at(self.clock)
+        if span <= self.p.memory:
+            return
+        if rests and mark.change(self.clock) <= 4.0:
+            hits, length = mark.counted, mark.past_span + span
+            times = 0.5 if length > 16 * self.p.memory else 1.0
+            mark.past_hits, mark.past_span = max(times * hits, 1e-3), times * length
+            mark.hits = mark.span = 0.0
+        else:
+            mark.past_hits = mark.past_span = 0.0
+            mark.hits, mark.span = max(0.5 * mark.hits, 1e-3), 0.5 * span
+        mark.since = self.clock
 
     def _begin(self, i, radius2, inside, evidence, mass):
         mark, near = self.landmarks[i], [self.landmarks[j] for j in inside]
         share, hits = in_order([mark.mass, *(other.mass for other in near)]), max(len(inside) - 1.0, 1.0)
         share *= hits / ((len(inside) + 1.0) * mass)
         known = [o for o in near if o.span is not None and o.radius2 > 0.0 and o.since < self.clock]
-        counted = in_order(other.hits for other in known)
+        counted = in_order(other.counted for other in known)
         enough = counted > evidence * len(known) * max(1.0, len(inside) - 1.0)
         if len(known) >= 3 and 2 * len(known) >= len(inside) and enough and radius2 > 0.0:
             mean = in_order(other.log_density(self.dimension, self.clock) for other in known) / len(known)
             exponent = fused(0.5 * self.dimension, ln(radius2), mean)
             share = 1.0 if exponent >= 0.0 else exp_minus(-exponent)
         mark.radius2, mark.hits, mark.span, mark.since = radius2, hits, hits / max(share, 1e-290), self.clock
+        mark.past_hits = mark.past_span = 0.0
 
     # Clusters.
 
     def _read_if_due(self):
         since = self.n - self.read
-        every = 100 if self.n <= 1000 else 250 if self.n <= 10_000 else 1000
+        every = 100 if self.n <= 1000 else 250 if self.n <= 10_000 else max(1000, 1000 * self.budget // 1024)
         if since >= every or (since >= 100 and self.unplaced >= self.p.min_cluster_records):
             self._read()
 
     def _read(self):
         balls = [self._ball(i) for i in range(len(self.landmarks))]
+        cut = sum(self._is_cut(i, inside) for i, (_, inside) in enumerate(balls))
         self.dimension = self._measure(balls)
         logs = self._densities(balls)
         hills = Hills(self, logs, [[j for _, j in inside] for _, inside in balls], [inside for _, inside in balls])
-        if in_order(mark.mass for mark in self.landmarks) > 2.0 * self.p.memory:
+        if in_order(mark.mass for mark in self.landmarks) > 2.0 * self.p.memory * (self.budget / self.p.landmarks):
             for mark in self.landmarks:
                 mark.mass = max(0.5 * mark.mass, 1e-290)
         self.read, self.unplaced = self.n, 0
@@ -319,6 +371,27 @@ class PlainModal:
         groups = self._without_new_splits(groups)
         groups = self._without_new_joins(groups, basin, hills)
         self._name(hills, groups, basin, logs)
+        self._enlarge(hills.found, cut)
+
+    def _enlarge(self, hills, cut):
+        """Let there be twice as many landmarks where there are too few of them for the hills."""
+        needed = self._needs_more(hills, cut)
+        if not needed:
+            self.enough = self.n
+        lasts = needed and self.n - self.enough >= min(0.25 * self.n, 2000.0)
+        self.crowded = lasts and 2 * self.budget > self.p.max_landmarks
+        if lasts and not self.crowded:
+            self.budget, self.enough = 2 * self.budget, self.n
+
+    def _needs_more(self, hills, cut):
+        marks = self.landmarks
+        if len(marks) < self.budget or self.clock <= 2 * self.budget:
+            return False
+        if sum(mark.cluster is not None and self.rest[mark.cluster] == 0 for mark in marks) > 0.1 * len(marks):
+            return False
+        lasting = 2 * sum(mark.length_at(self.clock) > self.p.memory for mark in marks) > len(marks)
+        few = 64 * hills > self.budget and hills > 1.1 * len(self.clusters)
+        return cut > 0.12 * self.budget or (few and lasting)
 
     def _without_outliers(self, groups, logs):
         """Return the groups without the places where a Gaussian has hardly a record."""
@@ -432,13 +505,18 @@ class PlainModal:
         groups = self._without_outliers(groups, logs)
         for mark in marks:
             mark.cluster = None
-        self.records, self.moves = {}, {}
+        self.records, self.rest = {}, {}
         for g, own in groups.items():
             for i in own:
                 marks[i].cluster = name[g]
             self.records[name[g]] = float(max(1, int(in_order(marks[i].mass for i in own))))
-            stale = [self._missed(marks[i]) > 20.0 * self.n * marks[i].span_at(self.clock) for i in own]
-            self.moves[name[g]] = sum(stale) > 0.1 * len(own)
+            length = [marks[i].length_at(self.clock) for i in own]
+            stale = [self._missed(marks[i]) > 20.0 * self.n * each for i, each in zip(own, length, strict=True)]
+            mean = in_order(length) / max(1, len(own))
+            rests = sum(stale) <= 0.1 * len(own) + 2.0 * np.sqrt(0.1 * len(own))
+            changes = [marks[i].change(self.clock) for i in own if marks[i].past_span > 0.0]
+            rests = rests and in_order(changes) <= len(changes) + 7.0 * np.sqrt(len(changes))
+            self.rest[name[g]] = max(self.p.memory, int(mean)) if rests else 0
 
     def shape(self, own):
         """Return size, nodes, centre and spread of some landmarks."""
@@ -475,7 +553,8 @@ class Hills:
     def __init__(self, model, logs, inside, near):
         self.model, self.p, self.inside = model, model.p, inside
         self.count = len(logs)
-        half_square = 0.25 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(self.p.doubt)
+        doubt = self.p.doubt * (model.budget / self.p.landmarks)
+        half_square = 0.25 + 0.7 * log(max(float(model.clock), 300.0) / 300.0) - log(doubt)
         self.errors = min(3.5, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, 2.0 / model.dimension)
         self.reach = [model.reach2 * mark.radius2 for mark in model.landmarks]
         self.large = self._large(near)
@@ -509,10 +588,12 @@ class Hills:
         top = max(logs)
         most = 1.0 + 2.0 * 2.0 / max(self.model.dimension, 2.0)
         gains = self._gains()
+        self.uneven = [(0.00015, 0.004 * max(0.0, self.model.dimension - 2.0))]
         self.density = [[exp_minus(top - each) for each in logs]]
-        self.records = [[mark.hits for mark in self.model.landmarks]]
+        self.records = [[mark.counted for mark in self.model.landmarks]]
         for scale in range(1, 3):
             density, records = self.density[-1], self.records[-1]
+            self.uneven.append(tuple(each / min(most, gains[scale]) for each in self.uneven[-1]))
             self.density.append([])
             self.records.append([])
             for i in range(self.count):
@@ -559,14 +640,18 @@ class Hills:
         one, other = self.now[u], self.now[v]
         return one is not None and other is not None and one != other
 
+    def _need(self, error, u, v):
+        return max((self.p.valley + self.errors * error) * (0.7 if self._apart(u, v) else 1.0), 1e-300)
+
     def _clearest(self, u, v):
         """Return depth of the clearest valley of two basins over the scales, and the depth that it needs."""
         best, found = -1.0, (0.0, 1.0)
+        size = Counter(self.group.values())
         for scale in range(3):
+            least = self.uneven[scale][0] * min(size[u], size[v]) + self.uneven[scale][1]
             low = u if self.peak[scale, u][0] < self.peak[scale, v][0] else v
             (peak, peak_records), (bottom, records) = self.peak[scale, low], self.bottom[scale, u, v]
-            need = self.p.valley + self.errors * np.sqrt(1.0 / peak_records + 1.0 / records)
-            need = max(need * 0.7 if self._apart(u, v) else need, 1e-300)
+            need = self._need(np.sqrt(max(least, 1.0 / peak_records) + max(least, 1.0 / records)), u, v)
             depth = depth_of(peak, bottom)
             if depth / need > best:
                 best, found = depth / need, (depth, need)
@@ -605,8 +690,7 @@ class Hills:
         found = self._slabs(u, v)
         if found is None:
             return False
-        need = self.p.valley + self.errors * np.sqrt(found[1])
-        need = max(need * 0.7 if self._apart(u, v) else need, 1e-300)
+        need = self._need(np.sqrt(found[1]), u, v)
         depth, needed = self.valley[u, v]
         if found[0] * needed <= depth * need:
             return False
@@ -615,6 +699,7 @@ class Hills:
 
     def _join(self):
         basins = sorted(set(self.group.values()))
+        self.found = len(basins)
         self.now = {u: self.model.landmarks[u].cluster for u in basins}
         self.peak = {(scale, u): (0.0, 1.0) for scale in range(3) for u in basins}
         self.bottom = {}

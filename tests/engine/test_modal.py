@@ -10,7 +10,7 @@ from resonance.engine.modal.nearest import list_all
 from tests.engine.plain_modal import PlainModal
 from tests.engine.streams import shifting
 
-SMALL = {"landmarks": 64, "memory": 300, "min_cluster_records": 5, "expire_records": 500}
+SMALL = {"landmarks": 64, "max_landmarks": 256, "memory": 300, "min_cluster_records": 5, "expire_records": 500}
 """A model in which landmarks are replaced, clusters expire and the past fades within a thousand records."""
 
 
@@ -51,6 +51,7 @@ STREAMS = {
     "one place first": (np.concatenate([gaussian(17, 2), shifting(2000, d=2, seed=6) + 9.0]), SMALL),
     "every record three times": (np.repeat(shifting(900, d=3, seed=7), 3, axis=0), SMALL),
     "clouds in each other": (clouds(2400, 8, 5, 0.25), {**SMALL, "landmarks": 256, "memory": 1000}),
+    "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
 }
 

@@ -25,7 +25,7 @@ STREAMS = {
     "far from zero": (clouds(4000, 4, 5, 0.01, 4) + 1e6, {}),
     "close to the smallest floats": (clouds(4000, 2, 5, 0.03, 6) * 1e-154, {}),
     "as large as they may be": (clouds(4000, 2, 5, 0.03, 7) * 2e149, {}),
-    "more clusters than cells": (clouds(8000, 3, 180, 0.003, 5), {"landmarks": 2048, "min_cluster_records": 3}),
+    "more clusters than cells": (clouds(16_000, 8, 600, 0.003, 5), {"landmarks": 4096, "min_cluster_records": 3}),
 }
 
 
@@ -52,7 +52,7 @@ def check(model, points):
         before = held.hits[:count].copy()
         near, gap = find_nearest(held, cells, x, True)
         assert (near, gap) == (np.argmin(out), out.min())
-        np.testing.assert_array_equal(held.hits[:count] - before, out <= held.radius2[:count])
+        np.testing.assert_array_equal(held.hits[:count], before + (out <= held.radius2[:count]))
         assert find_nearest(held, cells, x, False) == (near, gap)
         held.hits[:count] = before
 

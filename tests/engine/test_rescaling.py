@@ -224,9 +224,9 @@ def test_densities_that_were_counted_go_on_in_other_units(factor):
     used = held.landmarks
 
     def measured():
-        span = held.span + (held.clock - held.since)
+        span, hits = held.past_span + held.span + (held.clock - held.since), held.past_hits + held.hits
         volume = 0.5 * held.dimension[0] * np.log(held.radius2)
-        return (np.log(held.hits) - np.log(span) - volume)[:used], held.hits[:used].copy()
+        return (np.log(hits) - np.log(span) - volume)[:used], hits[:used].copy()
 
     counting = held.span[:used] >= 0.0
     (before, hits), _ = measured(), model.rescale(factor, np.zeros(3))

@@ -149,6 +149,11 @@ OF_PARTITION: Final = (
         lambda p: p.totals.open_drifts if p.totals.watch_drift else None,
     ),
     Row(
+        "resonance_crowded_streams",
+        "Streams whose model has fewer nodes than its clusters need.",
+        lambda p: p.totals.crowded,
+    ),
+    Row(
         "resonance_paused",
         "1 while too many dead letters pause the partition.",
         lambda p: p.tp in p.pauses.paused,
