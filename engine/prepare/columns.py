@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resonance.engine.base import MAGNITUDE, FloatArray, IntArray
+from resonance.engine.prepare.association import go_together
 from resonance.engine.prepare.parameters import PreparationParameters
 from resonance.engine.prepare.scaling import (
     FLAG_WIDTH,
     LARGEST,
     asinh,
     bend_of,
+    fine_step,
     flag_range,
     inverse_log1p,
+    is_common,
     is_flag,
     is_steady,
     mean_of,
@@ -89,24 +92,29 @@ class Columns:
     def learn_steps(self, raw: FloatArray) -> None:
         """Find the features that raw records have in steps."""
         table = self.table
-        for c in np.flatnonzero((table.values == 0) & (table.logs == 0)).tolist():
-            column = raw[:, c]
-            table.step[c] = step_of(column[~np.isnan(column)])
+        for c in np.flatnonzero(table.logs == 0).tolist():
+            column = raw[~np.isnan(raw[:, c]), c]
+            if table.values[c]:
+                table.step[c] = fine_step(column)
+            else:
+                table.step[c] = step_of(column) or (0.0 if is_common(column) else fine_step(column))
         self._has_steps = bool(table.step.any())
 
-    def learn_ranges(self, raw: FloatArray) -> None:
-        """Take the ranges of raw records, whose steps are spread."""
+    def learn_ranges(self, raw: FloatArray, spread: FloatArray) -> None:
+        """Take the ranges of raw records, as they are and as their steps are spread."""
         table, robust, flags = self.table, self._parameters.robust, []
         plain = np.flatnonzero(table.values == 0).tolist()
-        unscaled, *_ = self.transform(raw, clip=False)
+        unscaled, *_ = self.transform(spread, clip=False)
+        telling = self._telling(raw) if robust else set()
         for c in plain:
-            column = unscaled[:, table.first[c]]
-            # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
-            column = column[~np.isnan(raw[:, c])] if self._parameters.missing == "mean" else column
+            given, column = raw[:, c], unscaled[:, table.first[c]]
+            if self._parameters.missing == "mean":
+                # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
+                given, column = given[~np.isnan(given)], column[~np.isnan(given)]
             # Among many features rare ones tell kinds apart together, and an axis hardly follows a single one.
-            if robust and (is_flag(column) if self._parameters.axes else is_steady(column)):
+            if robust and c not in telling and (is_flag(given) if self._parameters.axes else is_steady(given)):
                 flags.append(c)
-            elif robust:
+            elif robust and not is_flag(given):
                 table.pivot[c], table.bend[c] = bend_of(column)
                 if table.bend[c] > 0.0:
                     column = np.array([asinh(value) for value in ((column - table.pivot[c]) / table.bend[c]).tolist()])
@@ -114,7 +122,17 @@ class Columns:
         if robust and len(flags) < len(plain):
             for c in flags:
                 table.low[c], table.width[c] = flag_range(unscaled[:, table.first[c]])
-            table.width[table.values > 0] = FLAG_WIDTH
+            for c in np.flatnonzero(table.values).tolist():
+                table.width[c] = 1.0 if c in telling else FLAG_WIDTH
+
+    def _telling(self, raw: FloatArray) -> set[int]:
+        """Return the flags and categories that go together with another feature, and so tell groups apart."""
+        values = self.table.values
+        usable = raw[~np.isnan(raw).any(axis=1)]
+        # Without what spreads the values that they have.
+        columns = [np.rint(column) if values[c] else column for c, column in enumerate(usable.T)]
+        among = [c for c in range(len(columns)) if values[c] or is_flag(columns[c])]
+        return go_together(columns, [c for c in among if len(usable) and not is_common(columns[c])])
 
     def spread(self, raw: FloatArray, number: int) -> FloatArray:
         """Return raw records, the first of which has this number, with values spread over their steps."""
@@ -143,7 +161,7 @@ class Columns:
             value, slope = sinh_and_slope(float(middle[j]))
             middle[j] = table.pivot[c] + table.bend[c] * value
             width[j] = min(float(width[j]) * slope * table.bend[c], LARGEST)
-        for c in np.flatnonzero(table.step > 0.0):
+        for c in np.flatnonzero((table.step > 0.0) & (table.values == 0)):
             j = table.first[c]
             # A uniform number within a step has a twelfth of its square as variance.
             own, added = min(float(width[j]), LARGEST / 2.0), float(table.step[c]) / math.sqrt(12.0)

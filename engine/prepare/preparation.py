@@ -68,12 +68,15 @@ class Preparation:
     robust : bool
         With ``warmup``, not with `clip`. A feature that has at most two values in the held records, or one in nine
         tenths of them where records are not projected, and a category count a fiftieth of the others, where there are
-        others. A feature whose 99th percentile is more than 2.5 times as far from the median as the 1st, or the other
-        way round, is bent before it is scaled: by the inverse hyperbolic sine, in units of the shorter way. A feature
-        with five or more values on an even grid (half of the neighbours one step apart) that repeat (half as many
-        values as records, at most) is rounded or counts: each value is moved by up to half a step, by a number that
-        follows from the record's number alone. Not where one value, twice as frequent as those beside it, has more
-        than half of the records; nor where a logarithm is taken; and a value that was filled in stays.
+        others; but fully where it goes together with another feature, by a correlation of 1/2, and none of its values
+        has nine tenths: then it tells groups apart. A feature whose 99th percentile is more than 2.5 times as far from
+        the median as the 1st, or the other way round, is bent before it is scaled: by the inverse hyperbolic sine, in
+        units of the shorter way. A feature with five or more values on an even grid (half of the neighbours one step
+        apart) that repeat (half as many values as records, at most) is rounded or counts: each value is moved by up to
+        half a step, by a number that follows from the record's number alone. Not where one value, twice as frequent as
+        those beside it, has more than half of the records; nor where a logarithm is taken; and a value that was filled
+        in stays. Values without a grid of which one has a tenth of the records, but not nine, are moved by up to half
+        of 1/10,000 of their least gap: then equal records are a small cloud, which has a density.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
@@ -193,7 +196,7 @@ class Preparation:
             self._columns.learn_steps(raw)
         spread = self._columns.spread(raw, 0)
         if learns_ranges:
-            self._columns.learn_ranges(spread)
+            self._columns.learn_ranges(raw, spread)
         if self._parameters.axes and len(raw):
             columns, *_ = self._columns.transform(spread, clip=False)
             is_scaled = self._parameters.scale != "none"

@@ -127,10 +127,14 @@ def is_flag(values: FloatArray) -> bool:
     return len(np.unique(values)) <= 2
 
 
+def is_common(values: FloatArray) -> bool:
+    """Whether a feature has one value in nine tenths of the records or more."""
+    return bool(np.unique(values, return_counts=True)[1].max(initial=0) >= _COMMON * len(values))
+
+
 def is_steady(values: FloatArray) -> bool:
     """Whether a feature has at most two values, or one in nine tenths of the records or more."""
-    counts = np.unique(values, return_counts=True)[1]
-    return len(counts) <= 2 or bool(counts.max() >= _COMMON * len(values))
+    return is_flag(values) or is_common(values)
 
 
 def flag_range(values: FloatArray) -> tuple[float, float]:
@@ -198,6 +202,22 @@ def step_of(values: FloatArray) -> float:
     is_quantity = len(points) >= _MIN_VALUES and is_wide
     far = max(abs(float(points[0])), abs(float(points[-1])))
     return step if is_grid and repeats and is_quantity and not is_common and far + step <= MAGNITUDE else 0.0
+
+
+_FINE: Final = 1e-4
+"""Share of the least gap between the values of a feature over which those are spread that are no steps and repeat, as
+of flags and categories: records that are equal in all of them are a small cloud, and not a point without a density."""
+_OFTEN: Final = 0.1
+"""Share of the records from which on a value repeats, and is not only late to change."""
+
+
+def fine_step(values: FloatArray) -> float:
+    """Return over what the values of a feature are spread where one of them repeats often, 0 for any other."""
+    different, counts = np.unique(values, return_counts=True)
+    if len(different) < 2 or counts.max() < _OFTEN * len(values):
+        return 0.0
+    least = float(np.diff(different).min())
+    return _FINE * least if abs(different).max() + least <= MAGNITUDE else 0.0
 
 
 @jit

@@ -28,8 +28,9 @@ def _row(columns, X, i, clip, out, o):
             return c, MISSING, 0
         j = columns.first[c]
         if columns.values[c] > 0:
+            code = np.rint(v)
             for k in range(columns.values[c]):
-                out[o, j + k] = 1.0 / columns.width[c] if v == k else 0.0
+                out[o, j + k] = (1.0 + (v - code)) / columns.width[c] if code == k else 0.0
             continue
         if not abs(v) <= _LARGEST:
             return c, NOT_FINITE, 0

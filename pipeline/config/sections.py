@@ -184,8 +184,9 @@ class PrepareSection(Section):
     """Principal axes that replace the features, 1 to 64; 0: none. ``auto``: 16 from 33 features on, unless the engine
     learns labels or is defined on [0, 1]."""
     robust: Robust = "auto"
-    """Down-weights categories and features with two values or one in nine tenths of the records, compresses skewed
-    ones, spreads even grids over their steps. ``auto``: with ``modal`` and a warm-up."""
+    """Down-weights features with one value in nine tenths of the records, and flags and categories that go together
+    with no other one, compresses skewed ones, spreads even grids over their steps. ``auto``: with ``modal`` and a
+    warm-up."""
     rescale: Robust = "auto"
     """Re-fits ranges that most records have left (docs/tuning.md). ``auto``: as `robust`, unless projected."""
     missing: Missing = "reject"

@@ -77,4 +77,5 @@ def test_where_every_feature_is_a_flag_each_keeps_its_width():
     X = (RNG(0).random((300, 3)) < [0.5, 0.05, 0.2]).astype(np.float64)
     preparation = Preparation(["a", "b", "c"], warmup_records=200, robust=True)
     preparation.hold(X[:200])
-    assert np.ptp(preparation.freeze(), axis=0) == pytest.approx(1.0)
+    # They are spread a little.
+    assert np.ptp(preparation.freeze(), axis=0) == pytest.approx(1.0, abs=2e-4)
