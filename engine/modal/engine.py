@@ -9,9 +9,10 @@ from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, ModelF
 from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.modal import layout
+from resonance.engine.modal.answers import predict_batch
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.layout import PARAMETERS, new_model, rules_from
-from resonance.engine.modal.learn import learn_batch, move_landmarks, predict_batch
+from resonance.engine.modal.learn import learn_batch, move_landmarks
 from resonance.engine.modal.nearest import UNFILLED, Cells, fill_cells, list_all, new_cells
 from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
@@ -34,8 +35,10 @@ class Modal(SingleModelEngine):
     found, errors that looked like one are joined again, and then nothing changes. Where the stream changes, densities
     forget what is older than `memory`, and landmarks move on with clusters that move.
 
-    The score is ``1 / (1 + (D / r)^2)``: D the distance to the nearest landmark, r the reach of its ball; half of that
-    where this landmark is in no cluster. Once there are clusters, a record is novel where it is in none.
+    The score is ``1 / (1 + e^2)``: e the distance to the nearest landmark, in reaches of its ball, or how far one of
+    the features is off what the cluster has, in limits, whichever is larger. Beside a landmark in no cluster the
+    nearest one that is in a cluster counts, and half the score. Once there are clusters, a record is novel where it is
+    in none.
 
     References
     ----------

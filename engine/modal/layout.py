@@ -102,6 +102,9 @@ class Model(Table):
     records: IntArray = ints("clusters", low=1, high="twice", rows="cluster")
     # The records that the hits of its landmarks were of then, on average; 0 where it moved, or units changed since.
     rest: IntArray = ints("clusters", rows="cluster")
+    # By cluster and feature, the middle, and one over how far from it a record may be, 0 where that is not known.
+    middle: FloatArray = floats("clusters", "d", most=MAGNITUDE)
+    narrow: FloatArray = floats("clusters", "d", low=0.0, high=_LONGEST_SPAN)
     # The nearest landmarks of each, the nearest first, -1 behind the last, and squared distances to them, infinite
     # behind the last. Of equally near ones the first column comes first. No other landmark is nearer than the last of a
     # list.

@@ -1,7 +1,7 @@
 """A batch learned or answered by one model: which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.labels import majority_label
+from resonance.engine.modal.answers import answer
 from resonance.engine.modal.density import counted, length, logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
     UNFILLED,
@@ -10,7 +10,6 @@ from resonance.engine.modal.nearest import (
     find_nearest,
     list_all,
     list_landmark,
-    nearest,
     squared_distances,
     unlist_landmark,
 )
@@ -257,6 +256,8 @@ def move_landmarks(model, rules, factor, shift, most, room):
     """
     landmarks = model.landmarks
     model.rest[: model.clusters], model.enough = 0, model.learned
+    # What is usual in new units shows in landmarks from then on.
+    model.narrow[: model.clusters] = 0.0
     for f in range(rules.d):
         model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
         for i in range(landmarks):
@@ -309,25 +310,6 @@ def is_due(model, rules):
 
 
 @jit
-def _answer(model, rules, squared, near):
-    """Return whether a record is within reach of its nearest landmark, its cluster's place, and its score.
-
-    The score is halved where the landmark is in no cluster: it says how far the record is from clusters.
-    """
-    radius2 = model.radius2[near]
-    within = squared <= rules.squared_reach * radius2
-    place = model.place[near] if within else -1
-    if model.clusters == 0:
-        return within, place, np.nan
-    whole = 1.0 if model.place[near] >= 0 else 0.5
-    if squared <= 0.0:
-        return within, place, whole
-    if radius2 <= 0.0:
-        return within, place, 0.0
-    return within, place, whole / (1.0 + squared / (rules.squared_reach * radius2))
-
-
-@jit
 def _repeats(model, x):
     """Whether a record equals the one before; note it as the last."""
     same = model.learned > 0
@@ -357,7 +339,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
         cluster[t, 0], score[t] = -1, np.nan
         if landmarks > 0:
             near, gap = find_nearest(model, cells, x, not repeated)
-            within, place, score[t] = _answer(model, rules, gap, near)
+            within, place, score[t] = answer(model, rules, x, gap, near, squared)
             unlike = not within
             if gap <= model.radius2[near]:
                 model.last[near] = model.learned
@@ -386,24 +368,3 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
             cells.end = UNFILLED
             return t + 1, True
     return len(X), False
-
-
-@jit
-def predict_batch(model, rules, X, squared, cluster, score, label):
-    """Answer for a batch: the cluster of the nearest landmark, and the majority label of the nearest that has one."""
-    landmarks = model.landmarks
-    if landmarks == 0:
-        return
-    majority = np.empty(landmarks, dtype=np.int64)
-    for i in range(landmarks):
-        majority[i] = majority_label(model.votes[i])
-    for t in range(len(X)):
-        squared_distances(model.at, 0, landmarks, X[t], squared)
-        near = nearest(squared, landmarks)
-        _, place, score[t] = _answer(model, rules, squared[near], near)
-        if place >= 0:
-            cluster[t, 0] = model.cluster_id[place]
-        best = np.inf
-        for i in range(landmarks):
-            if majority[i] >= 0 and squared[i] < best:
-                best, label[t] = squared[i], majority[i]

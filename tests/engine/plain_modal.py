@@ -93,6 +93,7 @@ class PlainModal:
     clusters: list = field(default_factory=list)  # ids, ascending
     records: dict = field(default_factory=dict)  # that a cluster was given at the last reading, and those since
     rest: dict = field(default_factory=dict)  # records that its landmarks' counts are of, 0 where it moves
+    ranges: dict = field(default_factory=dict)  # by cluster, the middle of each feature, and one over how far it may be
     joined: dict = field(default_factory=dict)  # since when no valley was seen in front of a cluster
     events: list = field(default_factory=list)
     n: int = 0
@@ -131,8 +132,7 @@ class PlainModal:
         if not repeated:
             for mark, far in zip(self.landmarks, squared, strict=True):
                 mark.hits += far <= mark.radius2
-        within = gap <= self.reach2 * near.radius2
-        score = self._score(gap, near)
+        within, score = self._compared(x, gap, near, squared)
         cluster = near.cluster if within else None
         novel = not within or (cluster is None and bool(self.clusters))
         if gap <= near.radius2:
@@ -150,13 +150,38 @@ class PlainModal:
         self._read_if_due()
         return -1 if cluster is None else cluster, score, novel, node
 
-    def _score(self, gap, near):
+    def _compared(self, x, gap, near, squared):
+        """Return whether a record is like its nearest landmark, and its score."""
+        within = bool(gap <= self.reach2 * near.radius2)
         if not self.clusters:
-            return np.nan
-        whole = 0.5 if near.cluster is None else 1.0
-        if gap <= 0.0:
-            return whole
-        return 0.0 if near.radius2 <= 0.0 else whole / (1.0 + gap / (self.reach2 * near.radius2))
+            return within, np.nan
+        whole = 1.0
+        if near.cluster is None:
+            placed = [i for i, mark in enumerate(self.landmarks) if mark.cluster is not None]
+            if not placed:
+                return within, 0.0
+            found = min(placed, key=lambda i: squared[i])
+            near, gap, whole = self.landmarks[found], float(squared[found]), 0.5
+        outside = 0.0
+        if gap > 0.0:
+            outside = gap / (self.reach2 * near.radius2) if near.radius2 > 0.0 else np.inf
+        middle, narrow = self.ranges[near.cluster]
+        excess = float(np.max(np.abs(x - middle) * narrow)) ** 2
+        return within and excess <= 1.0, whole / (1.0 + max(outside, excess))
+
+    def _measure_ranges(self):
+        """Note the middle of each cluster by feature, and one over how far a record may be from it."""
+        self.ranges = {}
+        for c in self.clusters:
+            own = [mark.at for mark in self.landmarks if mark.cluster == c]
+            middle = in_order(own) / max(1, len(own)) if own else np.zeros(len(self.previous))
+            gaps = [np.abs(at - middle) for at in own]
+            if len(own) < 8 or self.rest[c] == 0:
+                self.ranges[c] = middle, np.zeros(len(middle))
+                continue
+            deviation = np.sqrt(in_order(gap * gap for gap in gaps) / len(own))
+            most = np.maximum(np.maximum(0.05, 6.0 * deviation), 2.0 * np.max(gaps, axis=0))
+            self.ranges[c] = middle, 1.0 / most
 
     def _loose(self):
         return sum(mark.cluster is None for mark in self.landmarks)
@@ -371,6 +396,7 @@ class PlainModal:
         groups = self._without_new_splits(groups)
         groups = self._without_new_joins(groups, basin, hills)
         self._name(hills, groups, basin, logs)
+        self._measure_ranges()
         self._enlarge(hills.found, cut)
 
     def _enlarge(self, hills, cut):

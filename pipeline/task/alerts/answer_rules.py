@@ -86,8 +86,8 @@ class AnswerRules:
         step: Any = result.step
         while start < stop:
             count, start = stream_rules.follow(
-                step.cluster, step.novel, start, stop, alerts.integers, alerts.floats, self._limits, self._out,
-                self._numbers,
+                step.cluster, step.novel, step.score, start, stop, alerts.integers, alerts.floats, self._limits,
+                self._out, self._numbers,
             )  # fmt: skip
             for (row, rule, opened, cluster), numbers in zip(
                 self._out[:count].tolist(), self._numbers[:count].tolist(), strict=True

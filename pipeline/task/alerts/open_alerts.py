@@ -104,6 +104,8 @@ class StreamAlerts(OpenAlerts):
         made = cls()
         made.go_on(content)
         integers, floats = np.array(content["integers"], np.int64), np.array(content["floats"], np.float64)
+        # The third revision knew no far records; their weight follows from the baseline at its next block.
+        floats = np.append(floats, floats[stream_rules.HIT]) if len(floats) == stream_rules.FAR_HIT else floats
         if integers.shape != made.integers.shape or floats.shape != made.floats.shape or not np.isfinite(floats).all():
             raise ValueError(f"rules of {len(integers)} integers and {len(floats)} floats")
         made.integers, made.floats = integers, floats

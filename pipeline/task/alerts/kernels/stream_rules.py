@@ -1,8 +1,8 @@
 """Rules on the answers of one stream: unlike, new cluster, one cluster, unconfirmed.
 
-A record is *unlike* if it is novel or has no cluster. Such records are watched by a CUSUM of log likelihood ratios,
-of the stream's own long-run share against a far higher one. Unlike records come in bursts, so the threshold is
-inflated by the ratio of long-run variance to variance, measured on blocks of the stream.
+A record is *unlike* if it is novel or has no cluster, and *far* if its score is low, too. Such records are watched by a
+CUSUM of log likelihood ratios, of the stream's own long-run share against a far higher one. Unlike records come in
+bursts, so the threshold is inflated by the ratio of long-run variance to variance, measured on blocks of the stream.
 
 The state of a stream is an array of integers and one of floats; all of it is a function of the answers alone, however
 they are cut into batches.
@@ -39,7 +39,8 @@ MISS = 5  # of another record
 HOLD = 6  # threshold of the CUSUM; 0 while it is not watched
 NOW = 7  # recent share of unlike records
 SHARE = 8  # recent share of each new cluster: 8 floats
-FLOATS = SHARE + YOUNG_CLUSTERS
+FAR_HIT = SHARE + YOUNG_CLUSTERS  # log likelihood ratio of a far record
+FLOATS = FAR_HIT + 1
 
 # Rules, as `OPEN` and transitions number them.
 UNLIKE_RULE = 0
@@ -69,6 +70,12 @@ MEMORY = 256
 
 RARE = 0.02
 """A stream counts as having at least this share of unlike records."""
+
+FAR_RARE = 0.002
+"""The same of far ones, which are no more than all."""
+
+FAR = 0.2
+"""A record is far below this score: twice as far from what its cluster has as an unlike one at least is."""
 
 COMMON = 0.4
 """Beyond this usual share nothing is far beyond it: the rule rests."""
@@ -124,11 +131,13 @@ def _rebase(integers, floats, limits):
         floats[HOLD] = 0.0
         floats[W] = 0.0
         return
+    floats[FAR_HIT] = log(0.5 / max(usual, FAR_RARE))
     usual = max(usual, RARE)
     high = max(0.5, 8.0 * usual / (1.0 - usual + 8.0 * usual))
     floats[HIT] = log(high / usual)
     floats[MISS] = log((1.0 - high) / (1.0 - usual))
     evidence = limits[EVIDENCE]
+    floats[FAR_HIT] = max(floats[FAR_HIT], floats[HIT])
     floats[HOLD] = max(evidence, min(evidence * inflation, NOVEL_RECORDS * floats[HIT]))
 
 
@@ -165,7 +174,7 @@ def _put(out, numbers, found, row, rule, opened, cluster, first, second, third):
 
 
 @jit
-def follow(clusters, novel, start, stop, integers, floats, limits, out, numbers):
+def follow(clusters, novel, scores, start, stop, integers, floats, limits, out, numbers):
     """Follow the answers from one position to another; return how many alerts opened or cleared, and where it stopped.
 
     It stops early where `out` (row, rule, opened, cluster) has no room for the transitions of one more record.
@@ -194,7 +203,8 @@ def follow(clusters, novel, start, stop, integers, floats, limits, out, numbers)
                         integers[RUN_UNLIKE] = 0
                     integers[RUN] += 1
                     integers[RUN_UNLIKE] += unlike
-                    w = max(w + (floats[HIT] if unlike == 1 else floats[MISS]), 0.0)
+                    hit = floats[FAR_HIT] if scores[i] < FAR else floats[HIT]
+                    w = max(w + (hit if unlike == 1 else floats[MISS]), 0.0)
                     hold = floats[HOLD]
                     if integers[OPEN + UNLIKE_RULE] == 0:
                         if w >= hold:
@@ -319,4 +329,14 @@ def compile() -> None:
     """Compile the kernel, or load it from the cache."""
     clusters: IntArray = np.zeros((1, 1), np.int64)
     novel: BoolArray = np.zeros(1, np.bool_)
-    follow(clusters, novel, 0, 1, *new_state(), np.ones(LIMITS), np.zeros((32, 4), np.int64), np.zeros((32, 3)))
+    follow(
+        clusters,
+        novel,
+        np.zeros(1),
+        0,
+        1,
+        *new_state(),
+        np.ones(LIMITS),
+        np.zeros((32, 4), np.int64),
+        np.zeros((32, 3)),
+    )

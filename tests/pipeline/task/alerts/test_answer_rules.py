@@ -30,7 +30,11 @@ def result(clusters, novel=None, learned=None, events=()):
     clusters = np.array(clusters).reshape(-1, 1)
     novel = np.zeros(len(clusters), np.bool_) if novel is None else np.array(novel)
     places = range(len(clusters)) if learned is None else learned
-    return LearnResult(learned=places, step=SimpleNamespace(cluster=clusters, novel=novel), events=list(events))
+    return LearnResult(
+        learned=places,
+        step=SimpleNamespace(cluster=clusters, novel=novel, score=np.where(novel, 0.4, 0.9)),
+        events=list(events),
+    )
 
 
 def event(kind, cluster, path=()):

@@ -12,15 +12,16 @@ class Stream:
         self.integers, self.floats = rules.new_state()
         self.limits, self.count, self.found = limits, 0, []
 
-    def take(self, clusters, novel, cuts=(512,)):
+    def take(self, clusters, novel, cuts=(512,), score=0.5):
         clusters, novel = np.asarray(clusters, np.int64).reshape(-1, 1), np.asarray(novel, bool)
+        scores = np.full(len(novel), score)
         out, numbers = np.zeros((16, 4), np.int64), np.zeros((16, 3))
         start, turn = 0, 0
         while start < len(novel):
             stop = min(start + cuts[turn % len(cuts)], len(novel))
             while start < stop:
                 count, start = rules.follow(
-                    clusters, novel, start, stop, self.integers, self.floats, self.limits, out, numbers
+                    clusters, novel, scores, start, stop, self.integers, self.floats, self.limits, out, numbers
                 )
                 for (row, rule, opened, cluster), own in zip(out[:count].tolist(), numbers[:count], strict=True):
                     self.found.append((self.count + row, rule, bool(opened), cluster, tuple(own)))
@@ -44,6 +45,19 @@ def test_a_stream_that_breaks_is_unlike_within_a_hundred_records_and_clears_when
         (opened, _), (cleared, _) = stream.of(rules.UNLIKE_RULE)
         assert 2_000 <= opened < 2_100
         assert 5_000 <= cleared < 5_300
+
+
+def test_six_far_records_in_a_row_open_it_where_hardly_any_is_usual_and_six_that_are_near_do_not():
+    for score, found in ((0.1, [(2_004, True)]), (0.3, [])):
+        stream = Stream().take(*stationary(np.random.default_rng(0), 2_000, 0.0))
+        assert stream.take(np.full(6, -1), np.ones(6), score=score).of(rules.UNLIKE_RULE) == found
+
+
+def test_far_records_that_come_now_and_then_open_nothing():
+    rng = np.random.default_rng(0)
+    for share in (0.0005, 0.002, 0.005, 0.02):
+        for _ in range(20):
+            assert Stream().take(*stationary(rng, 20_000, share), score=0.01).of(rules.UNLIKE_RULE) == []
 
 
 def test_a_share_between_the_bounds_neither_opens_nor_clears():
