@@ -83,7 +83,7 @@ def _locate_unknown(
         raise mismatches.no_snapshot(topic, partition, committed, f"the log begins at offset {first}")
     if source.start_of(topic) != "earliest":
         # Models that begin with the log's first record would give the ids of clusters to other clusters.
-        why = f"with start = {source.start} they did not begin where the log does"
+        why = f"with start = {source.settings.start} they did not begin where the log does"
         raise mismatches.no_snapshot(topic, partition, committed, why)
     if committed > end:
         raise mismatches.offset_beyond_end(source.group, topic, partition, committed, end)
@@ -97,8 +97,8 @@ def _locate_unknown(
 
 def begin(source: DeploymentContext, reader: LogReader, at: TopicPartition, first: int, end: int) -> ResumePoint:
     """Locate a partition of a new group where `start` says, between `first` and `end` of its log."""
-    chosen = offsets_of(Position.parse(source.start, "start"), {at: (first, end)}, reader.offsets_at)[at]
-    emitted = (*at, chosen, source.start)
+    chosen = offsets_of(Position.parse(source.settings.start, "start"), {at: (first, end)}, reader.offsets_at)[at]
+    emitted = (*at, chosen, source.settings.start)
     _log.info("%s[%d]: the group is new and begins at offset %d (start = %s)", *emitted, extra=logs.at(*at, chosen))
     return ResumePoint(chosen, chosen, NO_OFFSET, None, pinned=False)
 

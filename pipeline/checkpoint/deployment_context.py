@@ -31,33 +31,13 @@ def program_revision(settings: Settings) -> str:
 class DeploymentContext:
     """The deployment that models are restored from, according to its settings and to the broker."""
 
+    settings: Settings
     client: Mapping[str, Any]
     """librdkafka configuration of the connection."""
-    group: str
-    snapshots: str
-    """The snapshots topic."""
     deployment: Deployment
     """Partition counts and topic ids."""
     identities: Mapping[str, Identity]
     """Of each topic that workers process, under the present settings."""
-    patience: float = 90.0
-    """Seconds without any progress after which the broker is given up."""
-    session_timeout: float = 45.0
-    """Seconds after which the group drops a member that is gone."""
-    event_bytes: int = EVENT_BYTES
-    """Bytes that the topics of events and clusters take in one message."""
-    archive: str = ""
-    """The archive topic, ``""`` for none; it need not exist."""
-    start: str = "earliest"
-    """Where a new group begins: ``earliest``, ``latest`` or a time."""
-    clusters: str = ""
-    """The clusters topic, ``""`` for none; it need not exist."""
-    routes: str = ""
-    """The routes topic; ``""`` if streams are learned in the partition that they are read from."""
-    alerts: str = ""
-    """The topic of the alerts; it need not exist."""
-    transaction_timeout: float = 60.0
-    """Seconds after which the broker aborts a transaction."""
 
     @classmethod
     def of(cls, settings: Settings, client: Mapping[str, Any], deployment: Deployment) -> Self:
@@ -105,25 +85,35 @@ class DeploymentContext:
             # Before the first worker there are no routes.
             if topic != routes or deployment.routes
         }
-        # A dead worker's transaction holds the committed offsets back until the broker aborts it.
-        patience = settings.delivery.transaction_timeout + BEYOND_TRANSACTION
-        described = (settings.topic("cluster_events"), settings.topic("clusters"))
-        return cls(
-            client,
-            settings.group,
-            settings.topic("snapshots"),
-            deployment,
-            identities,
-            patience,
-            settings.broker.session_timeout,
-            min(deployment.message_bytes.get(name, EVENT_BYTES) for name in described),
-            "" if deployment.embedded else settings.topic("archive"),
-            settings.start,
-            settings.topic("clusters"),
-            routes,
-            settings.topic("alerts"),
-            settings.delivery.transaction_timeout,
-        )
+        return cls(settings, client, deployment, identities)
+
+    @property
+    def patience(self) -> float:
+        """Seconds without any progress after which the broker is given up.
+
+        A dead worker's transaction holds the committed offsets back until the broker aborts it.
+        """
+        return self.settings.delivery.transaction_timeout + BEYOND_TRANSACTION
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self.settings.group
+
+    @property
+    def snapshots(self) -> str:
+        """The snapshots topic."""
+        return self.settings.topic("snapshots")
+
+    @property
+    def archive(self) -> str:
+        """The archive topic, ``""`` for none; it need not exist."""
+        return "" if self.deployment.embedded else self.settings.topic("archive")
+
+    @property
+    def routes(self) -> str:
+        """The routes topic; ``""`` if streams are learned in the partition that they are read from."""
+        return self.settings.topic("routes") if self.settings.is_routed else ""
 
     def reader(
         self, cancelled: threading.Event | None = None, *, patience: float | None = None, foreign: bool = False
@@ -135,18 +125,15 @@ class DeploymentContext:
     def task_context(self) -> TaskContext:
         """What tasks know of the topics."""
         found = self.deployment
-        return TaskContext(self.event_bytes, found.topic_ids, **found.counts)
-
-    @property
-    def is_rekeyed(self) -> bool:
-        """Whether every stream is learned where the routes lead, and none where the inputs are read."""
-        return bool(self.routes) and "hierarchy" not in next(iter(self.identities.values())).settings
+        described = (self.settings.topic("cluster_events"), self.settings.topic("clusters"))
+        event_bytes = min(found.message_bytes.get(name, EVENT_BYTES) for name in described)
+        return TaskContext(event_bytes, found.topic_ids, **found.counts)
 
     def is_same_log(self, found: Identity) -> bool:
         """Return whether an identity's log is the present one, with its keys in the same partitions."""
         now = self.identities[found.topic]
         # With re-keyed streams an added partition routes its records to where their models are.
-        grown = self.is_rekeyed and found.topic != self.routes
+        grown = self.settings.is_rekeyed and found.topic != self.routes
         return found.topic_id == now.topic_id and (grown or found.partitions == now.partitions)
 
     @property
@@ -156,7 +143,7 @@ class DeploymentContext:
 
     def start_of(self, topic: str) -> str:
         """Return where a new group begins in a topic; in the deployment's own routes it is always their beginning."""
-        return "earliest" if topic == self.routes else self.start
+        return "earliest" if topic == self.routes else self.settings.start
 
 
 def settings_then(settings: Settings, identity: Identity) -> Settings:

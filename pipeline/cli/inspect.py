@@ -139,7 +139,7 @@ def inspect(
             found = inspection.inspect(settings, reader, states, only, stored=stored, learned=learned, read=keep)
         called = named.read_names(reader, settings)
         # Records with schemas would wait for the registry.
-        beside = None if as_json or only or stored or settings.is_framed else _hint(settings, source, states)
+        beside = None if as_json or only or stored or settings.is_framed else _hint(source, states)
         if picture is not None and found:
             _draw(picture, settings, reader, found[0], events, called)
     if as_json:
@@ -208,9 +208,7 @@ def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequ
 
 
 def _hint(
-    settings: "config.Settings",
-    source: "deployment_context.DeploymentContext",
-    states: "Sequence[listing.StoredPartition]",
+    source: "deployment_context.DeploymentContext", states: "Sequence[listing.StoredPartition]"
 ) -> tuple[int, int] | None:
     """Return how many streams are unlike the others, and of how many; None where that is not soon known.
 
@@ -223,11 +221,8 @@ def _hint(
     timer = threading.Timer(HINT_SECONDS, over.set)
     timer.start()
     try:
-        with (
-            records_bar("comparing the streams") as read,
-            source.reader(over) as reader,
-        ):
-            return comparing.hint(settings, reader, states, read)
+        with records_bar("comparing the streams") as read, source.reader(over) as reader:
+            return comparing.hint(source.settings, reader, states, read)
     except (ResonanceError, log_reader.RestoreCancelledError):
         return None
     finally:

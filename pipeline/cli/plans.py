@@ -39,7 +39,7 @@ def warn_of_members(source: "deployment_context.DeploymentContext") -> None:
         return
     if members is not None:
         count = f"{len(members)} worker{' runs' if len(members) == 1 else 's run'}" if members else "workers join"
-        seconds = source.session_timeout + rewrite.WAITING_SECONDS
+        seconds = source.settings.broker.session_timeout + rewrite.WAITING_SECONDS
         say(f"{count} in group {source.group}: stop them first; --yes waits {seconds:.0f} s for that and then refuses")
 
 
@@ -59,7 +59,7 @@ def show(
     """
     command = None if done else _command()
     if any(_cleared(source, change) for change in changes):
-        topics = {**topics, source.alerts: "open alerts whose state goes are cleared"}
+        topics = {**topics, source.settings.topic("alerts"): "open alerts whose state goes are cleared"}
     if as_json:
         partitions = [_as_json(change) | {"alerts": _cleared(source, change)} for change in changes]
         print_json(
@@ -109,7 +109,8 @@ def _as_json(change: "rewrite.Change") -> dict[str, Any]:
 
 def _cleared(source: "deployment_context.DeploymentContext", change: "rewrite.Change") -> list[str]:
     """Return the keys of the open alerts that a change clears."""
-    messages = (message for batch in change.outputs if batch.topic == source.alerts for message in batch.messages)
+    topic = source.settings.topic("alerts")
+    messages = (message for batch in change.outputs if batch.topic == topic for message in batch.messages)
     return [(message.key or b"").decode() for message in messages]
 
 

@@ -33,8 +33,8 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = Fal
     promote.check(*both)
     if yes:
         for one in both:
-            plans.alone(one.source)
-        rewrite.end_open_transaction(both[1].source)
+            plans.alone(one)
+        rewrite.end_open_transaction(both[1])
     promotion = promote.plan_promotion(*both)
     source = promotion.source
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
@@ -52,4 +52,4 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = Fal
     if promotion.settings and promotion.changes:
         say(f"workers of {live} must then be started with the settings of {new} that are listed; others do not start")
     if not yes:
-        plans.warn_of_members(both[0].source)
+        plans.warn_of_members(both[0])

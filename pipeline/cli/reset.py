@@ -13,7 +13,6 @@ from resonance.pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from resonance.pipeline.checkpoint import deployment_context
-    from resonance.pipeline.config import settings as config
     from resonance.pipeline.recovery import rewrite
 
 TEXT = """Forget models, archives and offsets, and begin anew where the log begins; or less, with an option. Stop
@@ -68,7 +67,7 @@ def reset(
     if yes:
         # Plan on an empty group, because what workers do after the plan would be given up unseen.
         plans.alone(source)
-    changes = _plan(settings, source, stream, to_archive)
+    changes = _plan(source, stream, to_archive)
     if stream is not None:
         written = {source.snapshots: "the next version is written", source.archive: "archived anew"}
     elif to_archive is not None:
@@ -79,19 +78,18 @@ def reset(
     else:
         written = {
             source.snapshots: "all are forgotten, and the archives with them",
-            source.clusters: "emptied by tombstones",
+            source.settings.topic("clusters"): "emptied by tombstones",
         }
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
         if yes and stream is None and to_archive is None:
-            whole_reset.carry_out_reset(source, changes, atomic=rewrite.is_atomic(settings, source))
+            whole_reset.carry_out_reset(source, changes, atomic=rewrite.is_atomic(source))
         elif yes:
-            rewrite.write(source, changes, atomic=rewrite.is_atomic(settings, source))
+            rewrite.write(source, changes, atomic=rewrite.is_atomic(source))
         # Writing uses up the planned messages, but not what is shown of the changes.
         plans.show(source, changes, written, done=yes, as_json=as_json)
 
 
 def _plan(
-    settings: "config.Settings",
     source: "deployment_context.DeploymentContext",
     stream: str | None,
     to_archive: str | None,
@@ -102,12 +100,10 @@ def _plan(
     from resonance.pipeline.recovery import reset as whole_reset
 
     if stream is not None:
-        return [whole_reset.plan_stream_reset(settings, source, stream)]
+        return [whole_reset.plan_stream_reset(source, stream)]
     if to_archive is not None:
-        changes, unchanged = rollback.plan_return(
-            settings, source, positions.Position.parse(to_archive, "--to-archive")
-        )
+        changes, unchanged = rollback.plan_return(source, positions.Position.parse(to_archive, "--to-archive"))
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes
-    return whole_reset.plan_reset(source, partial(models.tasks_of(source), settings))
+    return whole_reset.plan_reset(source, partial(models.tasks_of(source), source.settings))

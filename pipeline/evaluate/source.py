@@ -136,7 +136,7 @@ def open_topic(settings: Settings, topic: str, span: Span, labels: str | None = 
     if labels is not None:
         with open_ranges(settings, [labels], Span(), or_unrouted=True) as (_, late):
             found += late
-    return TopicSource(tuple(replace(part, settings=settings) for part in found), remark=remark)
+    return TopicSource(tuple(found), remark=remark)
 
 
 def merged(timestamps: NDArray[np.int64], log: NDArray[np.int32]) -> NDArray[np.int64]:

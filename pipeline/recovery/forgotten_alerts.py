@@ -35,8 +35,8 @@ class ForgottenAlerts:
     def read(cls, reader: LogReader, source: DeploymentContext) -> Self:
         """Read the topic of the alerts, where there is one."""
         table = OpenAlertTable()
-        places = [(source.alerts, partition) for partition in range(source.deployment.state_partitions)]
-        there = [place for place in places if source.alerts and reader.has(place)]
+        topic = source.settings.topic("alerts")
+        there = [at for n in range(source.deployment.state_partitions) if reader.has(at := (topic, n))]
         for _, records in reader.read(reader.settled_bounds(there, source.patience)):
             table.apply(records)
         return cls(source, table)
@@ -51,7 +51,7 @@ class ForgottenAlerts:
         for place in chosen:
             found = table.opened.pop(place)
             messages.setdefault(found.record.partition, []).append(self._cleared(found, place, reason))
-        return [Batch(self._source.alerts, partition, own) for partition, own in messages.items()]
+        return [Batch(self._source.settings.topic("alerts"), partition, own) for partition, own in messages.items()]
 
     def _is_of(self, at: TopicPartition, found: OpenedAlert, place: str) -> bool:
         """Whether an alert is of an input partition or of one of its streams."""

@@ -27,14 +27,14 @@ def tasks_of(source: DeploymentContext) -> MakeTaskThen:
 
 
 def models_then(
-    settings: Settings, source: DeploymentContext, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
+    source: DeploymentContext, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
 ) -> RestoredPartition[Task] | None:
     """Return a partition restored with the models that learned it; None where they cannot be rebuilt.
 
     `settings` are the present ones; `record` holds what the models were learned with.
     """
     try:
-        learned = settings_then(settings, record.identity)
+        learned = settings_then(source.settings, record.identity)
         # The present program relearns the records, so its revision must be the one that learned them before.
         identity = replace(record.identity, revision=program_revision(learned))
         old_source = replace(source, identities={at[0]: identity})

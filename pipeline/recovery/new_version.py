@@ -23,7 +23,6 @@ _log = logging.getLogger(__name__)
 
 
 def begin_versions(
-    settings: Settings,
     source: DeploymentContext,
     make_task: MakeTaskThen,
     alone: Callable[[], None] = lambda: None,
@@ -37,7 +36,7 @@ def begin_versions(
     `MismatchError` for a mismatch that new models do not resolve.
     """
     logs = source.logs
-    tasks = partial(make_task, settings)
+    tasks = partial(make_task, source.settings)
     # Other mismatches may only come from workers that still run; real ones are found again once the group is empty.
     if not any(mismatches.NEW_VERSION in found.remedies for found in find_mismatches(source, logs, tasks).values()):
         return 0
@@ -56,7 +55,7 @@ def begin_versions(
     for at in stopped:
         table = tables[at[1]]
         start = _begin_of(table.records().get(at[0]), committed[at], bounds[at])
-        task, count = _new_models(settings, source, at, table, start, make_task)
+        task, count = _new_models(source, at, table, start, make_task)
         change = rewrite_models(source, at, task, start, table.writer(source.identities[at[0]]), committed[at])
         # Those that the task has open clear with its next record.
         kept = task.open_alerts
@@ -74,7 +73,6 @@ def _begin_of(record: PartitionRecord | None, committed: int, bounds: tuple[int,
 
 
 def _new_models(
-    settings: Settings,
     source: DeploymentContext,
     at: TopicPartition,
     table: ChangelogTable,
@@ -83,12 +81,12 @@ def _new_models(
 ) -> tuple[Task, int]:
     """Return a task with new models that begin at an offset, and their number."""
     record = table.records().get(at[0])
-    task = make_task(settings, *at)
-    old, learned = _old_models(settings, source, at, table, make_task)
+    task = make_task(source.settings, *at)
+    old, learned = _old_models(source, at, table, make_task)
     if old:
-        _take_over(settings, task, record)
+        _take_over(source.settings, task, record)
     known = [snapshot.header["version"] for snapshot in old]
-    before = learned or make_task(settings, *at)
+    before = learned or make_task(source.settings, *at)
     if learned is None and record is not None:
         before.restore_partition(record.state)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
@@ -115,7 +113,6 @@ def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -
 
 
 def _old_models(
-    settings: Settings,
     source: DeploymentContext,
     at: TopicPartition,
     table: ChangelogTable,
@@ -128,5 +125,5 @@ def _old_models(
     checkpoint = table.checkpoint(at[0])
     if checkpoint is None:
         return (), None
-    part = models_then(settings, source, at, checkpoint.record, make_task)
+    part = models_then(source, at, checkpoint.record, make_task)
     return (checkpoint.streams, None) if part is None else (part.task.models.states(), part.task)

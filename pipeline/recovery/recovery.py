@@ -17,7 +17,6 @@ from resonance.pipeline.checkpoint.compatibility import check_log
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, is_proved
 from resonance.pipeline.checkpoint.restore import read_tables
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import NO_OFFSET
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery import rewrite
@@ -30,9 +29,7 @@ from resonance.pipeline.recovery.routes import check_not_routed
 _log = logging.getLogger(__name__)
 
 
-def recover(
-    command: str, settings: Settings, source: DeploymentContext, cancelled: threading.Event | None = None
-) -> int:
+def recover(command: str, source: DeploymentContext, cancelled: threading.Event | None = None) -> int:
     """Carry out a recovery command, and return how many partitions it changed.
 
     Parameters
@@ -49,7 +46,7 @@ def recover(
     BrokerError
         The group has members, or the broker does not accept the change.
     """
-    atomic = is_atomic(settings, source)
+    atomic = is_atomic(source)
 
     def alone() -> None:
         wait_for_empty_group(source, cancelled or threading.Event())
@@ -58,8 +55,8 @@ def recover(
         return resume_from_snapshots(source, alone, atomic=atomic)
     if command == mismatches.RESET:
         alone()
-        return reset(source, partial(tasks_of(source), settings), atomic=atomic)
-    return begin_versions(settings, source, tasks_of(source), alone, atomic=atomic)
+        return reset(source, partial(tasks_of(source), source.settings), atomic=atomic)
+    return begin_versions(source, tasks_of(source), alone, atomic=atomic)
 
 
 def resume_from_snapshots(

@@ -20,7 +20,6 @@ from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import is_reproducible
 from resonance.pipeline.checkpoint.restore import restore_partitions
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.inspect.listing import check_stream
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
@@ -114,7 +113,7 @@ def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:
 
 def _live_clusters(reader: LogReader, source: DeploymentContext) -> dict[int, list[bytes]]:
     """Return the keys of the live clusters by partition: after a reset no worker would ever remove them."""
-    places = [(source.clusters, partition) for partition in range(source.deployment.state_partitions)]
+    places = [(source.settings.topic("clusters"), partition) for partition in range(source.deployment.state_partitions)]
     live: dict[int, dict[bytes, None]] = {}
     for (_, partition), records in reader.read(reader.bounds([place for place in places if reader.has(place)])):
         keys = live.setdefault(partition, {})
@@ -148,7 +147,7 @@ def _next_version(
     return highest_version(at, stored, committed, make_task) + 1
 
 
-def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str) -> Change:
+def plan_stream_reset(source: DeploymentContext, stream: str) -> Change:
     """Return the change with which one stream's model is dropped; the other streams of its partition continue.
 
     Raises `ConfigurationError`, with the nearest names, where there is no such stream, and `MismatchError` where the
@@ -157,7 +156,7 @@ def plan_stream_reset(settings: Settings, source: DeploymentContext, stream: str
     # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
     chosen = [at for at in source.logs if is_stream_of(source, at, stream)] or source.logs
     tasks = tasks_of(source)
-    parts = restore_partitions(source, chosen, partial(tasks, settings))
+    parts = restore_partitions(source, chosen, partial(tasks, source.settings))
     known = {name: at for at, part in parts.items() for name in part.task.models.names}
     check_stream(stream, known, source.group)
     at = known[stream]

@@ -31,7 +31,6 @@ from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.checkpoint.restore import read_tables
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeliveryError, counted
 from resonance.pipeline.kafka.acl import for_group
 from resonance.pipeline.kafka.clients import new_client
@@ -146,9 +145,9 @@ def rewrite_models(
     return rewrite(source, checkpoint, stored.keys, was, stored.archives, task, manifests=stored.manifests)
 
 
-def is_atomic(settings: Settings, source: DeploymentContext) -> bool:
+def is_atomic(source: DeploymentContext) -> bool:
     """Whether the deployment works in transactions."""
-    return not source.deployment.embedded and settings.delivery.mode == "exactly_once"
+    return not source.deployment.embedded and source.settings.delivery.mode == "exactly_once"
 
 
 def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bool:
@@ -156,7 +155,7 @@ def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bo
     if "/" in name:
         # Only the name of a subtree has a slash: the name of its stream, the version and the root node.
         return at[0] == source.routes
-    if source.is_rekeyed:
+    if source.settings.is_rekeyed:
         # The inputs' partitions have no streams.
         return at[0] == source.routes
     # With several inputs, the names of streams carry the topic.
@@ -213,14 +212,18 @@ def members_of(source: DeploymentContext) -> list[str] | None:
 
 
 def wait_for_empty_group(
-    source: DeploymentContext, cancelled: threading.Event, report: Callable[[str], None] = _log.info
+    source: DeploymentContext,
+    cancelled: threading.Event,
+    report: Callable[[str], None] = _log.info,
+    *,
+    at_once: bool = False,
 ) -> None:
     """Wait until the group has no members: a killed worker counts as one until its session times out.
 
     `report` is called once with the members, and `cancelled` ends the wait with `RestoreCancelledError`. Raises
-    `BrokerError` where a member remains: every worker of the group must be stopped first.
+    `BrokerError` where a member remains, or is there `at_once`: every worker of the group must be stopped first.
     """
-    end = time.monotonic() + source.session_timeout + WAITING_SECONDS
+    end = time.monotonic() + (0 if at_once else source.settings.broker.session_timeout + WAITING_SECONDS)
     is_logged = False
     while True:
         members = members_of(source)
@@ -255,7 +258,7 @@ def _transactional(source: DeploymentContext) -> dict[str, Any]:
     """Return the settings of the producer of changes, which may write for as long as a worker's may."""
     return {
         "transactional.id": f"{source.group}-recovery",
-        "transaction.timeout.ms": round(1000 * source.transaction_timeout),
+        "transaction.timeout.ms": round(1000 * source.settings.delivery.transaction_timeout),
     }
 
 
@@ -264,7 +267,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
     if not changes:
         return
     outputs = (batch.topic for change in changes for batch in change.outputs)
-    written = {source.snapshots, source.archive, source.clusters, *outputs}
+    written = {source.snapshots, source.archive, source.settings.topic("clusters"), *outputs}
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}
     settings: dict[str, Any] = producer_settings(source.client, message_bytes=limits)
     if atomic:
@@ -283,7 +286,7 @@ def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool)
                 outlet.send(Batch(source.archive, change.at[1], change.archive))
                 outlet.flush()
                 outlet.send(Batch(source.snapshots, change.at[1], change.messages))
-                outlet.send(Batch(source.clusters, change.at[1], change.clusters))
+                outlet.send(Batch(source.settings.topic("clusters"), change.at[1], change.clusters))
                 for batch in change.outputs:
                     outlet.send(batch)
     except (KafkaException, DeliveryError) as error:

@@ -16,7 +16,6 @@ from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.compatibility import check_record
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, OffsetRange
 from resonance.pipeline.kafka.positions import Position, offsets_of
@@ -144,7 +143,7 @@ def _first_version(at: TopicPartition, stored: ChangelogTable, make_task: MakeTa
 
 def _is_routed(source: DeploymentContext, at: TopicPartition) -> bool:
     """Whether a partition is learned by its routes alone: what is routed stays so, and is not routed again."""
-    return source.is_rekeyed and at[0] != source.routes
+    return source.settings.is_rekeyed and at[0] != source.routes
 
 
 def plan_import(
@@ -176,9 +175,7 @@ def plan_import(
     return changes
 
 
-def plan_return(
-    settings: Settings, source: DeploymentContext, place: Position
-) -> tuple[list[Change], list[TopicPartition]]:
+def plan_return(source: DeploymentContext, place: Position) -> tuple[list[Change], list[TopicPartition]]:
     """Return the changes that roll every partition back to an archive, and the partitions that stay where they are.
 
     Models from before the beginning of a version go on as the next one, so that no id of a cluster is used again.
@@ -186,7 +183,7 @@ def plan_return(
     choose another time, or reset.
     """
     changes, unchanged = [], []
-    inputs, make_task = source.logs, partial(tasks_of(source), settings)
+    inputs, make_task = source.logs, partial(tasks_of(source), source.settings)
     with source.reader() as reader:
         stored = read_stored(reader, source)
         committed = reader.committed(inputs)
@@ -210,14 +207,13 @@ def plan_return(
             try:
                 changes.append(roll_back(source, found, stored[at[1]], committed[at], bounds[at], alerts, make_task))
             except _GoneBehindError as error:
-                changes.append(_as_next_version(settings, source, found, stored[at[1]], alerts, error))
+                changes.append(_as_next_version(source, found, stored[at[1]], alerts, error))
             except MismatchError as error:
                 raise _not_this(found, error) from None
     return changes, unchanged
 
 
 def _as_next_version(
-    settings: Settings,
     source: DeploymentContext,
     archived: PartitionCheckpoint,
     stored: ChangelogTable,
@@ -229,14 +225,12 @@ def _as_next_version(
     Raises `error` where the present models cannot be restored, whose events the next version goes on with.
     """
     record = stored.records().get(archived.at[0])
-    if settings.is_routed or record is None:
+    if source.settings.is_routed or record is None:
         raise error
-    present = models_then(settings, source, archived.at, record, tasks_of(source))
+    present = models_then(source, archived.at, record, tasks_of(source))
     if present is None:
         raise error
-    return succession(
-        settings, source, archived.at, present, archived.record.state, archived.streams, archived.position, alerts
-    )
+    return succession(source, archived.at, present, archived.record.state, archived.streams, archived.position, alerts)
 
 
 def _not_this(archived: PartitionCheckpoint, error: MismatchError) -> MismatchError:

@@ -50,7 +50,7 @@ def check_not_routed(
     imported : mapping of int to PartitionRecord, optional
         Records that take the place of stored ones.
     """
-    lost = {at: position for at, position in positions.items() if source.is_rekeyed and at[0] != source.routes}
+    lost = {at: position for at, position in positions.items() if source.settings.is_rekeyed and at[0] != source.routes}
     if not lost:
         return
     ranges = {}

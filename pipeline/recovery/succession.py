@@ -26,7 +26,6 @@ NO_SUCCESSORS: Final[Mapping[str, str]] = {}
 
 
 def succession(
-    settings: Settings,
     source: DeploymentContext,
     at: TopicPartition,
     old: RestoredPartition[Task],
@@ -40,7 +39,7 @@ def succession(
 
     Parameters
     ----------
-    settings, source : Settings, DeploymentContext
+    source : DeploymentContext
         The deployment as it is with these models.
     old : RestoredPartition
         The partition as the group stands; it is used up.
@@ -51,7 +50,7 @@ def succession(
     successors : mapping of str to str
         Cluster of the other models, under its id there, that goes on in place of a present one.
     """
-    task = PartitionTask(settings, *at, source.task_context)
+    task = PartitionTask(source.settings, *at, source.task_context)
     # Open alerts are those that the deployment has emitted, not those of the other models.
     task.restore_partition(orjson.dumps({k: value for k, value in orjson.loads(state).items() if k != "alerts"}))
     models = old.task.models
@@ -69,7 +68,7 @@ def succession(
         name = snapshot.stream
         before = models.snapshot(name) if name in left else None
         left.pop(name, None)
-        task.restore(_successor(settings, before, snapshot, version, successors))
+        task.restore(_successor(source.settings, before, snapshot, version, successors))
         change(name, before)
     for name in left:
         before = models.snapshot(name)

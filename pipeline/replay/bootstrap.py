@@ -6,7 +6,6 @@ from pathlib import Path
 
 from resonance.pipeline.checkpoint.checkpoint import PartitionCheckpoint
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.recovery.rewrite import rewrite
 from resonance.pipeline.repartition.router import RouterTask
@@ -62,8 +61,8 @@ class LearningPlan:
 class Learning:
     """A partition whose history is being learned, or routed to where it is learned."""
 
-    def __init__(self, settings: Settings, source: DeploymentContext, plan: LearningPlan) -> None:
-        self.task = make_task(settings, *plan.at, source.task_context)
+    def __init__(self, source: DeploymentContext, plan: LearningPlan) -> None:
+        self.task = make_task(source.settings, *plan.at, source.task_context)
         self.task.models.first_version = plan.version
         self.found = BootstrapResult(*plan.at)
         self._source, self._plan = source, plan
@@ -94,11 +93,9 @@ class Learning:
         return found
 
 
-def learn_partition(
-    settings: Settings, source: DeploymentContext, plan: LearningPlan, report: Report
-) -> BootstrapResult:
+def learn_partition(source: DeploymentContext, plan: LearningPlan, report: Report) -> BootstrapResult:
     """Learn one partition of a topic and write its snapshots to files."""
-    learning, part = Learning(settings, source, plan), PartitionRange(settings, source, plan.at, plan.begin, plan.end)
+    learning, part = Learning(source, plan), PartitionRange(source, plan.at, plan.begin, plan.end)
     with part.open() as reader:
         for batch in part.records(reader, plan.begin, plan.end):
             learning.take(batch)
@@ -107,14 +104,13 @@ def learn_partition(
 
 
 def learn_file(
-    settings: Settings,
     source: DeploymentContext,
     plans: Sequence[LearningPlan],
     routed: Iterator[Routed],
     report: Report,
 ) -> list[BootstrapResult]:
     """Learn the records of a file that are routed to some partitions and write their snapshots to files."""
-    learned = {plan.at[1]: (Learning(settings, source, plan), plan) for plan in plans}
+    learned = {plan.at[1]: (Learning(source, plan), plan) for plan in plans}
     for part in routed:
         learning, plan = learned[part.partition]
         learning.take(part.on(plan.at[0]))
@@ -123,7 +119,6 @@ def learn_file(
 
 
 def learn_rekeyed(
-    settings: Settings,
     source: DeploymentContext,
     plans: Sequence[LearningPlan],
     read: Callable[[], Iterable[list[Record]]],
@@ -133,11 +128,11 @@ def learn_rekeyed(
 
     The plans of the inputs come before those of the routes, which stand in memory alone.
     """
-    learned = {plan.at: Learning(settings, source, plan) for plan in plans}
+    learned = {plan.at: Learning(source, plan) for plan in plans}
     routes = Routes(source.routes, source.deployment.routes)
 
     def take(batch: list[Record]) -> Outputs:
         return learned[batch[0].topic, batch[0].partition].take(batch)
 
-    take_two_stages(settings, take, read(), routes, report)
+    take_two_stages(source.settings, take, read(), routes, report)
     return [learning.close() for learning in learned.values()]

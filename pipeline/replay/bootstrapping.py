@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -81,8 +81,7 @@ def bootstrap(
     client = clients.librdkafka(settings)
     deployment = check_start(settings, client, create=settings.topics.create)
     source = DeploymentContext.of(settings, client, deployment)
-    at_once = replace(source, session_timeout=-5.0)
-    wait_for_empty_group(at_once, Event())
+    wait_for_empty_group(source, Event(), at_once=True)
     file = source_of if isinstance(source_of, FromFile) else None
     if isinstance(source_of, FromFile):
         topics = list(settings.input.topics[:1])
@@ -92,9 +91,9 @@ def bootstrap(
     routes = [at for at in source.logs if at[0] == source.routes]
     with source.reader() as reader:
         tables = read_tables(reader, source, range(deployment.state_partitions), settle=source.patience)
-        versions = _check_new(settings, source, reader, tables)
+        versions = _check_new(source, reader, tables)
         if file:
-            start = Position.parse(source.start, "start")
+            start = Position.parse(settings.start, "start")
             starts = offsets_of(start, reader.bounds(partitions), reader.offsets_at)
             ranges = {at: (offset, offset) for at, offset in starts.items()}
         else:
@@ -112,29 +111,29 @@ def bootstrap(
         ]
         if settings.is_rekeyed:
             read: Callable[[], Iterator[list[Record]]] = partial(
-                by_time, [PartitionRange(settings, source, at, *ranges[at]) for at in partitions]
+                by_time, [PartitionRange(source, at, *ranges[at]) for at in partitions]
             )
             if file:
                 rows_of = partial(read_rows, file.path, file.columns, topics[0], len(partitions))
                 read = partial(rows_of, skip_bad=file.skip_bad, encode=encoder(settings, file.path))
-            ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, settings, source, plans, read)], 1, report)
+            ((learned,), _) = run_jobs(settings, [partial(learn_rekeyed, source, plans, read)], 1, report)
         elif file:
-            run = partial(learn_file, settings, source)
+            run = partial(learn_file, source)
             rows = partial(route, settings, file.path, file.columns, len(plans), skip_bad=file.skip_bad)
             learned, _ = share(settings, run, plans, rows, processes, report)
             learned.sort(key=lambda part: part.partition)
         else:
-            jobs = [partial(learn_partition, settings, source, plan) for plan in plans]
+            jobs = [partial(learn_partition, source, plan) for plan in plans]
             learned, _ = run_jobs(settings, jobs, processes, report)
         changes = [Change(plan.at, unspool(plan.snapshots), plan.end, unspool(plan.archive)) for plan in plans]
         # A worker may have started in the meantime.
-        wait_for_empty_group(at_once, Event())
-        rewrite.write(source, changes, atomic=is_atomic(settings, source))
+        wait_for_empty_group(source, Event(), at_once=True)
+        rewrite.write(source, changes, atomic=is_atomic(source))
     return learned
 
 
 def _check_new(
-    settings: Settings, source: DeploymentContext, reader: LogReader, tables: Mapping[int, ChangelogTable]
+    source: DeploymentContext, reader: LogReader, tables: Mapping[int, ChangelogTable]
 ) -> dict[TopicPartition, int]:
     """Return the model version with which each partition begins.
 
@@ -151,12 +150,12 @@ def _check_new(
         learned = bool(tables[partition].streams(topic)) or not untouched
         if learned or (record is None and committed[at] != NO_OFFSET):
             raise MismatchError(
-                f"{settings.name} has learned from {topic}[{partition}] already, up to offset {committed[at]:,}; a "
-                f"bootstrap is for a deployment that begins: choose another name (--name), or forget what is there "
-                f"first: `resonance worker {RESET}`, or `resonance reset`",
+                f"{source.settings.name} has learned from {topic}[{partition}] already, up to offset "
+                f"{committed[at]:,}; a bootstrap is for a deployment that begins: choose another name "
+                f"(--name), or forget what is there first: `resonance worker {RESET}`, or `resonance reset`",
                 [RESET],
             )
-        task = make_task(settings, topic, partition)
+        task = make_task(source.settings, topic, partition)
         if record is not None:
             task.restore_partition(record.state)
         versions[at] = task.models.first_version

@@ -116,7 +116,7 @@ def later_version(reader: LogReader, part: PartitionRange, start: InitialModels)
         first = start.task.models.first_version
         later = (one for one in found.streams if int(one.header["version"]) > known.get(one.stream, first))
         # A stream that began again behind the start did so by the log.
-        ends = part.settings.limits.stream_ttl > 0
+        ends = part.source.settings.limits.stream_ttl > 0
         return any(not ends or (began_of(one.body) or -1) < start.offset for one in later)
 
     # Once a version began, every later archive has it, or one after it.

@@ -23,7 +23,6 @@ UNBOUNDED: Final = 2**31 - 1
 class PartitionRange:
     """A range of a recorded partition, with the deployment as the settings and the broker describe it."""
 
-    settings: Settings
     source: DeploymentContext
     at: TopicPartition
     begin: int
@@ -45,8 +44,8 @@ class PartitionRange:
 
     def make_task(self) -> Task:
         """Return a task of the partition with empty models."""
-        deployment = self.source.deployment
-        return make_task(self.settings, *self.at, TaskContext(UNBOUNDED, deployment.topic_ids, deployment.routes))
+        settings, deployment = self.source.settings, self.source.deployment
+        return make_task(settings, *self.at, TaskContext(UNBOUNDED, deployment.topic_ids, deployment.routes))
 
 
 @contextmanager
@@ -71,4 +70,4 @@ def open_ranges(
         there = {topic: source.identities[topic] for topic in inputs if topic in source.identities or not or_unrouted}
         chosen = [at for topic, one in there.items() for at in choose(span, [topic], one.partitions)]
         ranges = resolve(reader, span, chosen)
-        yield reader, [PartitionRange(settings, source, at, *found, fresh, or_fresh) for at, found in ranges.items()]
+        yield reader, [PartitionRange(source, at, *found, fresh, or_fresh) for at, found in ranges.items()]

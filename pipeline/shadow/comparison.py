@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.evaluate import dataset
 from resonance.pipeline.evaluate.dataset import Dataset
@@ -18,7 +19,6 @@ from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.shadow.answers import RecordedAnswers, together
-from resonance.pipeline.shadow.deployments import FoundDeployment
 from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref, event_ref
 
 SETTLE_SECONDS: Final = 10.0
@@ -90,7 +90,7 @@ class RecordedBoth:
 
 
 def read(
-    both: tuple[FoundDeployment, FoundDeployment],
+    both: tuple[DeploymentContext, DeploymentContext],
     ranges: Mapping[TopicPartition, OffsetRange],
     *,
     events: bool = True,
@@ -114,14 +114,14 @@ def read(
 
 
 def _read(
-    one: FoundDeployment, ranges: Mapping[TopicPartition, OffsetRange], *, events: bool, report: Report
+    one: DeploymentContext, ranges: Mapping[TopicPartition, OffsetRange], *, events: bool, report: Report
 ) -> RecordedAnswers:
     settings, found = one.settings, RecordedAnswers(ranges)
     kinds = (
         ("assignments", found.add, assignment_ref),
         *((("cluster_events", found.add_events, event_ref),) if events else ()),
     )
-    with one.source.reader(patience=settings.broker.answer_timeout) as reader:
+    with one.reader(patience=settings.broker.answer_timeout) as reader:
         for kind, add, ref in kinds:
             topic = settings.topic(kind)
             places = [(topic, number) for number in sorted({number for _, number in ranges})]
@@ -151,28 +151,27 @@ def _is_behind(ref: Any, at: TopicPartition, begin: int, record: Record | Messag
     return None if found is None or found.topic != at[0] else found.offset >= begin
 
 
-def ranges_of(one: FoundDeployment, span: Span) -> dict[TopicPartition, OffsetRange]:
+def ranges_of(one: DeploymentContext, span: Span) -> dict[TopicPartition, OffsetRange]:
     """Return the offsets of a span in each partition of the input.
 
     Raises `BrokerError` where the input has no record there.
     """
-    settings, source = one.settings, one.source
-    with source.reader(patience=settings.broker.answer_timeout) as reader:
-        found = resolve(reader, span, choose(span, settings.input.topics, source.deployment.partitions))
+    with one.reader(patience=one.settings.broker.answer_timeout) as reader:
+        found = resolve(reader, span, choose(span, one.settings.input.topics, one.deployment.partitions))
     if all(begin >= end for begin, end in found.values()):
-        where = f"{', '.join(settings.input.topics)} on {settings.broker.bootstrap}"
+        where = f"{', '.join(one.settings.input.topics)} on {one.settings.broker.bootstrap}"
         raise BrokerError(f"{where} has no committed records in that range; choose another one")
     return found
 
 
-def learn_again(both: tuple[FoundDeployment, FoundDeployment], found: RecordedBoth, report: Report) -> list[Run]:
+def learn_again(both: tuple[DeploymentContext, DeploymentContext], found: RecordedBoth, report: Report) -> list[Run]:
     """Learn the compared records with the settings of each deployment, one after the other, and return the runs."""
     return [_learn(one, found, report) for one in both]
 
 
-def _learn(one: FoundDeployment, found: RecordedBoth, report: Report) -> Run:
+def _learn(one: DeploymentContext, found: RecordedBoth, report: Report) -> Run:
     settings = one.settings
-    ranges = [PartitionRange(settings, one.source, at, *bounds) for at, bounds in found.ranges.items()]
+    ranges = [PartitionRange(one, at, *bounds) for at, bounds in found.ranges.items()]
     if settings.labels.topic is not None:
         with open_ranges(settings, [settings.labels.topic], Span(), or_unrouted=True) as (_, late):
             ranges += late

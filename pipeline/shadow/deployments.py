@@ -1,6 +1,6 @@
 """Find deployments by name: the settings with which each learned stand in its snapshots topic."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
@@ -13,15 +13,6 @@ from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.topics.topics import read_logs
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDeployment:
-    """A deployment as its snapshots topic describes it."""
-
-    settings: Settings
-    """Those with which its newest models learned."""
-    source: DeploymentContext
-
-
 def named(settings: Settings, name: str) -> Settings:
     """Return the settings for a deployment on the same input, under its own name."""
     if name == settings.name:
@@ -31,8 +22,8 @@ def named(settings: Settings, name: str) -> Settings:
     return Settings.of(values)
 
 
-def find_both(settings: Settings, names: tuple[str, str]) -> tuple[FoundDeployment, FoundDeployment]:
-    """Return two deployments on the input of the settings.
+def find_both(settings: Settings, names: tuple[str, str]) -> tuple[DeploymentContext, DeploymentContext]:
+    """Return two deployments on the input of the settings, each with those of its newest models.
 
     Raises `ConfigurationError` where both are one or read other inputs, and `BrokerError` where the broker has no
     models of one, or does not answer.
@@ -57,7 +48,7 @@ def find_both(settings: Settings, names: tuple[str, str]) -> tuple[FoundDeployme
 def _newest(settings: Settings, base: DeploymentContext) -> PartitionRecord:
     """Return the newest record of the snapshots topic about any partition of the input."""
     name, topic = settings.name, settings.topic("snapshots")
-    own = replace(base, snapshots=topic, group=settings.group)
+    own = replace(base, settings=settings)
     with own.reader(patience=settings.broker.answer_timeout) as reader:
         if not reader.has((topic, 0)):
             counts = ClusterAdmin(base.client, settings.broker.answer_timeout).partition_counts()
@@ -79,7 +70,7 @@ def _newest(settings: Settings, base: DeploymentContext) -> PartitionRecord:
     return record
 
 
-def _found(settings: Settings, record: PartitionRecord) -> FoundDeployment:
+def _found(settings: Settings, record: PartitionRecord) -> DeploymentContext:
     then = settings_then(settings, record.identity)
     client = clients.librdkafka(then)
-    return FoundDeployment(then, DeploymentContext.of(then, client, read_logs(client, then)))
+    return DeploymentContext.of(then, client, read_logs(client, then))

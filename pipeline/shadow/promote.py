@@ -19,7 +19,6 @@ from resonance.pipeline.recovery.succession import succession
 from resonance.pipeline.replay.initial_models import find_start
 from resonance.pipeline.replay.opening import PartitionRange
 from resonance.pipeline.shadow.comparison import agreeing, pairs_of, read
-from resonance.pipeline.shadow.deployments import FoundDeployment
 from resonance.pipeline.task.encode.cluster_description import emitted, present
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.tasks import Task
@@ -41,7 +40,7 @@ class Promotion:
     """The cluster of the other deployment that goes on in place of one that agrees with it."""
 
 
-def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
+def plan_promotion(new: DeploymentContext, live: DeploymentContext) -> Promotion:
     """Return what changes where the models of `new` take the place of those of `live`.
 
     Every partition keeps the offset of `live`; the other models are taken as they are there. A partition whose models
@@ -51,7 +50,7 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
     check(new, live)
     before = entry.open_source(live.settings)
     # What decides no model, such as the names of topics, is that of the deployment itself.
-    after = settings_then(live.settings, next(iter(new.source.identities.values())))
+    after = settings_then(live.settings, next(iter(new.identities.values())))
     source = DeploymentContext.of(after, before.client, before.deployment)
     with before.reader() as reader:
         alerts = ForgottenAlerts.read(reader, before)
@@ -63,7 +62,7 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
     changes: list[Change] = []
     named: dict[str, str] = {}
     for at in before.logs:
-        old = _restored(live.settings, before, at)
+        old = _restored(before, at)
         task = _models_at(new, at, old.start, live.settings.name)
         # After the same command these are the models that are there.
         ours, theirs = (_learned(after, one.models) for one in (old.task, task))
@@ -72,13 +71,13 @@ def plan_promotion(new: FoundDeployment, live: FoundDeployment) -> Promotion:
             there = {cluster["id"] for model in task.models for cluster in present(model)}
             named |= {one: heir for one, heir in successors.items() if one in known and heir in there}
             own = task.partition_state(), task.models.states()
-            changes.append(succession(after, source, at, old, *own, old.start, alerts, named))
+            changes.append(succession(source, at, old, *own, old.start, alerts, named))
     topic = next(iter(source.identities))
     changed = differences(before.identities[topic].values, source.identities[topic].values)
     return Promotion(source, changes, changed, named)
 
 
-def check(found: FoundDeployment, over: FoundDeployment) -> None:
+def check(found: DeploymentContext, over: DeploymentContext) -> None:
     """Raise `ConfigurationError` for deployments whose streams are not the same, or that are learned in two stages."""
     new, live = found.settings, over.settings
     for one in (new, live):
@@ -99,25 +98,24 @@ def check(found: FoundDeployment, over: FoundDeployment) -> None:
         )
 
 
-def _restored(settings: Settings, source: DeploymentContext, at: TopicPartition) -> RestoredPartition[Task]:
+def _restored(source: DeploymentContext, at: TopicPartition) -> RestoredPartition[Task]:
     """Return the models of a deployment as its workers would find them, or raise `MismatchError` without their ways."""
     try:
-        return restore_partitions(source, [at], partial(tasks_of(source), settings))[at]
+        return restore_partitions(source, [at], partial(tasks_of(source), source.settings))[at]
     except MismatchError as error:
         raise MismatchError(
-            f"{error.problem}; promote needs the models of {settings.name} as they are: use the release of its "
+            f"{error.problem}; promote needs the models of {source.settings.name} as they are: use the release of its "
             "workers, or start one of them first, which says what helps"
         ) from None
 
 
-def _models_at(one: FoundDeployment, at: TopicPartition, offset: int, live: str) -> Task:
+def _models_at(one: DeploymentContext, at: TopicPartition, offset: int, live: str) -> Task:
     """Return the models of a deployment as they are at an offset of a partition."""
-    settings, source = one.settings, one.source
-    part = PartitionRange(settings, source, at, offset, offset)
+    part = PartitionRange(one, at, offset, offset)
     with part.open() as reader:
         stands = reader.committed([at])[at]
         if stands <= offset:
-            restored = _restored(settings, source, at)
+            restored = _restored(one, at)
             task, start = restored.task, restored.start
         else:
             try:
@@ -132,7 +130,7 @@ def _models_at(one: FoundDeployment, at: TopicPartition, offset: int, live: str)
     return task
 
 
-def _not_known(one: FoundDeployment, at: TopicPartition, offset: int, stands: int, live: str) -> MismatchError:
+def _not_known(one: DeploymentContext, at: TopicPartition, offset: int, stands: int, live: str) -> MismatchError:
     name = one.settings.name
     return MismatchError(
         f"{at[0]}[{at[1]}]: {name} stands at offset {stands}, and its models at offset {offset}, where {live} stands, "

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import counted
 from resonance.pipeline.evaluate import pictures, tables
 from resonance.pipeline.evaluate.dataset import Dataset
@@ -17,7 +18,6 @@ from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.inspect import originals
 from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
-from resonance.pipeline.shadow.deployments import FoundDeployment
 
 MOST_RECORDS: Final = 20
 """Records that disagree most, of which these are listed."""
@@ -33,7 +33,7 @@ SHOWN_CLUSTERS: Final = 20
 
 
 def document(
-    both: tuple[FoundDeployment, FoundDeployment],
+    both: tuple[DeploymentContext, DeploymentContext],
     found: RecordedBoth,
     command: str,
     learned: Sequence[Run] = (),
@@ -84,17 +84,17 @@ def document(
     }
 
 
-def _add_contents(one: FoundDeployment, disagreeing: Sequence[dict[str, Any]]) -> None:
+def _add_contents(one: DeploymentContext, disagreeing: Sequence[dict[str, Any]]) -> None:
     """Add key and value to each record of a list, or why they are missing; `one` reads the same input."""
-    with one.source.reader() as reader:
+    with one.reader() as reader:
         for each in disagreeing:
             each.update(originals.content_of(*originals.read_original(reader, each), one.settings))
 
 
-def _bytes_of(one: FoundDeployment) -> int:
+def _bytes_of(one: DeploymentContext) -> int:
     """Return the size of a deployment's models as its snapshots have them."""
-    with one.source.reader() as reader:
-        return sum(len(snapshot.body) for state in read_states(one.source, reader) for snapshot in state.streams)
+    with one.reader() as reader:
+        return sum(len(snapshot.body) for state in read_states(one, reader) for snapshot in state.streams)
 
 
 def _pairs(pairs: Pairs, first: Run, second: Run) -> list[dict[str, Any]]:

@@ -107,9 +107,9 @@ def _dead_letters(settings: Settings, place: TopicPartition, part: RecordRange, 
     return Compared("dead_letters", place, Others(at, begin, end, ref, oldest, dead_letter_history(settings.name)), ref)
 
 
-def compared_of_router(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
+def compared_of_router(source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: routes, dead letters about unrouted records, and alerts."""
-    at, begin, end, _ = part
+    settings, (at, begin, end, _) = source.settings, part
     routed: set[int] = set()
     dead_letters = dead_letter_ref(settings.name)
 
@@ -142,14 +142,12 @@ def compared_of_router(settings: Settings, source: DeploymentContext, part: Reco
     ]
 
 
-def compared_of_routes(
-    settings: Settings, source: DeploymentContext, part: RecordRange, records: Iterable[Record]
-) -> list[Compared]:
+def compared_of_routes(source: DeploymentContext, part: RecordRange, records: Iterable[Record]) -> list[Compared]:
     """Return the outputs to compare for the second stage.
 
     `records` are the routes of the range and those before it that the replay needs.
     """
-    at, begin, end, oldest = part
+    settings, (at, begin, end, oldest) = source.settings, part
     learned = LearnedAt(at[0], records)
     found = []
     for number in range(source.deployment.partitions):

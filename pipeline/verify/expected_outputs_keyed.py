@@ -13,7 +13,6 @@ import numpy as np
 import orjson
 from resonance.engine.base import IntArray
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.repartition.keyed.operation_records import PLAIN, Reader, SubtreeOperation
 from resonance.pipeline.verify.digests import Others, Unordered
@@ -37,10 +36,10 @@ class RepeatedAssignments(RoutedAssignments):
         return Message(message.key, message.value, headers)
 
 
-def compared_of_roots(settings: Settings, source: DeploymentContext, part: RecordRange) -> list[Compared]:
+def compared_of_roots(source: DeploymentContext, part: RecordRange) -> list[Compared]:
     """Return the outputs to compare for the first stage: warm-ups, events of roots, dead letters and messages."""
     at, begin, end, oldest = part
-    dead_letters, reader = dead_letter_ref(settings.name), Reader(source.routes)
+    dead_letters, reader = dead_letter_ref(source.settings.name), Reader(source.routes)
 
     def warm_ref(message: Message | Record) -> OutputRef | None:
         ref = assignment_ref(message)
@@ -65,20 +64,19 @@ def compared_of_roots(settings: Settings, source: DeploymentContext, part: Recor
         )
 
     def place(kind: str) -> TopicPartition:
-        return settings.topic(kind), at[1]
+        return source.settings.topic(kind), at[1]
 
     routes = [(source.routes, number) for number in range(source.deployment.routes)]
     return [
         *(Compared("routes", way, Unordered(at, begin, end, operation_ref, oldest), operation_ref) for way in routes),
         Compared("assignments", place("assignments"), RoutedAssignments(at, begin, end, warm_ref, oldest), warm_ref),
-        *compared_events(settings, part, root_ref),
+        *compared_events(source.settings, part, root_ref),
         Compared("dead_letters", place("dead_letters"), Others(at, begin, end, dead_letters, oldest), dead_letters),
-        *compared_alerts(settings, part, alert_ref),
+        *compared_alerts(source.settings, part, alert_ref),
     ]
 
 
 def compared_of_subtrees(
-    settings: Settings,
     source: DeploymentContext,
     part: RecordRange,
     numbers: Mapping[str, int],
@@ -93,10 +91,10 @@ def compared_of_subtrees(
     routed = RoutedAt(at[0], numbers, records)
     found = []
     for number in range(source.deployment.partitions):
-        place = (settings.topic("assignments"), number)
+        place = (source.settings.topic("assignments"), number)
         answers = RepeatedAssignments(at, begin, end, routed.answer_ref, oldest)
         found.append(Compared("assignments", place, answers, routed.answer_ref))
-        place = (settings.topic("cluster_events"), number)
+        place = (source.settings.topic("cluster_events"), number)
         events = Others(at, begin, end, routed.event_ref, oldest)
         found.append(Compared("cluster_events", place, events, routed.event_ref))
     return found

@@ -111,26 +111,27 @@ def _compared(
     reader: LogReader, part: PartitionRange, found: Verified, start: InitialModels, oldest: int
 ) -> list[Compared]:
     """Return the outputs to compare, without those of versions below `oldest`."""
-    settings, source = part.settings, part.source
+    source = part.source
+    settings = source.settings
     compared = RecordRange(part.at, found.begin, found.end, oldest)
     if not settings.is_routed:
         return compared_of_input(settings, compared)
     records = chain.from_iterable(part.records(reader, start.offset, found.end))
     if isinstance(start.task, SubtreeTask):
         # Outputs of earlier messages count as `ELSEWHERE`, like those of other partitions of the routes.
-        return compared_of_subtrees(settings, source, compared, start.task.numbers, records)
+        return compared_of_subtrees(source, compared, start.task.numbers, records)
     if isinstance(start.task, RoutedTask):
-        return compared_of_routes(settings, source, compared, records)
+        return compared_of_routes(source, compared, records)
     if settings.is_keyed and part.at[0] != settings.labels.topic:
-        return compared_of_roots(settings, source, compared)
-    return compared_of_router(settings, source, compared)
+        return compared_of_roots(source, compared)
+    return compared_of_router(source, compared)
 
 
 def _read(
     reader: LogReader, part: PartitionRange, found: Verified, compared: Sequence[Compared], *, whole: bool
 ) -> None:
     """Read the recorded outputs about a range."""
-    settings = part.settings
+    settings = part.source.settings
     for one in compared:
         if not reader.has(one.at):
             raise BrokerError(

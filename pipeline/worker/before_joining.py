@@ -65,7 +65,7 @@ def check_deployment(
     if recovery:
         status.enter("recovering")
         with contextlib.suppress(RestoreCancelledError):
-            changed = recover(recovery, settings, source, cancelled)
+            changed = recover(recovery, source, cancelled)
             if changed:
                 _log.info("%s", mismatches.done(recovery, changed))
             check_before_joining(settings, client, "")

@@ -6,7 +6,6 @@ import time
 from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
-from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka.log_reader import RestoreCancelledError
 from resonance.pipeline.topics.start_check import check_start
@@ -18,7 +17,7 @@ LOOK_SECONDS: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
-def look_again(settings: Settings, source: DeploymentContext, cancelled: threading.Event) -> DeploymentContext:
+def look_again(source: DeploymentContext, cancelled: threading.Event) -> DeploymentContext:
     """Return a deployment as it is now: records of added partitions are routed here, too, whichever worker owns them.
 
     Topics are changed one after the other, and brokers come and go: the check is repeated for as long as a restore
@@ -30,7 +29,7 @@ def look_again(settings: Settings, source: DeploymentContext, cancelled: threadi
     end, is_logged = time.monotonic() + source.patience, False
     while True:
         try:
-            return _seen(settings, source)
+            return _seen(source)
         except DeniedError:
             raise
         except BrokerError as error:
@@ -43,9 +42,10 @@ def look_again(settings: Settings, source: DeploymentContext, cancelled: threadi
             raise RestoreCancelledError
 
 
-def _seen(settings: Settings, source: DeploymentContext) -> DeploymentContext:
-    found, known = read_logs(source.client, settings), source.deployment
+def _seen(source: DeploymentContext) -> DeploymentContext:
+    settings, client, known = source.settings, source.client, source.deployment
+    found = read_logs(client, settings)
     if found.counts == known.counts:
         return source
     _log.info("the input has %d partitions, it had %d", found.partitions, known.partitions)
-    return DeploymentContext.of(settings, source.client, check_start(settings, source.client, create=False))
+    return DeploymentContext.of(settings, client, check_start(settings, client, create=False))

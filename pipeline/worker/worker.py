@@ -238,7 +238,7 @@ class Worker:
         self._ending_others = asyncio.ensure_future(
             asyncio.to_thread(end_others, self._settings, self._source.deployment, assigned, cancelled)
         )
-        source = await asyncio.to_thread(look_again, self._settings, self._source, cancelled)
+        source = await asyncio.to_thread(look_again, self._source, cancelled)
         if rebalance != self._rebalances:
             raise RestoreCancelledError
         # Others would only take memory.

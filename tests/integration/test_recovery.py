@@ -104,11 +104,11 @@ def member(pipeline):
     consumer.close()
 
 
-def test_a_group_with_members_is_not_recovered(pipeline, member):
+def test_a_group_with_members_is_not_recovered(pipeline, member, monkeypatch):
     pipeline.feed(30)
     pipeline.work(pipeline.transactional("worker"))
     lose_offsets(pipeline)
-    pipeline.source = pipeline.deployed(session_timeout=-5)
+    monkeypatch.setattr(rewrite, "WAITING_SECONDS", -6)
     member()
     with pytest.raises(BrokerError, match=r"has 1 member .still-here on .*; stop every worker of the group first"):
-        recover(RESET, SETTINGS, pipeline.source)
+        recover(RESET, pipeline.source)

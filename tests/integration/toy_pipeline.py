@@ -5,6 +5,7 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.offset_metadata import OffsetMetadata
 from resonance.pipeline.checkpoint.restore import restore_partitions
+from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.topics.kinds import Topics
@@ -21,20 +22,21 @@ class Pipeline:
         self.broker = broker
         self.client = {"bootstrap.servers": broker}
         self.topic = create_topic(broker, "in", partitions=partitions, **config)
-        self.snapshots, self.group = topic_name("snap"), topic_name("group")
+        self.group = topic_name("group")
+        given = {"name": self.group, "input.topics": [self.topic], "broker.session_timeout": 6}
+        self.settings = Settings.of(given)
+        self.snapshots = self.settings.topic("snapshots")
         self.partitions = range(partitions)
         self.assigned = [(self.topic, partition) for partition in self.partitions]
         self.source = self.deployed()
         self.sender = self.transactional("sender")
         self.sent = 0
 
-    def deployed(self, *, session_timeout=6):
+    def deployed(self):
         found = prepare_topics(ClusterAdmin(self.client), Topics.named([self.topic], snapshots=self.snapshots))
         topic_id, partitions = found.topic_ids[self.topic], found.partitions
         identity = Identity("pipe", (self.topic,), self.topic, topic_id, partitions, "toy", "1")
-        return DeploymentContext(
-            self.client, self.group, self.snapshots, found, {self.topic: identity}, 20, session_timeout
-        )
+        return DeploymentContext(self.settings, self.client, found, {self.topic: identity})
 
     def transactional(self, name, **config):
         identity = {"transactional.id": f"{self.group}-{name}", "transaction.timeout.ms": 5000}

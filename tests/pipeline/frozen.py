@@ -124,7 +124,7 @@ def new_version(patch):
     made = MemoryDeployment(patch)
     made.work(350, everything=True)
     made.take_settings(settings(stream="key", engine__memory=101))
-    recovery.recover(mismatches.NEW_VERSION, made.given, made.source)
+    recovery.recover(mismatches.NEW_VERSION, made.source)
     made.work(600)
     return made
 
@@ -163,7 +163,7 @@ def rekeyed(patch):
     made.turn(0.5, only=TOPIC, lost=True)
     made.turn(0.5)
     made.take_settings(settings(stream="field:country", input__id_path="id", engine__memory=300))
-    recovery.recover(mismatches.NEW_VERSION, made.given, made.source)
+    recovery.recover(mismatches.NEW_VERSION, made.source)
     made.turn()
     made.turn(only=ROUTES)
     return made

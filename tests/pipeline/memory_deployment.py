@@ -80,7 +80,7 @@ class MemoryDeployment(MemoryReader):
         patch.setattr("resonance.pipeline.cli.plans.alone", lambda _: self.waited.append(len(self.written)))
         patch.setattr(opening, "read_logs", lambda *_, **__: self.source.deployment)
         patch.setattr(bootstrapping, "check_start", lambda *_, **__: self.source.deployment)
-        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_: None)
+        patch.setattr(bootstrapping, "wait_for_empty_group", lambda *_, **__: None)
 
     def __enter__(self):
         return self
@@ -223,7 +223,7 @@ class MemoryDeployment(MemoryReader):
                 self.append((source.snapshots, change.at[1]), message)
             for message in change.clusters:
                 to = change.at[1] if message.partition is None else message.partition
-                self.append((source.clusters, to), message)
+                self.append((source.settings.topic("clusters"), to), message)
             for batch in change.outputs:
                 for message in batch.messages:
                     to = batch.partition if message.partition is None else message.partition

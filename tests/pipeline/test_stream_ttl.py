@@ -93,7 +93,7 @@ def test_a_consumer_knows_the_living_streams_alone(deployment):
 
 def test_a_rollback_behind_an_end_is_done_again_by_the_log(deployment):
     recorded = [(event.key, event.value) for event in deployment.recorded("cluster_events")]
-    changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=300))
+    changes, _ = rollback.plan_return(deployment.source, Position(offset=300))
     deployment.write(deployment.source, changes, atomic=True)
     assert deployment.committed([AT])[AT] == 230
     again = deployment.work(918)
@@ -164,7 +164,7 @@ def test_what_does_not_go_together_is_refused(changed, remedy):
 def test_a_new_version_begins_no_stream_that_has_ended(deployment):
     living = deployment.restored(TOPIC)[AT].task.models.names
     deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
-    assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
+    assert recovery.begin_versions(deployment.source, PartitionTask) == 1
     models = deployment.restored(TOPIC)[AT].task.models
     assert {*models.names} == {*living}
     table = ClusterTable()
@@ -180,12 +180,12 @@ def test_a_new_version_begins_no_stream_that_has_ended(deployment):
 
 def _new_version(deployment):
     deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
-    assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask) == 1
+    assert recovery.begin_versions(deployment.source, PartitionTask) == 1
 
 
 def _stream_resets(deployment):
     for stream in deployment.restored(TOPIC)[AT].task.models.names:
-        change = reset.plan_stream_reset(deployment.given, deployment.source, stream)
+        change = reset.plan_stream_reset(deployment.source, stream)
         deployment.write(deployment.source, [change], atomic=True)
 
 
@@ -194,7 +194,7 @@ def _stream_resets(deployment):
 def test_versions_that_begin_after_going_back_behind_an_end_were_never_used(deployment, begin_versions, until):
     used = {(event["stream"], event["version"]) for event in payloads(deployment.recorded("cluster_events"))}
     assert max(version for _, version in used) > 1
-    changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=300))
+    changes, _ = rollback.plan_return(deployment.source, Position(offset=300))
     deployment.write(deployment.source, changes, atomic=True)
     deployment.work(until)
     living = {*deployment.restored(TOPIC)[AT].task.models.names}

@@ -331,7 +331,7 @@ class World:
             (log_reader, {"wrong_listener": lambda *_, **__: None}),
             (restore, {"time": own.time}),
             (worker, {"time": own.time, "threading": own.threading, "make_app": app, "Pages": _NoPages}),
-            (worker, {"look_again": lambda settings, source, _: source, "report": _no_report}),
+            (worker, {"look_again": lambda source, _: source, "report": _no_report}),
             (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
             # The simulated broker loses no marker.
             (choice, {"left_open": lambda *_: LeftOpen([], [])}),

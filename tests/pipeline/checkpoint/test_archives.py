@@ -199,7 +199,7 @@ def test_archives_that_cannot_be_read_are_left_out(topics, value):
 
 def test_without_a_topic_there_is_none(topics):
     topics.work()
-    assert topics.newest(9_999, replace(SOURCE, archive="")) is None
+    assert topics.newest(9_999, replace(SOURCE, deployment=replace(SOURCE.deployment, embedded=True))) is None
     del topics.logs[ARCHIVE]
     assert topics.newest(9_999) is None
     del topics.logs[SNAPSHOTS]

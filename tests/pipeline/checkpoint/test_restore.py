@@ -24,6 +24,7 @@ from resonance.pipeline.records import Record
 
 from tests.pipeline.toy_task import ToyTask
 
+SNAPSHOTS = "group.snapshots"
 IDENTITY = Identity("pipe", ("in",), "in", "id-1", 4, "toy", "1", {"engine.k": 3}, {"limits.streams": 9})
 AT = ("in", 0)
 
@@ -47,7 +48,7 @@ class Log:
         pass
 
     def has(self, partition):
-        return partition[0] in ("snap", "in")
+        return partition[0] in (SNAPSHOTS, "in")
 
     def committed_with_metadata(self, partitions):
         metadata = self.note.at(self.committed_offset) if self.note else ""
@@ -57,7 +58,7 @@ class Log:
         return dict.fromkeys(partitions, self.committed_offset)
 
     def bounds(self, partitions):
-        return {at: (0, len(self.snapshots)) if at[0] == "snap" else (self.first, self.end) for at in partitions}
+        return {at: (0, len(self.snapshots)) if at[0] == SNAPSHOTS else (self.first, self.end) for at in partitions}
 
     def settled_bounds(self, partitions, seconds):
         return self.bounds(partitions)
@@ -67,8 +68,8 @@ class Log:
 
     def read(self, ranges):
         for at, (first, end) in ranges.items():
-            if at[0] == "snap":
-                yield at, [Record("snap", 0, n, 0, m.key, m.value) for n, m in enumerate(self.snapshots[:end])]
+            if at[0] == SNAPSHOTS:
+                yield at, [Record(SNAPSHOTS, 0, n, 0, m.key, m.value) for n, m in enumerate(self.snapshots[:end])]
                 continue
             self.reads.append((first, end))
             for offset in range(first, end):
@@ -97,10 +98,15 @@ def log(monkeypatch):
     return Log(monkeypatch)
 
 
+def given(**changes):
+    settings = {"name": "group", "input.topics": ["in"], "stream": "key"}
+    return Settings.of(settings | {name.replace("__", "."): value for name, value in changes.items()})
+
+
 def source(**changes):
     identity = dataclasses.replace(IDENTITY, **changes)
     deployment = Deployment(4, {"in": "id-1"})
-    return DeploymentContext({}, "group", "snap", deployment, dict.fromkeys(identity.inputs, identity))
+    return DeploymentContext(given(), {}, deployment, dict.fromkeys(identity.inputs, identity))
 
 
 def restored(cancelled=None, progress=None, **changes):
@@ -161,7 +167,7 @@ def test_a_partition_that_does_not_fit_is_read_again_and_no_other(log, monkeypat
     )
     with pytest.raises(MismatchError, match=r"in\[1\]"):
         restore_partitions(source(), [("in", 1), AT], ToyTask)
-    assert looked == [([("snap", 0), ("snap", 1)], restore.SETTLE_SECONDS), ([("snap", 1)], source().patience)]
+    assert looked == [([(SNAPSHOTS, 0), (SNAPSHOTS, 1)], restore.SETTLE_SECONDS), ([(SNAPSHOTS, 1)], source().patience)]
 
 
 def test_nothing_assigned_reads_nothing():
@@ -263,7 +269,11 @@ OTHERS = ("in", "more")
         ({"snapshots": [], "committed_offset": 99, "end": 20}, {}, "group is at offset 99, but the log ends at 20"),
         ({}, {"partitions": 8}, "has 8 partitions, the snapshots were written when it had 4.*--new-version"),
         ({}, {"topic_id": "id-2"}, r"made again \(its id is id-2, the snapshots were written for id-1\).*--reset"),
-        ({}, {"pipeline": "other"}, "topic snap belongs to pipeline pipe, this one is other: set topics.pattern"),
+        (
+            {},
+            {"pipeline": "other"},
+            "topic group.snapshots belongs to pipeline pipe, this one is other: set topics",
+        ),
         ({}, {"inputs": OTHERS}, "were written for input.topics = in, now they are in, more"),
         ({}, {"inputs": ("else",), "topic": "else"}, "were written for input.topics = in, now they are else"),
         ({}, {"engine": "other"}, 'engine was "toy", is "other".*--new-version'),
@@ -342,9 +352,7 @@ def test_another_release_or_limit_is_a_stop_where_records_must_be_learned_again(
 
 
 def described(**changes):
-    given = {"input.topics": ["in"], "stream": "key"}
-    settings = Settings.of(given | {name.replace("__", "."): value for name, value in changes.items()})
-    return dataclasses.replace(DeploymentContext.of(settings, {}, Deployment(4, {"in": "id-1"})), snapshots="snap")
+    return DeploymentContext.of(given(**changes), {}, Deployment(4, {"in": "id-1"}))
 
 
 @pytest.mark.parametrize(

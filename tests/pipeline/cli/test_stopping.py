@@ -2,11 +2,12 @@
 
 import importlib
 import sys
-from types import SimpleNamespace
 
 import pytest
 from resonance.pipeline.checkpoint import codec
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.cli import dlq, main, plans, reset, topics
+from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.recovery import entry, rewrite, rollback
 
 UNCHANGED = "stopped; nothing was changed"
@@ -50,9 +51,8 @@ def interrupt(*_, **__):
 )
 def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, said):
     # What comes before the place where it is stopped needs no broker here.
-    names = {"snapshots": "n.snapshots", "archive": "n.archive", "clusters": "n.clusters"}
-    source = SimpleNamespace(**names, deployment=SimpleNamespace(routes=0, counts={}), task_context=None)
-    monkeypatch.setattr(entry, "open_source", lambda _: source)
+    deployment = Deployment(1, {"t": "id"})
+    monkeypatch.setattr(entry, "open_source", lambda settings: DeploymentContext.of(settings, {}, deployment))
     monkeypatch.setattr(codec, "read_file", lambda _: [])
     monkeypatch.setattr(rollback, "plan_import", lambda *_: [])
     monkeypatch.setattr(reset, "_plan", lambda *_: [])

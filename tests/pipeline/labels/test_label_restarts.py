@@ -174,7 +174,7 @@ def test_another_engine_begins_where_the_old_models_stood_when_they_were_killed(
     made.take_settings(second)
     found = inspect(second, made, listing.read_states(made.source, made))
     assert {stream.engine for stream in found} == {first.engine.name}
-    assert recovery.recover(mismatches.NEW_VERSION, second, made.source) > 0
+    assert recovery.recover(mismatches.NEW_VERSION, made.source) > 0
     after = models()
     assert set(after) == set(before)
     for name, (model, clusters) in before.items():

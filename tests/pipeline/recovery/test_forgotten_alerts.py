@@ -194,7 +194,7 @@ def test_new_models_clear_what_no_state_has(monkeypatch: pytest.MonkeyPatch) -> 
     assert open_keys(deployment) == [KEY]
     deployment.take_settings(deployment.changed(engine__memory=300))
     # The records with which it opened are gone, so that the old models cannot be had again.
-    assert recovery.begin_versions(deployment.given, deployment.source, tasks_of(deployment.source)) == 1
+    assert recovery.begin_versions(deployment.source, tasks_of(deployment.source)) == 1
     assert open_keys(deployment) == []
     assert last(deployment)["reason"] == "new_version"
 

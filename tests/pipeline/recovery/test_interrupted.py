@@ -39,7 +39,7 @@ class CutDeployment(MemoryDeployment):
             for topic, some in (
                 (source.archive, change.archive),
                 (source.snapshots, change.messages),
-                (source.clusters, change.clusters),
+                (source.settings.topic("clusters"), change.clusters),
                 *((batch.topic, batch.messages) for batch in change.outputs),
             )
             for message in some
@@ -96,11 +96,11 @@ def changed_reset(deployment, _):
 
 def new_version(deployment, _):
     deployment.take_settings(CHANGED)
-    recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source)
+    recovery.recover(mismatches.NEW_VERSION, deployment.source)
 
 
 def stream_reset(deployment, _):
-    change = plan_stream_reset(deployment.given, deployment.source, "p0:a")
+    change = plan_stream_reset(deployment.source, "p0:a")
     rewrite.write(deployment.source, [change], atomic=False)
 
 

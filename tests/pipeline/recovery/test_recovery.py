@@ -153,7 +153,7 @@ def test_models_that_began_on_the_way_are_not_emitted_again(bus, caplog):
     bus.work(400, everything=True)
     change_the_settings(bus)
     caplog.set_level("INFO", "resonance.pipeline.recovery.new_version")
-    recovery.begin_versions(bus.given, bus.source, PartitionTask)
+    recovery.begin_versions(bus.source, PartitionTask)
     assert "new models, because features[0]: the models were learned with other settings: " in caplog.text
     assert "stop every worker" not in caplog.text
     assert orjson.loads(bus.logs[bus.source.archive, 0][-1].key or b"")[:3] == ["archive", TOPIC, 400]
@@ -181,7 +181,7 @@ def test_a_reset_of_nothing_begins_with_the_first_version(bus):
 @pytest.mark.parametrize("command", [mismatches.RESUME, mismatches.NEW_VERSION])
 def test_a_command_says_what_it_did_and_that_nothing_needed_it(bus, command):
     bus.work(600, everything=True)
-    assert recovery.recover(command, bus.given, bus.source) == 0
+    assert recovery.recover(command, bus.source) == 0
     assert mismatches.done(command, 0) == f"{command} changed nothing, because nothing needs it"
     further = {
         mismatches.RESUME: " to where the snapshots end",

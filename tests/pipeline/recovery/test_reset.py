@@ -53,7 +53,7 @@ def test_who_still_runs_is_reported_before_anything_is_done(deployment, reset, c
     assert reset() == 0
     shown = capsys.readouterr().err
     assert text in shown
-    waiting = deployment.source.session_timeout + 5
+    waiting = deployment.source.settings.broker.session_timeout + 5
     assert f"stop them first; --yes waits {waiting:.0f} s for that and then refuses" in shown
 
 

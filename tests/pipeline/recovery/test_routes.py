@@ -47,7 +47,7 @@ def routes_read(deployment):
 
 def resume(deployment):
     deployment.seen.clear()
-    return recovery.recover(mismatches.RESUME, deployment.given, deployment.source)
+    return recovery.recover(mismatches.RESUME, deployment.source)
 
 
 def plan_import(deployment, file):

@@ -69,7 +69,7 @@ def test_lost_offsets_are_repaired_by_the_snapshots_of_either_hop(deployment, to
     with pytest.raises(MismatchError, match="no committed offset") as stopped:
         deployment.turn()
     assert mismatches.RESUME in stopped.value.remedies
-    changed = recovery.recover(mismatches.RESUME, deployment.given, deployment.source)
+    changed = recovery.recover(mismatches.RESUME, deployment.source)
     assert changed == (2 if topic == TOPIC else 3)
     deployment.turn()
     deployment.turn()
@@ -121,7 +121,7 @@ def test_under_other_settings_all_levels_begin_anew_by_a_reset(deployment):
     take(deployment, engine__lambda=9)
     with pytest.raises(MismatchError, match=r"engine\.lambda was 6, is 9.*keyed there is only --reset"):
         deployment.turn()
-    assert recovery.recover(mismatches.RESET, deployment.given, deployment.source) == 5
+    assert recovery.recover(mismatches.RESET, deployment.source) == 5
     deployment.turn()
     deployment.turn()
     verdict = verify(deployment)
@@ -136,4 +136,4 @@ def test_a_change_of_hierarchy_is_a_stop_that_no_new_version_repairs(deployment)
     with pytest.raises(MismatchError, match="learned with hierarchy = keyed, it is local") as stopped:
         deployment.turn()
     assert stopped.value.remedies == ()
-    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 0
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.source) == 0

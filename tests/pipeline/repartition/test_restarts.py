@@ -183,7 +183,7 @@ def test_a_new_version_learns_each_route_once(monkeypatch):
     deployment.turn(0.5, only=TOPIC)
     deployment.given = settings("field:country", input__id_path="id", snapshots__records=10_000, engine__memory=300)
     deployment.source = restore.DeploymentContext.of(deployment.given, {}, deployment.source.deployment)
-    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 5
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.source) == 5
     deployment.turn()
     answered = sources_of_answers(deployment)
     assert len(set(answered)) == len(answered) == 900
@@ -197,18 +197,18 @@ def test_a_lost_offset_of_an_input_is_set_where_no_record_is_routed_twice(monkey
         deployment.turn(0.3, kept=False)
     place = deployment.offsets.pop((TOPIC, 0))
     if clean:
-        assert recovery.recover(mismatches.RESUME, deployment.given, deployment.source) == 1
+        assert recovery.recover(mismatches.RESUME, deployment.source) == 1
         assert deployment.offsets[TOPIC, 0] == place
     else:
         with pytest.raises(MismatchError, match="would be learned twice") as stopped:
-            recovery.recover(mismatches.RESUME, deployment.given, deployment.source)
+            recovery.recover(mismatches.RESUME, deployment.source)
         assert stopped.value.remedies == (mismatches.RESET,)
 
 
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     deployment = rekeyed(monkeypatch)
     deployment.turn(0.7)
-    change = plan_stream_reset(deployment.given, deployment.source, "FR")
+    change = plan_stream_reset(deployment.source, "FR")
     assert change.at[0] == ROUTES
     assert [s.stream for s in change.streams] == ["FR"]
     deployment.write(deployment.source, [change], atomic=True)
@@ -223,7 +223,7 @@ def test_going_back_to_archives_emits_the_same_again(monkeypatch):
     places = dict(deployment.offsets)
     deployment.turn(0.5, everything=True)
     before, models = written(deployment, once=True), deployment.models()
-    changes, _ = rollback.plan_return(deployment.given, deployment.source, Position(offset=max(places.values())))
+    changes, _ = rollback.plan_return(deployment.source, Position(offset=max(places.values())))
     assert {change.at[0] for change in changes} == {ROUTES}
     deployment.write(deployment.source, changes, atomic=True)
     deployment.turn(0.6)

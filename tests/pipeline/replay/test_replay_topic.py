@@ -59,7 +59,7 @@ def test_a_log_of_the_future_has_no_newest_time(deployment):
 @pytest.mark.parametrize("begin", [200, 650])
 def test_where_a_stream_was_begun_anew_its_new_model_answers(deployment, tmp_path, begin):
     for stream in ("p0:a", "p0:b"):
-        change = plan_stream_reset(deployment.given, deployment.source, stream)
+        change = plan_stream_reset(deployment.source, stream)
         deployment.write(deployment.source, [change], atomic=True)
         deployment.grow(100)
         deployment.work(len(deployment.logs[TOPIC, 0]), archive=stream == "p0:a")

@@ -5,9 +5,9 @@ from collections import Counter
 import jsonschema
 import orjson
 import pytest
+from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.shadow import promote as module
-from resonance.pipeline.shadow.deployments import FoundDeployment
 from resonance.pipeline.shadow.promote import plan_promotion
 from resonance.schemas import ClusterTable, load_schema
 
@@ -339,7 +339,7 @@ def test_going_back_before_the_end_of_a_stream_leaves_no_version_to_be_used_twic
 )
 def test_what_cannot_go_on_in_the_other_is_refused(new, live, text):
     given = ((SHADOW, {"stream": "key", **new}), (LIVE, {"stream": "key", **live}))
-    found = [FoundDeployment(settings(name=name, **changes), None) for name, changes in given]
+    found = [DeploymentContext(settings(name=name, **changes), {}, None, {}) for name, changes in given]
     with pytest.raises(ConfigurationError, match=text):
         plan_promotion(*found)
 

@@ -81,7 +81,7 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch):
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(300, everything=True)
     deployment.take_settings(deployment.changed(engine__memory=280))
-    assert recovery.begin_versions(deployment.given, deployment.source, PartitionTask)
+    assert recovery.begin_versions(deployment.source, PartitionTask)
     with pytest.raises(BrokerError, match="the models began at offset 300, behind the range: nothing is compared"):
         deployment.verify()
     for until in (400, 450):
@@ -291,7 +291,7 @@ def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch):
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(150, archive=True)
     deployment.work(300)
-    change = plan_stream_reset(deployment.given, deployment.source, "p0:a")
+    change = plan_stream_reset(deployment.source, "p0:a")
     deployment.write(deployment.source, [change], atomic=True)
     deployment.work(600)
     text = [orjson.loads(record.value) for record in deployment.recorded()[-9:]]

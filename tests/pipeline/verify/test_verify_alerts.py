@@ -118,7 +118,7 @@ def test_the_rules_are_counted_after_a_new_version_too(
 ) -> None:
     given = deployment.given.model_dump()
     deployment.take_settings(Settings.of({**given, "engine": {"name": "modal", "valley": 0.3}}))
-    assert recovery.recover(mismatches.NEW_VERSION, deployment.given, deployment.source) == 1
+    assert recovery.recover(mismatches.NEW_VERSION, deployment.source) == 1
     deployment.work(600)
     monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     replay = partial(run, monkeypatch, "replay", "--processes", "1")
@@ -141,7 +141,7 @@ def test_new_models_may_open_an_alert_with_the_record_that_clears_those_of_the_o
     log[600:] = [record._replace(timestamp=record.timestamp + 7_200_000) for record in log[600:]]
     made.work(600, everything=True, archive=True)
     made.take_settings(made.changed(**eager, engine__memory=280))
-    assert recovery.recover(mismatches.NEW_VERSION, made.given, made.source) == 1
+    assert recovery.recover(mismatches.NEW_VERSION, made.source) == 1
     made.work(750, everything=True, archive=True)
     made.work(900)
     first = [alert for alert in payloads(made.recorded("alerts")) if alert["cause"]["source"]["offset"] == 600]

@@ -153,18 +153,19 @@ def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
     monkeypatch.setattr(refresh_topology, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(refresh_topology, "read_logs", look)
     monkeypatch.setattr(refresh_topology, "check_start", lambda *_, **__: Deployment(4, ids, routes=3))
-    assert refresh_topology.look_again(given, source, threading.Event()).deployment.partitions == 4
+    assert refresh_topology.look_again(source, threading.Event()).deployment.partitions == 4
     assert ["the other 4" in record.getMessage() for record in caplog.records].count(True) == 1
     left[:] = [BrokerError("no answer")] * 2
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RestoreCancelledError):
-        refresh_topology.look_again(given, source, cancelled)
-    with pytest.raises(BrokerError, match="no answer"):
-        refresh_topology.look_again(given, replace(source, patience=-1.0), threading.Event())
+        refresh_topology.look_again(source, cancelled)
+    with monkeypatch.context() as patch, pytest.raises(BrokerError, match="no answer"):
+        patch.setattr(DeploymentContext, "patience", -1.0)
+        refresh_topology.look_again(source, threading.Event())
     left[:] = [DeniedError("no right")]
     with pytest.raises(DeniedError):
-        refresh_topology.look_again(given, source, threading.Event())
+        refresh_topology.look_again(source, threading.Event())
 
 
 @pytest.fixture
@@ -305,7 +306,7 @@ def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(m
 
     def look_again(*_):
         worker._rebalances += 1
-        return replace(before, patience=1.0)
+        return replace(before, client={})
 
     monkeypatch.setattr(process, "look_again", look_again)
     with pytest.raises(RestoreCancelledError):
