@@ -39,7 +39,7 @@ def command(new: New, live: Over, yes: plans.Yes = False, *, as_json: Json = Fal
     source = promotion.source
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
         if yes:
-            rewrite.write(source, promotion.changes, atomic=True)
+            rewrite.write(source, promotion.changes)
     if promotion.changes and not as_json:
         for phrase in promotion.settings:
             print_line(f"setting: {phrase}")

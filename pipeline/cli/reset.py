@@ -48,7 +48,6 @@ def reset(
 ) -> None:
     """Reset a deployment or a stream, or return to an archive."""
     from resonance.pipeline.recovery import entry, rewrite
-    from resonance.pipeline.recovery import reset as whole_reset
 
     settings = load()
     if stream is not None and to_archive is not None:
@@ -81,10 +80,8 @@ def reset(
             source.settings.topic("clusters"): "emptied by tombstones",
         }
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
-        if yes and stream is None and to_archive is None:
-            whole_reset.carry_out_reset(source, changes, atomic=rewrite.is_atomic(source))
-        elif yes:
-            rewrite.write(source, changes, atomic=rewrite.is_atomic(source))
+        if yes:
+            rewrite.write(source, changes)
         # Writing uses up the planned messages, but not what is shown of the changes.
         plans.show(source, changes, written, done=yes, as_json=as_json)
 

@@ -120,7 +120,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None
     with says_when_stopped(plans.WRITING if yes else UNCHANGED):
         if yes:
-            rewrite.write(source, changes, atomic=rewrite.is_atomic(source))
+            rewrite.write(source, changes)
         plans.show(source, changes, {source.snapshots: "those of the file are written"}, done=yes, as_json=as_json)
 
 

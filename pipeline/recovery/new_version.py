@@ -26,8 +26,6 @@ def begin_versions(
     source: DeploymentContext,
     make_task: MakeTaskThen,
     alone: Callable[[], None] = lambda: None,
-    *,
-    atomic: bool = True,
 ) -> int:
     """Start new models where the old ones cannot continue, and return in how many partitions; the offset stays.
 
@@ -62,7 +60,7 @@ def begin_versions(
         cleared = alerts.clear(at, "new_version", lambda found, kept=kept: found.key in kept)  # type: ignore[misc]
         changes.append(replace(change, outputs=cleared))
         _log.warning("%s[%d]: %d streams begin new models at offset %d", *at, count, start)
-    rewrite.write(source, changes, atomic=atomic)
+    rewrite.write(source, changes)
     return len(changes)
 
 

@@ -23,7 +23,7 @@ from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.recovery.new_version import begin_versions
 from resonance.pipeline.recovery.reset import reset
-from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
+from resonance.pipeline.recovery.rewrite import Change, wait_for_empty_group
 from resonance.pipeline.recovery.routes import check_not_routed
 
 _log = logging.getLogger(__name__)
@@ -46,22 +46,19 @@ def recover(command: str, source: DeploymentContext, cancelled: threading.Event 
     BrokerError
         The group has members, or the broker does not accept the change.
     """
-    atomic = is_atomic(source)
 
     def alone() -> None:
         wait_for_empty_group(source, cancelled or threading.Event())
 
     if command == mismatches.RESUME:
-        return resume_from_snapshots(source, alone, atomic=atomic)
+        return resume_from_snapshots(source, alone)
     if command == mismatches.RESET:
         alone()
-        return reset(source, partial(tasks_of(source), source.settings), atomic=atomic)
-    return begin_versions(source, tasks_of(source), alone, atomic=atomic)
+        return reset(source, partial(tasks_of(source), source.settings))
+    return begin_versions(source, tasks_of(source), alone)
 
 
-def resume_from_snapshots(
-    source: DeploymentContext, alone: Callable[[], None] = lambda: None, *, atomic: bool = True
-) -> int:
+def resume_from_snapshots(source: DeploymentContext, alone: Callable[[], None] = lambda: None) -> int:
     """Set lost offsets, and those that another program set, to where the snapshots end, and return how many were set.
 
     `alone` returns once the group has no members; it is called only where an offset is to be set.
@@ -75,7 +72,7 @@ def resume_from_snapshots(
         changes.append(Change(at, [], position))
         was = "had no offset" if committed == NO_OFFSET else f"was at offset {committed}"
         _log.warning("%s[%d]: group %s %s, goes on at %d", *at, source.group, was, position)
-    rewrite.write(source, changes, atomic=atomic)
+    rewrite.write(source, changes)
     return len(changes)
 
 

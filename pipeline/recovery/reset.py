@@ -44,21 +44,16 @@ from resonance.pipeline.tasks import MakeTask
 _log = logging.getLogger(__name__)
 
 
-def reset(source: DeploymentContext, make_task: MakeTask, *, atomic: bool = True) -> int:
+def reset(source: DeploymentContext, make_task: MakeTask) -> int:
     """Drop models, archives, clusters, alerts and offsets, and start over where the log begins now.
 
     Returns the number of partitions, which is all of them.
     """
     changes = plan_reset(source, make_task)
-    carry_out_reset(source, changes, atomic=atomic)
-    return len(changes)
-
-
-def carry_out_reset(source: DeploymentContext, changes: list[Change], *, atomic: bool) -> None:
-    """Write the changes of `plan_reset`."""
-    rewrite.write(source, changes, atomic=atomic)
+    rewrite.write(source, changes)
     for change in changes:
         _log.warning("%s[%d]: group %s begins anew at offset %d", *change.at, source.group, change.offset)
+    return len(changes)
 
 
 def plan_reset(source: DeploymentContext, make_task: MakeTask) -> list[Change]:

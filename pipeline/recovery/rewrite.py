@@ -145,11 +145,6 @@ def rewrite_models(
     return rewrite(source, checkpoint, stored.keys, was, stored.archives, task, manifests=stored.manifests)
 
 
-def is_atomic(source: DeploymentContext) -> bool:
-    """Whether the deployment works in transactions."""
-    return not source.deployment.embedded and source.settings.delivery.mode == "exactly_once"
-
-
 def is_stream_of(source: DeploymentContext, at: TopicPartition, name: str) -> bool:
     """Whether a stream of this name belongs to a partition."""
     if "/" in name:
@@ -262,10 +257,11 @@ def _transactional(source: DeploymentContext) -> dict[str, Any]:
     }
 
 
-def write(source: DeploymentContext, changes: Sequence[Change], *, atomic: bool) -> None:
-    """Write the changes, in one transaction if `atomic`."""
+def write(source: DeploymentContext, changes: Sequence[Change]) -> None:
+    """Write the changes, in one transaction where workers have them."""
     if not changes:
         return
+    atomic = not source.deployment.embedded and source.settings.delivery.mode == "exactly_once"
     outputs = (batch.topic for change in changes for batch in change.outputs)
     written = {source.snapshots, source.archive, source.settings.topic("clusters"), *outputs}
     limits = {topic: size for topic, size in source.deployment.message_bytes.items() if topic in written}

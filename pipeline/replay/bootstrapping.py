@@ -20,7 +20,7 @@ from resonance.pipeline.kafka.positions import Position, Span, offsets_of, resol
 from resonance.pipeline.mismatches import RESET
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.recovery import rewrite
-from resonance.pipeline.recovery.rewrite import Change, is_atomic, wait_for_empty_group
+from resonance.pipeline.recovery.rewrite import Change, wait_for_empty_group
 from resonance.pipeline.recovery.routes import settled_routes
 from resonance.pipeline.replay.bootstrap import (
     BootstrapResult,
@@ -128,7 +128,7 @@ def bootstrap(
         changes = [Change(plan.at, unspool(plan.snapshots), plan.end, unspool(plan.archive)) for plan in plans]
         # A worker may have started in the meantime.
         wait_for_empty_group(source, Event(), at_once=True)
-        rewrite.write(source, changes, atomic=is_atomic(source))
+        rewrite.write(source, changes)
     return learned
 
 

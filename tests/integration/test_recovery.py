@@ -36,27 +36,29 @@ def lose_offsets(pipeline):
         pipeline.restored()
 
 
-@pytest.mark.parametrize("atomic", [True, False])
-def test_resuming_goes_on_where_the_snapshots_end(pipeline, atomic):
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+def test_resuming_goes_on_where_the_snapshots_end(pipeline, mode):
+    pipeline.source = pipeline.deployed(mode)
     producer = pipeline.transactional("worker")
     pipeline.feed(40)
     pipeline.work(producer, until=25)
     pipeline.feed(20)
     lose_offsets(pipeline)
-    assert resume_from_snapshots(pipeline.source, atomic=atomic) == 2
+    assert resume_from_snapshots(pipeline.source) == 2
     assert {part.start for part in pipeline.restored().values()} == {25}
     pipeline.work(producer)
     assert models(pipeline.restored()) == pipeline.expected()
-    assert resume_from_snapshots(pipeline.source, atomic=atomic) == 0
+    assert resume_from_snapshots(pipeline.source) == 0
 
 
-@pytest.mark.parametrize("atomic", [True, False])
-def test_a_reset_begins_anew_with_nothing_left(pipeline, atomic):
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+def test_a_reset_begins_anew_with_nothing_left(pipeline, mode):
+    pipeline.source = pipeline.deployed(mode)
     producer = pipeline.transactional("worker")
     for _ in range(3):
         pipeline.feed(30)
         pipeline.work(producer)
-    assert reset(pipeline.source, ToyTask, atomic=atomic) == 2
+    assert reset(pipeline.source, ToyTask) == 2
     live = {}
     for message in read_topic(pipeline.broker, pipeline.snapshots):
         live[message.partition(), message.key()] = message.value()
@@ -84,7 +86,7 @@ def test_what_fails_leaves_no_transaction_behind(pipeline):
         raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):
-        rewrite.write(pipeline.source, [rewrite.Change((pipeline.topic, 0), messages(), 0)], atomic=True)
+        rewrite.write(pipeline.source, [rewrite.Change((pipeline.topic, 0), messages(), 0)])
     produce(pipeline.broker, pipeline.snapshots, [(0, b"after", b"v")])
     assert [message.key() for message in read_topic(pipeline.broker, pipeline.snapshots, timeout=10)] == [b"after"]
 

@@ -23,20 +23,19 @@ class Pipeline:
         self.client = {"bootstrap.servers": broker}
         self.topic = create_topic(broker, "in", partitions=partitions, **config)
         self.group = topic_name("group")
-        given = {"name": self.group, "input.topics": [self.topic], "broker.session_timeout": 6}
-        self.settings = Settings.of(given)
-        self.snapshots = self.settings.topic("snapshots")
+        self.snapshots = f"{self.group}.snapshots"
         self.partitions = range(partitions)
         self.assigned = [(self.topic, partition) for partition in self.partitions]
         self.source = self.deployed()
         self.sender = self.transactional("sender")
         self.sent = 0
 
-    def deployed(self):
+    def deployed(self, mode="exactly_once"):
+        given = {"name": self.group, "input.topics": [self.topic], "broker.session_timeout": 6, "delivery.mode": mode}
         found = prepare_topics(ClusterAdmin(self.client), Topics.named([self.topic], snapshots=self.snapshots))
         topic_id, partitions = found.topic_ids[self.topic], found.partitions
         identity = Identity("pipe", (self.topic,), self.topic, topic_id, partitions, "toy", "1")
-        return DeploymentContext(self.settings, self.client, found, {self.topic: identity})
+        return DeploymentContext(Settings.of(given), self.client, found, {self.topic: identity})
 
     def transactional(self, name, **config):
         identity = {"transactional.id": f"{self.group}-{name}", "transaction.timeout.ms": 5000}

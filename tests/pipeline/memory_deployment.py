@@ -214,7 +214,7 @@ class MemoryDeployment(MemoryReader):
                 self.commit(at, position, part)
         return found
 
-    def write(self, source, changed, *, atomic):
+    def write(self, source, changed):
         """Do what `changes.write` does."""
         for change in changed:
             for message in change.archive:

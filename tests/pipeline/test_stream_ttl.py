@@ -94,7 +94,7 @@ def test_a_consumer_knows_the_living_streams_alone(deployment):
 def test_a_rollback_behind_an_end_is_done_again_by_the_log(deployment):
     recorded = [(event.key, event.value) for event in deployment.recorded("cluster_events")]
     changes, _ = rollback.plan_return(deployment.source, Position(offset=300))
-    deployment.write(deployment.source, changes, atomic=True)
+    deployment.write(deployment.source, changes)
     assert deployment.committed([AT])[AT] == 230
     again = deployment.work(918)
     found = [(event.key, event.value) for event in again.cluster_events]
@@ -186,7 +186,7 @@ def _new_version(deployment):
 def _stream_resets(deployment):
     for stream in deployment.restored(TOPIC)[AT].task.models.names:
         change = reset.plan_stream_reset(deployment.source, stream)
-        deployment.write(deployment.source, [change], atomic=True)
+        deployment.write(deployment.source, [change])
 
 
 @pytest.mark.parametrize("begin_versions", [_new_version, _stream_resets])
@@ -195,7 +195,7 @@ def test_versions_that_begin_after_going_back_behind_an_end_were_never_used(depl
     used = {(event["stream"], event["version"]) for event in payloads(deployment.recorded("cluster_events"))}
     assert max(version for _, version in used) > 1
     changes, _ = rollback.plan_return(deployment.source, Position(offset=300))
-    deployment.write(deployment.source, changes, atomic=True)
+    deployment.write(deployment.source, changes)
     deployment.work(until)
     living = {*deployment.restored(TOPIC)[AT].task.models.names}
     begin_versions(deployment)

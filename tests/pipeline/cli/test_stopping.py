@@ -8,7 +8,7 @@ from resonance.pipeline.checkpoint import codec
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.cli import dlq, main, plans, reset, topics
 from resonance.pipeline.kafka.topology import Deployment
-from resonance.pipeline.recovery import entry, rewrite, rollback
+from resonance.pipeline.recovery import entry, rollback
 
 UNCHANGED = "stopped; nothing was changed"
 PART = f"{UNCHANGED}, but"
@@ -38,7 +38,7 @@ def interrupt(*_, **__):
         ("snapshots import file --yes", WRITE, WRITTEN),
         *(("reset", SOURCE, UNCHANGED), ("reset --stream p0 --yes", SOURCE, UNCHANGED)),
         ("reset --stream p0 --yes", WRITE, WRITTEN),
-        ("reset --yes", "recovery.reset.carry_out_reset", WRITTEN),
+        ("reset --yes", "recovery.rewrite.write", WRITTEN),
         ("promote a --over b", "shadow.deployments.find_both", UNCHANGED),
         ("compare a b", "shadow.deployments.find_both", UNCHANGED),
         ("dlq list", DEAD_LETTERS, UNCHANGED),
@@ -57,7 +57,6 @@ def test_what_is_left_is_said_at_ctrl_c(monkeypatch, capsys, command, where, sai
     monkeypatch.setattr(rollback, "plan_import", lambda *_: [])
     monkeypatch.setattr(reset, "_plan", lambda *_: [])
     monkeypatch.setattr(plans, "alone", lambda _: None)
-    monkeypatch.setattr(rewrite, "is_atomic", lambda *_: True)
     monkeypatch.setattr(dlq, "connected", lambda *_: ({"bootstrap.servers": "none:1"}, [("n.dead-letters", 0)]))
     monkeypatch.setattr(dlq, "replay_source", lambda *_: None)
     monkeypatch.setattr(topics, "_cluster", lambda *_: None)

@@ -30,7 +30,7 @@ class CutDeployment(MemoryDeployment):
 
     cut = None
 
-    def write(self, source, changed, *, atomic):
+    def write(self, source, changed):
         """Store messages in the order of `rewrite.write` up to the cut, and the offsets behind all of them."""
         left = count() if self.cut is None else range(self.cut)
         messages = (
@@ -101,7 +101,7 @@ def new_version(deployment, _):
 
 def stream_reset(deployment, _):
     change = plan_stream_reset(deployment.source, "p0:a")
-    rewrite.write(deployment.source, [change], atomic=False)
+    rewrite.write(deployment.source, [change])
 
 
 def to_archive(deployment, patch):

@@ -15,9 +15,7 @@ class MadeError(Exception):
     """The producer was made; its settings are all that counts."""
 
 
-@pytest.mark.parametrize(
-    "command", [rewrite.end_open_transaction, lambda source: rewrite.write(source, [CHANGE], atomic=True)]
-)
+@pytest.mark.parametrize("command", [rewrite.end_open_transaction, lambda source: rewrite.write(source, [CHANGE])])
 def test_a_change_may_be_written_for_as_long_as_the_transaction_of_a_worker(monkeypatch, command):
     def made(own, *_, **__):
         raise MadeError(own)

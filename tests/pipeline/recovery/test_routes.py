@@ -61,7 +61,7 @@ def export(deployment):
 
 
 def forget(deployment):
-    deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task), atomic=True)
+    deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task))
 
 
 def answered(deployment):
@@ -159,7 +159,7 @@ def test_an_import_sets_a_lost_offset_only_where_no_later_record_is_routed(deplo
         with pytest.raises(MismatchError, match=rf"its records up to {place - 1} stand among the routes"):
             plan_import(deployment, file)
     else:
-        deployment.write(deployment.source, plan_import(deployment, file), atomic=True)
+        deployment.write(deployment.source, plan_import(deployment, file))
         assert deployment.offsets[AT] == place
         deployment.turn()
         found = answered(deployment)
@@ -173,7 +173,7 @@ def test_routes_from_before_a_reset_do_not_count(deployment, imported):
     deployment.turn(0.4, everything=True)
     file, place = export(deployment), deployment.offsets.pop(AT)
     if imported:
-        deployment.write(deployment.source, plan_import(deployment, file), atomic=True)
+        deployment.write(deployment.source, plan_import(deployment, file))
     else:
         assert resume(deployment) == 1
     assert deployment.offsets[AT] == place

@@ -87,7 +87,7 @@ def test_a_reset_begins_behind_the_routes_with_a_version_that_was_never_used(mon
     assert all(to[ROUTES, p] == deployment.bounds([(ROUTES, p)])[ROUTES, p][1] for p in range(3))
     assert sorted(s.stream for c in changes for s in c.streams) == ["DE", "FR", "IT"]
     assert all(c.at[0] == ROUTES for c in changes if c.streams)
-    deployment.write(deployment.source, changes, atomic=True)
+    deployment.write(deployment.source, changes)
     said = deployment.turn()
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert len(answers) == 900
@@ -105,7 +105,7 @@ def test_more_routes_are_told_apart_and_a_reset_uses_no_version_again(monkeypatc
     with pytest.raises(MismatchError, match=r"the routes .* have 5 partitions") as stopped:
         deployment.models()
     assert stopped.value.remedies == (mismatches.RESET,)
-    deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task), atomic=True)
+    deployment.write(deployment.source, reset.plan_reset(deployment.source, deployment.task))
     said = deployment.turn()
     assert {orjson.loads(m.value)["version"] for at in said for m in said[at].assignments} == {2}
 
@@ -211,7 +211,7 @@ def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     change = plan_stream_reset(deployment.source, "FR")
     assert change.at[0] == ROUTES
     assert [s.stream for s in change.streams] == ["FR"]
-    deployment.write(deployment.source, [change], atomic=True)
+    deployment.write(deployment.source, [change])
     said = deployment.turn()
     answers = [orjson.loads(m.value) for at in said for m in said[at].assignments]
     assert {(a["stream"], a["version"]) for a in answers} == {("DE", 1), ("FR", 2), ("IT", 1)}
@@ -225,7 +225,7 @@ def test_going_back_to_archives_emits_the_same_again(monkeypatch):
     before, models = written(deployment, once=True), deployment.models()
     changes, _ = rollback.plan_return(deployment.source, Position(offset=max(places.values())))
     assert {change.at[0] for change in changes} == {ROUTES}
-    deployment.write(deployment.source, changes, atomic=True)
+    deployment.write(deployment.source, changes)
     deployment.turn(0.6)
     deployment.turn(0.5)
     after = written(deployment, once=True)

@@ -60,7 +60,7 @@ def test_a_log_of_the_future_has_no_newest_time(deployment):
 def test_where_a_stream_was_begun_anew_its_new_model_answers(deployment, tmp_path, begin):
     for stream in ("p0:a", "p0:b"):
         change = plan_stream_reset(deployment.source, stream)
-        deployment.write(deployment.source, [change], atomic=True)
+        deployment.write(deployment.source, [change])
         deployment.grow(100)
         deployment.work(len(deployment.logs[TOPIC, 0]), archive=stream == "p0:a")
     (part,) = replay_topics(deployment.given, [TOPIC], Span.parse(begin=str(begin)), ReplayOutput(tmp_path)).parts

@@ -292,7 +292,7 @@ def test_a_range_may_hold_the_place_where_a_stream_began_anew(monkeypatch):
     deployment.work(150, archive=True)
     deployment.work(300)
     change = plan_stream_reset(deployment.source, "p0:a")
-    deployment.write(deployment.source, [change], atomic=True)
+    deployment.write(deployment.source, [change])
     deployment.work(600)
     text = [orjson.loads(record.value) for record in deployment.recorded()[-9:]]
     assert {(content["stream"], content["version"]) for content in text} == {("p0:a", 2), ("p0:b", 1)}
