@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Thro
 from confluent_kafka import TopicPartition as Offset
 from resonance.pipeline.crash_points import armed, reach
 from resonance.pipeline.errors import DeliveryError, DeniedError, counted
-from resonance.pipeline.kafka import outtake, self_check
+from resonance.pipeline.kafka import librdkafka, self_check
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.clients import new_client
@@ -207,7 +207,7 @@ class Outlet:
         if isinstance(messages, Messages):
             library = self._library
             # What it does not take, the calls below take later, or report as refused.
-            taken = outtake.send(library, self.producer, topic, partition, messages) if library is not None else 0
+            taken = librdkafka.send(library, self.producer, topic, partition, messages) if library is not None else 0
             rest = messages.behind(taken) if taken < len(messages) else ()
         for message in rest:
             key, value, headers, own = message

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Producer
-from resonance.pipeline.kafka import outtake
+from resonance.pipeline.kafka import librdkafka
 from resonance.pipeline.kafka.embedded import SILENT
 from resonance.pipeline.kafka.intake import Intake, PublicIntake, QueueIntake
 from resonance.pipeline.kafka.librdkafka import LibraryError, handle_of, load
@@ -49,7 +49,7 @@ def _check(library: Any) -> None:
     brokers = producer.list_topics(name, CHECK_SECONDS).brokers.values()
     for message in _CHECKED:
         producer.produce(name, message.value, message.key, 0)
-    taken = outtake.send(library, producer, name, 1, Messages.of(_CHECKED))
+    taken = librdkafka.send(library, producer, name, 1, Messages.of(_CHECKED))
     producer.produce(name, None, b"key", 2, headers=_HEADERS)
     left = producer.flush(CHECK_SECONDS)
     if taken != len(_CHECKED) or left:

@@ -26,7 +26,7 @@ from resonance.pipeline.kafka.errors import code_of, missing_right, reason_of, r
 from resonance.pipeline.kafka.groups import OffsetReader, group_state
 from resonance.pipeline.worker.http.all_workers import SHOWN as SHOWN_BY_WORKERS
 from resonance.pipeline.worker.http.all_workers import page_of, whole
-from resonance.pipeline.worker.http.signature import VALID_SECONDS, signed
+from resonance.pipeline.worker.http.page_client import VALID_SECONDS, signed
 
 FRESH_SECONDS: Final = 3.0
 """Age up to which a report is shown again."""

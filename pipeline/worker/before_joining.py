@@ -1,21 +1,23 @@
 """Everything that would go wrong later is found before a worker joins the group.
 
-A worker that finds out later has taken partitions from the others, which then wait for it.
+A worker that finds out later has taken partitions from the others, which then wait for it. The topics, which may
+change later, are looked at again before each restore.
 """
 
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 from resonance.kernels.cache import kernel_folder
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext
 from resonance.pipeline.checkpoint.newest_records import check_newest, newest_records
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.errors import BrokerError, DeniedError
 from resonance.pipeline.kafka import clients
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
@@ -24,10 +26,13 @@ from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.recovery.recovery import recover
 from resonance.pipeline.topics.kinds import Topics, always
 from resonance.pipeline.topics.start_check import check_start
-from resonance.pipeline.topics.topics import read_deployment
+from resonance.pipeline.topics.topics import read_deployment, read_logs
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.progress import models_of
 from resonance.pipeline.worker.transport.app import check_versions
+
+LOOK_SECONDS: Final = 2.0
+"""Pause between two checks, while topics do not fit or brokers do not answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -104,3 +109,37 @@ def check_before_joining(settings: Settings, client: Mapping[str, Any], recovery
             if topic.kind.wanted is always and topic.kind.for_subscribers and topic.name not in there:
                 cluster.check_seen(topic.name)
                 raise mismatches.output_deleted(topic.name)
+
+
+def look_again(source: DeploymentContext, cancelled: threading.Event) -> DeploymentContext:
+    """Return a deployment as it is now: records of added partitions are routed here, too, whichever worker owns them.
+
+    Topics are changed one after the other, and brokers come and go: the check is repeated for as long as a restore
+    waits for the broker. Raises `BrokerError` where all that time inputs differ, outputs have no place for what comes
+    of the input, or no broker answers, and `RestoreCancelledError` once `cancelled` is set.
+    """
+    if source.deployment.embedded:
+        return source
+    end, is_logged = time.monotonic() + source.patience, False
+    while True:
+        try:
+            return _seen(source)
+        except DeniedError:
+            raise
+        except BrokerError as error:
+            if time.monotonic() > end:
+                raise
+            if not is_logged:
+                _log.warning("nothing is restored yet, for up to %g s, because %s", source.patience, error)
+            is_logged = True
+        if cancelled.wait(LOOK_SECONDS):
+            raise RestoreCancelledError
+
+
+def _seen(source: DeploymentContext) -> DeploymentContext:
+    settings, client, known = source.settings, source.client, source.deployment
+    found = read_logs(client, settings)
+    if found.counts == known.counts:
+        return source
+    _log.info("the input has %d partitions, it had %d", found.partitions, known.partitions)
+    return DeploymentContext.of(settings, client, check_start(settings, client, create=False))

@@ -107,7 +107,7 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "watchdog.LOOK_SECONDS",
         "supervisor.LOOK_SECONDS",
         "shutdown.AWAY_LOOK_SECONDS",
-        "refresh_topology.LOOK_SECONDS",
+        "before_joining.LOOK_SECONDS",
         "client.LOOK_SECONDS",
         "rebalance.SERVE_SECONDS",
     ),
@@ -130,11 +130,11 @@ UNRELATED: Final[Mapping[str, Collection[str]]] = {
         "page_client.TIMEOUT",
         "client.ANSWER_SECONDS",
     ),
-    "how far two clocks may differ": ("signature.VALID_SECONDS",),
+    "how far two clocks may differ": ("page_client.VALID_SECONDS",),
     "a part of the work, no wait": (
         "processor.SLICE_SECONDS",
         "commits.AHEAD_SECONDS",
-        "commit_interval.LONGEST_SECONDS",
+        "commits.LONGEST_SECONDS",
     ),
 }
 """By the reason why no relation holds for them: times as their modules name them."""

@@ -23,18 +23,16 @@ from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms, unchanged
-from resonance.pipeline.worker.before_joining import check_deployment
+from resonance.pipeline.worker.before_joining import check_deployment, look_again
 from resonance.pipeline.worker.commits import Commits, broker_seconds
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
-from resonance.pipeline.worker.delivery.choice import end_others, make_delivery
-from resonance.pipeline.worker.delivery.delivery import Delivery
+from resonance.pipeline.worker.delivery.delivery import Delivery, end_others, make_delivery
 from resonance.pipeline.worker.delivery.gone_workers import END_SECONDS
 from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
 from resonance.pipeline.worker.http.status import WorkerStatus, named
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.progress import report
-from resonance.pipeline.worker.refresh_topology import look_again
 from resonance.pipeline.worker.shutdown import STOP_SECONDS, Ending, explain_end, leave
 from resonance.pipeline.worker.topic_watch import TopicWatch
 from resonance.pipeline.worker.transport.app import WorkerApp, make_app

@@ -18,7 +18,7 @@ from resonance.pipeline.kafka import log_reader, producer
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.memory_budget import LEAST, MemoryBudget
 from resonance.pipeline.worker import command_queue, commits, processor, watchdog, worker
-from resonance.pipeline.worker.delivery import choice, exactly_once, gone_workers, transaction_errors
+from resonance.pipeline.worker.delivery import delivery, exactly_once, gone_workers, transaction_errors
 from resonance.pipeline.worker.delivery.open_transactions import LeftOpen
 
 from tests.pipeline.streams import TOPIC
@@ -334,7 +334,7 @@ class World:
             (worker, {"look_again": lambda source, _: source, "report": _no_report}),
             (worker, {"make_registry": lambda *_: None, "TopicWatch": _NoTopicWatch}),
             # The simulated broker loses no marker.
-            (choice, {"left_open": lambda *_: LeftOpen([], [])}),
+            (delivery, {"left_open": lambda *_: LeftOpen([], [])}),
             (gone_workers, {"Producer": type("Producer", (clients.Producer,), bound)}),
             (gone_workers, {"AdminClient": asking}),
             (gone_workers, {"group_offsets": lambda client, *wanted: asking(client).group_offsets(*wanted)}),

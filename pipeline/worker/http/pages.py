@@ -21,8 +21,7 @@ from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.http.metrics import exposition
-from resonance.pipeline.worker.http.page_client import RESUME_PATH
-from resonance.pipeline.worker.http.signature import SCHEME, is_signed
+from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_signed
 from resonance.pipeline.worker.http.status import WorkerStatus
 
 PAGES = {

@@ -9,7 +9,7 @@ from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.memory_budget import MemoryBudget
-from resonance.pipeline.worker.delivery.choice import make_delivery
+from resonance.pipeline.worker.delivery.delivery import make_delivery
 
 CLIENT = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 

@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import Consumer
 from resonance.pipeline.errors import ResourceError
-from resonance.pipeline.kafka import librdkafka, outtake, self_check
+from resonance.pipeline.kafka import librdkafka, self_check
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.intake import PublicIntake
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
@@ -163,7 +163,7 @@ def test_a_check_that_fails_leaves_public_calls_and_one_line(monkeypatch, caplog
 def test_without_the_library_the_same_bytes_are_sent_and_read(monkeypatch):
     _of_another_version(monkeypatch)
     monkeypatch.setattr(self_check, "checked", functools.cache(self_check.checked.__wrapped__))
-    monkeypatch.setattr(outtake, "send", None)
+    monkeypatch.setattr(librdkafka, "send", None)
     with EmbeddedBroker(["answers"]) as broker:
         outlet = Outlet(
             producer_settings(broker.client_settings()) | {"transactional.id": "worker"}, 10.0, reports=False

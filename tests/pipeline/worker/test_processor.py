@@ -12,10 +12,9 @@ from resonance.pipeline.checkpoint.offset_metadata import CommittedOffset, Offse
 from resonance.pipeline.errors import DeliveryError, MismatchError
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Message, Outputs, Record
-from resonance.pipeline.worker import commit_interval, commits
+from resonance.pipeline.worker import commits
 from resonance.pipeline.worker.assignment import AssignedPartition
-from resonance.pipeline.worker.commit_interval import CommitSize
-from resonance.pipeline.worker.commits import Commits
+from resonance.pipeline.worker.commits import Commits, CommitSize
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.chunk import Chunk, Membership
@@ -198,7 +197,7 @@ def test_a_timer_closes_what_no_further_record_does(bench):
 
 def test_commits_are_rarer_while_much_waits(bench, monkeypatch):
     for limit in ("LONGEST_SECONDS", "TIMEOUT_SHARE"):
-        monkeypatch.setattr(commit_interval, limit, 1e9)
+        monkeypatch.setattr(commits, limit, 1e9)
     b = bench(interval=0.01)
     b.partitions[P0].waiting = 10**12
     b.processor.submit(chunk(P0, 0, 20, waiting=10**12))
@@ -239,7 +238,7 @@ def test_at_least_once_does_not_commit_because_nothing_waits(bench):
     ],
 )
 def test_a_commit_waits_for_a_part_of_what_a_backlog_takes(interval, timeout, waiting, expected):
-    assert commit_interval.commit_seconds(interval, timeout, waiting, 1e-5) == pytest.approx(expected)
+    assert commits.commit_seconds(interval, timeout, waiting, 1e-5) == pytest.approx(expected)
 
 
 def test_commits_begin_small_double_while_they_are_quick_and_shrink_to_what_is_stored_in_time():

@@ -20,7 +20,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.stream_task import TaskContext
 from resonance.pipeline.tasks import make_task
 from resonance.pipeline.topics.start_check import check_delivery
-from resonance.pipeline.worker import before_joining, refresh_topology, shutdown
+from resonance.pipeline.worker import before_joining, shutdown
 from resonance.pipeline.worker import worker as process
 from resonance.pipeline.worker.transport.chunk import Membership
 
@@ -87,8 +87,8 @@ def test_partitions_that_were_added_are_seen_with_the_next_assignment_and_answer
     monkeypatch.setattr(process, "restore_partitions", restore_partitions)
     for count in (2, 4):
         now = Deployment(count, ids, routes=3)
-        monkeypatch.setattr(refresh_topology, "read_logs", lambda *_, now=now: now)
-        monkeypatch.setattr(refresh_topology, "check_start", lambda *_, now=now, **how: checked.append(how) or now)
+        monkeypatch.setattr(before_joining, "read_logs", lambda *_, now=now: now)
+        monkeypatch.setattr(before_joining, "check_start", lambda *_, now=now, **how: checked.append(how) or now)
         with pytest.raises(RestoreCancelledError):
             asyncio.run(worker._restore(Membership(1, "m", frozenset({TP(ROUTES, message.partition)}))))
         assert (worker._source is before) == (count == 2)
@@ -150,22 +150,22 @@ def test_topics_that_do_not_fit_yet_are_looked_at_again(monkeypatch, caplog):
             raise found
         return found
 
-    monkeypatch.setattr(refresh_topology, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(refresh_topology, "read_logs", look)
-    monkeypatch.setattr(refresh_topology, "check_start", lambda *_, **__: Deployment(4, ids, routes=3))
-    assert refresh_topology.look_again(source, threading.Event()).deployment.partitions == 4
+    monkeypatch.setattr(before_joining, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(before_joining, "read_logs", look)
+    monkeypatch.setattr(before_joining, "check_start", lambda *_, **__: Deployment(4, ids, routes=3))
+    assert before_joining.look_again(source, threading.Event()).deployment.partitions == 4
     assert ["the other 4" in record.getMessage() for record in caplog.records].count(True) == 1
     left[:] = [BrokerError("no answer")] * 2
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(RestoreCancelledError):
-        refresh_topology.look_again(source, cancelled)
+        before_joining.look_again(source, cancelled)
     with monkeypatch.context() as patch, pytest.raises(BrokerError, match="no answer"):
         patch.setattr(DeploymentContext, "patience", -1.0)
-        refresh_topology.look_again(source, threading.Event())
+        before_joining.look_again(source, threading.Event())
     left[:] = [DeniedError("no right")]
     with pytest.raises(DeniedError):
-        refresh_topology.look_again(source, threading.Event())
+        before_joining.look_again(source, threading.Event())
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError, WorkerPageError
 from resonance.pipeline.worker.assignment import Histograms
 from resonance.pipeline.worker.commits import Commits
-from resonance.pipeline.worker.http import signature
+from resonance.pipeline.worker.http import page_client
 from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.page_client import resume
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
@@ -274,14 +274,14 @@ def test_the_command_that_resumes_sends_the_token_of_the_environment(monkeypatch
     ],
 )
 def test_a_signature_is_of_one_request_and_of_now(monkeypatch, change, code):
-    now = signature.time.time()
+    now = page_client.time.time()
 
     def ask(address):
         known = {"token": SECRET, "method": "POST", "worker": address, "path": "/dlq/resume", "body": b"{}"} | change
         late = known.pop("late", 0)
         with monkeypatch.context() as patch:
-            patch.setattr(signature, "time", SimpleNamespace(time=lambda: now - late))
-            headers = signature.signed(**known)
+            patch.setattr(page_client, "time", SimpleNamespace(time=lambda: now - late))
+            headers = page_client.signed(**known)
         assert SECRET not in str(headers)
         connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=5)
         connection.request("POST", "/dlq/resume", b"{}", {"Content-Type": "application/json", **headers})
@@ -294,7 +294,11 @@ def test_a_signature_is_of_one_request_and_of_now(monkeypatch, change, code):
     "given",
     [
         *("", "Bearer", SECRET, f"bearer {SECRET}", "Bearer \u00ff", f"Bearer {SECRET}?"),
-        *(f"{signature.SCHEME} {'9' * 5000} 00", f"{signature.SCHEME} 1 \u00b2", f"{signature.SCHEME} -1 {'0' * 64}"),
+        *(
+            f"{page_client.SCHEME} {'9' * 5000} 00",
+            f"{page_client.SCHEME} 1 \u00b2",
+            f"{page_client.SCHEME} -1 {'0' * 64}",
+        ),
     ],
 )
 def test_what_is_no_token_is_refused_whatever_it_is(given):

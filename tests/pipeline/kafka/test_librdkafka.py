@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from resonance.pipeline.errors import DeliveryError
-from resonance.pipeline.kafka import librdkafka, outtake, self_check
+from resonance.pipeline.kafka import librdkafka, self_check
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message, Messages
@@ -30,8 +30,8 @@ def calls(monkeypatch):
     """Note how many messages each call of the library took."""
     # The check calls it as well.
     self_check.checked()
-    counts, send = [], outtake.send
-    monkeypatch.setattr(outtake, "send", lambda *given: counts.append(send(*given)) or counts[-1])
+    counts, send = [], librdkafka.send
+    monkeypatch.setattr(librdkafka, "send", lambda *given: counts.append(send(*given)) or counts[-1])
     return counts
 
 
