@@ -254,6 +254,7 @@ def put_state(state: WatchState, arrays: Mapping[str, NDArray[Any]]) -> None:
     sizes = {"units": units, "cells": units - 1, "channels": channels, "d": len(state.sign)}
     found = checked(WatchState, {**arrays, **wide}, **sizes)
     put(state, found)
+    require(state.cells == units - 1, "cells")
     base = np.full(units, BASE)
     base[0] = STREAM_BASE
     require((state.check >= base).all(), "checks")

@@ -215,7 +215,7 @@ class DriftWatch(Parametrised):
             if type(dimension) is not int or not isinstance(given, Mapping):
                 raise ValueError(f"dimension {dimension!r}")
             watch = cls(dimension, **given)
-            cells = int(arrays["head"][4])
+            cells = len(arrays["centre"])
             if not 0 <= cells <= watch._most:
                 raise ValueError(f"{cells} cells")
             watch._state = new_state(dimension, cells)
