@@ -14,9 +14,10 @@ from resonance.pipeline.cli import main
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.worker.http.metrics import METRICS, series_names
+from resonance.pipeline.worker.http.metrics import METRICS
 
 from tests.brokers.jvm import VERSION
+from tests.series import series_names
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCKER = ROOT / "docker"

@@ -15,8 +15,9 @@ from resonance.pipeline.demo.telemetry import START_MS, Telemetry
 from resonance.pipeline.mismatches import NEW_VERSION, RESET, RESUME
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.partition_task import PartitionTask
-from resonance.pipeline.worker.http.metrics import series_names
 from typer.main import get_command
+
+from tests.series import series_names
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

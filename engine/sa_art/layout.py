@@ -27,7 +27,6 @@ MEAN = 2
 SQUARES = 3  # sum of squared deviations from the mean
 COUNT = 4  # records in which it was not zero
 ONES = 5  # records in which it was one
-FIELDS = 6
 S = 6  # salience, which follows from the fields above
 CS = 7  # s', of the complement
 ALL_FIELDS = 8

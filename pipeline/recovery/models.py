@@ -31,7 +31,7 @@ def models_then(
 ) -> RestoredPartition[Task] | None:
     """Return a partition restored with the models that learned it; None where they cannot be rebuilt.
 
-    `settings` are the present ones; `record` holds what the models were learned with.
+    `record` holds what they were learned with.
     """
     try:
         learned = settings_then(source.settings, record.identity)

@@ -115,12 +115,9 @@ class AllWorkers:
                 raise found
         return [name for found in done if not isinstance(found, BaseException) for name in found]
 
-    def _session(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS))
-
     async def _ask(self, path: str, members: Mapping[str, type]) -> list[tuple[str, dict[str, Any]]]:
         """Return what the workers that answer say on a page for probes."""
-        async with self._session() as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(ANSWER_SECONDS)) as session:
             answers = await asyncio.gather(*(_json(session, f"{at}{path}", members) for at in self._addresses.values()))
         found = [(label, shown) for label, shown in zip(self._addresses, answers, strict=True) if shown is not None]
         began = {**dict.fromkeys(self._addresses, time.monotonic()), **self.silent}

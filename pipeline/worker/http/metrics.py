@@ -299,9 +299,3 @@ def exposition(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, st
         # It cannot read every version that a header can have.
         encode, content_type = choose_encoder("")
     return encode(registry), content_type
-
-
-def series_names() -> set[str]:
-    """Return every name that a query can use, those of the process and of Python included."""
-    registry = make_registry(dict, Histograms())
-    return {row.name for row in METRICS} | {sample.name for family in registry.collect() for sample in family.samples}

@@ -39,15 +39,8 @@ def _pointer_to(item: Any) -> Any:
     return pointer
 
 
-_float_pointer: Any = _pointer_to(types.float64)
 _integer_pointer: Any = _pointer_to(types.int64)
 _byte_pointer: Any = _pointer_to(types.uint8)
-
-
-@inline
-def floats_at(address, length):
-    """Return the float64 array of `length` at an address."""
-    return carray(_float_pointer(address), length)
 
 
 @inline

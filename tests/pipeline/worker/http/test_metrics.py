@@ -7,12 +7,9 @@ import pytest
 from prometheus_client import REGISTRY, parser
 from prometheus_client.openmetrics import parser as openmetrics
 from resonance.pipeline.worker.assignment import BOUNDS, Histograms
-from resonance.pipeline.worker.http.metrics import (
-    METRICS,
-    exposition,
-    make_registry,
-    series_names,
-)
+from resonance.pipeline.worker.http.metrics import METRICS, exposition, make_registry
+
+from tests.series import series_names
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "metrics.md"
 AT = ("in", "0")
