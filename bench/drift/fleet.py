@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.records import Record
-from resonance.pipeline.task.alerts import thresholds
+from resonance.pipeline.task.alerts import rules
 from resonance.pipeline.task.alerts.kernels import silence
 from resonance.pipeline.task.partition_task import PartitionTask
 
@@ -61,8 +61,8 @@ def silences(records: int, streams: int) -> int:
         offsets, owners, logs = np.arange(first, first + count), rng.integers(streams, size=count), np.zeros(count, int)
         while start < count:
             found, start = silence.follow(
-                times, times, offsets, owners, logs, start, count, rows, means, roots, thresholds.SILENT_GAPS,
-                round(1_000 * thresholds.SILENT_SECONDS), out,
+                times, times, offsets, owners, logs, start, count, rows, means, roots, rules.SILENT_GAPS,
+                round(1_000 * rules.SILENT_SECONDS), out,
             )  # fmt: skip
             opened += int(out[:found, 2].sum())
     return opened

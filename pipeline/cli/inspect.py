@@ -84,7 +84,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Show the clusters of a stream, all streams, or one cluster."""
-    from resonance.pipeline.inspect import inspection, listing, past_states
+    from resonance.pipeline.inspect import inspection, listing
     from resonance.pipeline.kafka import positions
     from resonance.pipeline.peers import peers as comparing
     from resonance.pipeline.recovery import entry
@@ -110,7 +110,7 @@ def inspect(
         states = listing.read_states(source, reader)
         if moment is not None:
             present = listing.names_of(states)
-            states = past_states.states_at(source, reader, states, moment, at or "")
+            states = listing.states_at(source, reader, states, moment, at or "")
             _check_past(at or "", stream, present, listing.names_of(states))
         names = listing.names_of(states)
         if peers:
@@ -194,13 +194,13 @@ def _one(cluster: str, records: bool, name: str | None, *, as_json: bool) -> Non
 
 def _check_past(at: str, stream: str | None, present: Sequence[str], known: Sequence[str]) -> None:
     """Say which of the present streams no state from before a time has; raise where it is `stream`."""
-    from resonance.pipeline.inspect import past_states
+    from resonance.pipeline.inspect import listing
 
     later = sorted(set(present) - set(known))
     if stream in later:
         raise ConfigurationError(
             f"--stream {stream}: no archive from before --at {at} has it, because it began later, or soon before; "
-            f"{past_states.EARLIER}"
+            f"{listing.EARLIER}"
         )
     if later and stream is None:
         count = f"left out: {len(later):,} of {counted(len(present), 'stream')}"

@@ -6,15 +6,16 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from resonance.pipeline.errors import ConfigurationError, counted
-from resonance.pipeline.evaluate.baselines import MOST_CLUSTERS, baselines
 from resonance.pipeline.evaluate.candidates import Candidate, evaluated
 from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset, read
-from resonance.pipeline.evaluate.figures import AMI_STEPS, MOST_STREAMS, NAMES, Figures, Yardstick, spread
+from resonance.pipeline.evaluate.figures import AMI_STEPS, MOST_STREAMS, NAMES, Figures, Yardstick, pseudo_run, spread
 from resonance.pipeline.evaluate.prepared import AXES
 from resonance.pipeline.evaluate.run import NO_ANSWER, Run
 from resonance.pipeline.evaluate.source import Recording
 from resonance.pipeline.replay.jobs import Report, run_jobs
+from sklearn.cluster import KMeans
 
 SHUFFLED: Final = frozenset(NAMES) - {"microseconds", "bytes"}
 """Figures that are given of shuffled orders."""
@@ -159,3 +160,33 @@ def _notes(data: Dataset, found: Sequence[Measured], k: int) -> list[str]:
     if dead := int((found[0].run.cluster == NO_ANSWER).sum()):
         notes.append(f"{dead:,} of {counted(len(data), 'record')} could not be used")
     return notes
+
+
+ONE, K_MEANS = "one cluster", "k-means, k = {:,}"
+
+FITTED: Final = 20_000
+"""Most records of the first half that k-means is fitted on."""
+
+MOST_CLUSTERS: Final = 500
+"""Most clusters that k-means is fitted with."""
+
+
+def baselines(rows: NDArray[np.float64] | None, k: int, like: Run) -> dict[str, Run]:
+    """Return the runs of the baselines by name, of the records that a run answered.
+
+    `rows` are the prepared features, of which k-means sees the first half before it assigns all.
+    """
+    answered = like.cluster != NO_ANSWER
+    one = np.where(answered, 0, NO_ANSWER).astype(np.int32)
+    found = {ONE: pseudo_run(one, ["all"], like)}
+    if rows is None:
+        return found
+    usable = np.flatnonzero(answered & ~np.isnan(rows).any(axis=1))
+    half = usable[usable < len(rows) // 2]
+    sample = half[:: -(-max(len(half), 1) // FITTED)]
+    if 1 <= k <= min(MOST_CLUSTERS, len(sample)):
+        model = KMeans(k, n_init=3, random_state=0).fit(rows[sample])
+        cluster = one.copy()
+        cluster[usable] = model.predict(rows[usable])
+        found[K_MEANS.format(k)] = pseudo_run(cluster, [str(number) for number in range(k)], like)
+    return found

@@ -7,7 +7,7 @@ code. The outputs are a function of the input log alone, however the log is cut 
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.config.settings import Settings
@@ -16,14 +16,47 @@ from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.late_labels import LabelDecoding
 from resonance.pipeline.task.decode.record_batch import RecordBatch, slice_of
-from resonance.pipeline.task.downstream import Downstream
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
 from resonance.pipeline.task.learning import Learner, StreamRows
+from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_drift import Marks
 from resonance.pipeline.task.model.stream_model import StreamModel
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
+
+
+class Downstream(Protocol):
+    """Sends the records of a root on to its subtrees."""
+
+    def check_room(self, model: StreamModel) -> None:
+        """Refuse a stream whose messages could be too long.
+
+        Raises
+        ------
+        ConfigurationError
+            Names the settings with which the topic of the routes takes the messages.
+        """
+
+    def send(
+        self, model: StreamModel, own: RecordBatch, result: LearnResult, wanted: Sequence[bool], outputs: Outputs | None
+    ) -> None:
+        """Write the messages that rows cause.
+
+        Parameters
+        ----------
+        model : StreamModel
+            The stream's model; it counts the messages sent to each subtree.
+        own : RecordBatch
+            The records of the rows.
+        result : LearnResult
+            What became of the rows.
+        wanted : sequence of bool
+            Which of the learned rows get their assignment now; the others have theirs already, or need none.
+        outputs : Outputs, optional
+            None: the messages were sent before and are only counted.
+        """
+
 
 PIECE = 2048
 """Records that are handled at once: each stream learns 512 between two looks of its watch, so fewer cut them apart."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from faust.types import TP
 from resonance.pipeline.logs import at
 from resonance.pipeline.record_columns import RecordColumns
-from resonance.pipeline.task.alerts.thresholds import DEAD_LETTERS_WINDOW
+from resonance.pipeline.task.alerts.rules import DEAD_LETTERS_WINDOW
 from resonance.pipeline.worker.transport.chunk import Chunk
 
 _log = logging.getLogger(__name__)

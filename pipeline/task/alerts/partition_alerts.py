@@ -10,11 +10,9 @@ from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord
-from resonance.pipeline.task.alerts import kernels, thresholds
-from resonance.pipeline.task.alerts.answer_rules import AnswerRules
-from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
-from resonance.pipeline.task.alerts.drift_rules import transitions
+from resonance.pipeline.task.alerts import kernels, rules
 from resonance.pipeline.task.alerts.open_alerts import OpenAlert, OpenAlerts, StreamAlerts, Transition
+from resonance.pipeline.task.alerts.rules import AnswerRules, DeadLetterShare, drift_transitions
 from resonance.pipeline.task.alerts.sentences import SEVERITIES, sentence, setting_of
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.faults import Fault
@@ -67,9 +65,9 @@ class PartitionAlerts:
         evidence = float(log(MEASURED * settings.alerts.rarity))
         self._answers = AnswerRules(self._rules, evidence)
         self._own = OpenAlerts()
-        window, share = thresholds.DEAD_LETTERS_WINDOW, thresholds.DEAD_LETTERS_SHARE
+        window, share = rules.DEAD_LETTERS_WINDOW, rules.DEAD_LETTERS_SHARE
         self._dead_letters = DeadLetterShare(window, share) if "dead_letters" in self._rules else None
-        gaps, seconds = max(thresholds.SILENT_GAPS, evidence), thresholds.SILENT_SECONDS
+        gaps, seconds = max(rules.SILENT_GAPS, evidence), rules.SILENT_SECONDS
         self._silent = SilentStreams(gaps, seconds, (topic, partition)) if "silent" in self._rules else None
         if self._silent is not None:
             streams.loaded.append(self._loaded)
@@ -138,7 +136,7 @@ class PartitionAlerts:
     def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
         if model.alerts is None or texts is None:
             return []
-        return list(transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), self._rules))
+        return list(drift_transitions(model.alerts, change, lambda cluster: texts.cluster_id((), cluster), self._rules))
 
     def end(
         self,
@@ -172,7 +170,7 @@ class PartitionAlerts:
         if self._dead_letters is None:
             return
         for position, opened, count in self._dead_letters.take(records.offsets, [fault.index for fault in faults]):
-            evidence = {"dead_letters": float(count), "records": float(thresholds.DEAD_LETTERS_WINDOW)}
+            evidence = {"dead_letters": float(count), "records": float(rules.DEAD_LETTERS_WINDOW)}
             cause = _bare_cause(records[position], outputs)
             self._apply(None, Transition("dead_letters", opened, evidence), cause)
 

@@ -10,7 +10,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
 from resonance.pipeline.recovery.models import tasks_of
-from resonance.pipeline.task.alerts import thresholds
+from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.schemas import AlertRule, load_schema
 
@@ -25,9 +25,9 @@ SPOILED = range(220, 300)
 
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "DEAD_LETTERS_WINDOW", 20)
-    monkeypatch.setattr(thresholds, "DEAD_LETTERS_SHARE", 0.2)
-    monkeypatch.setattr(thresholds, "UNCONFIRMED_RECORDS", 100)
+    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 20)
+    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_SHARE", 0.2)
+    monkeypatch.setattr(alert_rules, "UNCONFIRMED_RECORDS", 100)
 
 
 def made(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:

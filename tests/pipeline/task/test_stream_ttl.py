@@ -9,7 +9,7 @@ from resonance.pipeline.checkpoint.changelog_records import Identity
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.records import Outputs, Record
 from resonance.pipeline.task import expiry
-from resonance.pipeline.task.alerts import thresholds
+from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.streams import (
@@ -268,7 +268,7 @@ def test_the_alerts_of_a_stream_end_with_it():
 
 
 def test_a_stream_that_fell_silent_in_its_earlier_life_does_so_again(monkeypatch):
-    monkeypatch.setattr(thresholds, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(alert_rules, "SILENT_SECONDS", 1.0)
     own = {"limits__stream_ttl": 200.0, "engine__name": "modal"}
 
     log = []

@@ -13,7 +13,7 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.replay.sinks import FILES
-from resonance.pipeline.task.alerts import thresholds
+from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 
 from tests.pipeline.commands import run
@@ -27,9 +27,9 @@ ALERTS = "resonance.alerts"
 
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thresholds, "DEAD_LETTERS_WINDOW", 20)
-    monkeypatch.setattr(thresholds, "DEAD_LETTERS_SHARE", 0.2)
-    monkeypatch.setattr(thresholds, "UNCONFIRMED_RECORDS", 100)
+    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 20)
+    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_SHARE", 0.2)
+    monkeypatch.setattr(alert_rules, "UNCONFIRMED_RECORDS", 100)
 
 
 def spoil(log: list[Record], offsets: Iterable[int]) -> None:

@@ -11,11 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, Record
-from resonance.pipeline.task.alerts import thresholds
-from resonance.pipeline.task.alerts.dead_letter_share import DeadLetterShare
-from resonance.pipeline.task.alerts.drift_rules import transitions
+from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts
+from resonance.pipeline.task.alerts.rules import DeadLetterShare, drift_transitions
 from resonance.pipeline.task.alerts.silent_streams import SilentStreams
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.model.learn_result import LearnResult
@@ -47,7 +46,7 @@ CAREFUL: dict[str, Any] = {"engine__landmarks": None, "engine__memory": None, "e
 @pytest.fixture(autouse=True, scope="module")
 def _small_window() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(thresholds, "DEAD_LETTERS_WINDOW", 100)
+        patch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 100)
         yield
 
 
@@ -475,7 +474,7 @@ def test_a_drift_opens_alerts_and_its_end_clears_them_whatever_the_cuts_are(cuts
 def test_the_rules_on_drift_are_switched_one_by_one() -> None:
     for share, drift_open in ((True, False), (False, True)):
         on = {"share": share, "drift_open": drift_open}
-        found = transitions(OpenAlerts(), DRIFT, str, [rule for rule, wanted in on.items() if wanted])
+        found = drift_transitions(OpenAlerts(), DRIFT, str, [rule for rule, wanted in on.items() if wanted])
         assert {one.rule for one in found} == ({"share"} if share else {"drift_open"})
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from resonance.pipeline.inspect import past_states
+from resonance.pipeline.inspect import listing
 from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import canonical
 from resonance.pipeline.watch import picture
@@ -74,7 +74,7 @@ def test_a_time_before_the_oldest_archive_is_said_with_what_there_is(monkeypatch
 
 
 def test_streams_that_no_archive_from_before_has_are_said(monkeypatch, capsys, deployment):
-    states_at = past_states.states_at
+    states_at = listing.states_at
 
     def without_b(*given):
         states = states_at(*given)
@@ -84,7 +84,7 @@ def test_streams_that_no_archive_from_before_has_are_said(monkeypatch, capsys, d
             for state, streams in zip(states, kept, strict=True)
         ]
 
-    monkeypatch.setattr(past_states, "states_at", without_b)
+    monkeypatch.setattr(listing, "states_at", without_b)
     assert run(monkeypatch, *OPTIONS, "--at", "450") == 0
     assert "left out: 1 of 2 streams; no archive from before 450 has them (p0:b)" in capsys.readouterr().err
     assert run(monkeypatch, *OPTIONS, "--at", "450", "--stream", "p0:b") == 2

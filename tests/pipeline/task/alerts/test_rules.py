@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from resonance.engine.base import Event
-from resonance.pipeline.task.alerts import thresholds
-from resonance.pipeline.task.alerts.answer_rules import ROOM, AnswerRules
+from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
+from resonance.pipeline.task.alerts.rules import ROOM, AnswerRules
 from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
 
@@ -17,8 +17,8 @@ EVIDENCE = 12.0
 
 @pytest.fixture(autouse=True)
 def _few_records(monkeypatch):
-    monkeypatch.setattr(thresholds, "UNCONFIRMED_RECORDS", 100)
-    monkeypatch.setattr(thresholds, "ONE_CLUSTER_RECORDS", 200)
+    monkeypatch.setattr(alert_rules, "UNCONFIRMED_RECORDS", 100)
+    monkeypatch.setattr(alert_rules, "ONE_CLUSTER_RECORDS", 200)
 
 
 def rules(*on):
