@@ -1,6 +1,5 @@
 """``resonance reset``."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -103,4 +102,4 @@ def _plan(
         for topic, partition in unchanged:
             say(f"{topic}[{partition}] does not stand behind that and stays as it is")
         return changes
-    return whole_reset.plan_reset(source, partial(models.tasks_of(source), source.settings))
+    return whole_reset.plan_reset(source, models.tasks_of(source))

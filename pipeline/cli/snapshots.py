@@ -1,7 +1,6 @@
 """``resonance snapshots``: list, export and import."""
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,7 +113,7 @@ def import_snapshots(file: SourceFile, yes: plans.Yes = False, *, as_json: Json 
     if yes:
         plans.alone(source)
     try:
-        changes = rollback.plan_import(source, partitions, partial(models.tasks_of(source), settings))
+        changes = rollback.plan_import(source, partitions, models.tasks_of(source))
     except MismatchError as error:
         remedy = "; set settings and release back" if error.remedies == (NEW_VERSION,) else ""
         raise MismatchError(f"{file} cannot be imported: {error.problem}{remedy}") from None

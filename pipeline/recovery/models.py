@@ -1,7 +1,6 @@
 """Models that commands load: old ones under the settings of their time, and others as the next start will load them."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, PartitionRecord
@@ -14,20 +13,17 @@ from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.recovery.rewrite import is_stream_of
 from resonance.pipeline.tasks import MakeTask, Task, make_task
 
-MakeTaskThen = Callable[[Settings, str, int], Task]
-"""Makes an empty task for a partition of a topic, under the given settings."""
-
 _log = logging.getLogger(__name__)
 
 
-def tasks_of(source: DeploymentContext) -> MakeTaskThen:
-    """Return the function that makes a deployment's tasks under any settings."""
-    context = source.task_context
-    return lambda settings, topic, partition: make_task(settings, topic, partition, context)
+def tasks_of(source: DeploymentContext, settings: Settings | None = None) -> MakeTask:
+    """Return the function that makes a deployment's empty tasks, under its own settings or others."""
+    settings, context = settings or source.settings, source.task_context
+    return lambda topic, partition: make_task(settings, topic, partition, context)
 
 
 def models_then(
-    source: DeploymentContext, at: TopicPartition, record: PartitionRecord, make_task: MakeTaskThen
+    source: DeploymentContext, at: TopicPartition, record: PartitionRecord
 ) -> RestoredPartition[Task] | None:
     """Return a partition restored with the models that learned it; None where they cannot be rebuilt.
 
@@ -38,7 +34,7 @@ def models_then(
         # The present program relearns the records, so its revision must be the one that learned them before.
         identity = replace(record.identity, revision=program_revision(learned))
         old_source = replace(source, identities={at[0]: identity})
-        return restore_partitions(old_source, [at], lambda *own: make_task(learned, *own))[at]
+        return restore_partitions(old_source, [at], tasks_of(source, learned))[at]
     except (MismatchError, ConfigurationError) as error:
         # The remedies are left out: one of them is being carried out.
         why = error.problem if isinstance(error, MismatchError) else error

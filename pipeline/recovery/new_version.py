@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.changelog_records import PartitionRecord
@@ -15,26 +14,21 @@ from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.records import StreamSnapshot, TopicPartition
 from resonance.pipeline.recovery import rewrite
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.models import MakeTaskThen, models_then
+from resonance.pipeline.recovery.models import models_then, tasks_of
 from resonance.pipeline.recovery.rewrite import rewrite_models
 from resonance.pipeline.tasks import Task
 
 _log = logging.getLogger(__name__)
 
 
-def begin_versions(
-    source: DeploymentContext,
-    make_task: MakeTaskThen,
-    alone: Callable[[], None] = lambda: None,
-) -> int:
+def begin_versions(source: DeploymentContext, alone: Callable[[], None] = lambda: None) -> int:
     """Start new models where the old ones cannot continue, and return in how many partitions; the offset stays.
 
     Where the log still allows it, the old models are first rebuilt up to that offset under the settings they were
     learned with; otherwise their last snapshots are used. `alone` is that of `resume_from_snapshots`. Raises
     `MismatchError` for a mismatch that new models do not resolve.
     """
-    logs = source.logs
-    tasks = partial(make_task, source.settings)
+    logs, tasks = source.logs, tasks_of(source)
     # Other mismatches may only come from workers that still run; real ones are found again once the group is empty.
     if not any(mismatches.NEW_VERSION in found.remedies for found in find_mismatches(source, logs, tasks).values()):
         return 0
@@ -53,7 +47,7 @@ def begin_versions(
     for at in stopped:
         table = tables[at[1]]
         start = _begin_of(table.records().get(at[0]), committed[at], bounds[at])
-        task, count = _new_models(source, at, table, start, make_task)
+        task, count = _new_models(source, at, table, start)
         change = rewrite_models(source, at, task, start, table.writer(source.identities[at[0]]), committed[at])
         # Those that the task has open clear with its next record.
         kept = task.open_alerts
@@ -70,21 +64,15 @@ def _begin_of(record: PartitionRecord | None, committed: int, bounds: tuple[int,
     return min(max(committed, record.position if record else first, first), end)
 
 
-def _new_models(
-    source: DeploymentContext,
-    at: TopicPartition,
-    table: ChangelogTable,
-    start: int,
-    make_task: MakeTaskThen,
-) -> tuple[Task, int]:
+def _new_models(source: DeploymentContext, at: TopicPartition, table: ChangelogTable, start: int) -> tuple[Task, int]:
     """Return a task with new models that begin at an offset, and their number."""
-    record = table.records().get(at[0])
-    task = make_task(source.settings, *at)
-    old, learned = _old_models(source, at, table, make_task)
+    record, make_task = table.records().get(at[0]), tasks_of(source)
+    task = make_task(*at)
+    old, learned = _old_models(source, at, table)
     if old:
         _take_over(source.settings, task, record)
     known = [snapshot.header["version"] for snapshot in old]
-    before = learned or make_task(source.settings, *at)
+    before = learned or make_task(*at)
     if learned is None and record is not None:
         before.restore_partition(record.state)
     # A stream that learned but was never snapshotted has used cluster ids too, below this version.
@@ -111,10 +99,7 @@ def _take_over(settings: Settings, task: Task, record: PartitionRecord | None) -
 
 
 def _old_models(
-    source: DeploymentContext,
-    at: TopicPartition,
-    table: ChangelogTable,
-    make_task: MakeTaskThen,
+    source: DeploymentContext, at: TopicPartition, table: ChangelogTable
 ) -> tuple[Sequence[StreamSnapshot], Task | None]:
     """Return a partition's old models, and the task that has learned them up to its offset.
 
@@ -123,5 +108,5 @@ def _old_models(
     checkpoint = table.checkpoint(at[0])
     if checkpoint is None:
         return (), None
-    part = models_then(source, at, checkpoint.record, make_task)
+    part = models_then(source, at, checkpoint.record)
     return (checkpoint.streams, None) if part is None else (part.task.models.states(), part.task)

@@ -10,7 +10,6 @@ every start.
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.compatibility import check_log
@@ -54,8 +53,8 @@ def recover(command: str, source: DeploymentContext, cancelled: threading.Event 
         return resume_from_snapshots(source, alone)
     if command == mismatches.RESET:
         alone()
-        return reset(source, partial(tasks_of(source), source.settings))
-    return begin_versions(source, tasks_of(source), alone)
+        return reset(source, tasks_of(source))
+    return begin_versions(source, alone)
 
 
 def resume_from_snapshots(source: DeploymentContext, alone: Callable[[], None] = lambda: None) -> int:

@@ -12,7 +12,6 @@ there.
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from resonance.pipeline.checkpoint.changelog_records import ArchiveIndex
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
@@ -150,8 +149,7 @@ def plan_stream_reset(source: DeploymentContext, stream: str) -> Change:
     """
     # A stream without a snapshot counts too; where its name gives no partition, all of them are restored to find it.
     chosen = [at for at in source.logs if is_stream_of(source, at, stream)] or source.logs
-    tasks = tasks_of(source)
-    parts = restore_partitions(source, chosen, partial(tasks, source.settings))
+    parts = restore_partitions(source, chosen, tasks_of(source))
     known = {name: at for at, part in parts.items() for name in part.task.models.names}
     check_stream(stream, known, source.group)
     at = known[stream]

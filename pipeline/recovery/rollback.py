@@ -7,7 +7,6 @@ same bytes. A rollback that would use cluster ids for something else goes on und
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from resonance.pipeline import mismatches
 from resonance.pipeline.checkpoint.archive_reader import Archives, archive_name
@@ -183,7 +182,7 @@ def plan_return(source: DeploymentContext, place: Position) -> tuple[list[Change
     choose another time, or reset.
     """
     changes, unchanged = [], []
-    inputs, make_task = source.logs, partial(tasks_of(source), source.settings)
+    inputs, make_task = source.logs, tasks_of(source)
     with source.reader() as reader:
         stored = read_stored(reader, source)
         committed = reader.committed(inputs)
@@ -227,7 +226,7 @@ def _as_next_version(
     record = stored.records().get(archived.at[0])
     if source.settings.is_routed or record is None:
         raise error
-    present = models_then(source, archived.at, record, tasks_of(source))
+    present = models_then(source, archived.at, record)
     if present is None:
         raise error
     return succession(source, archived.at, present, archived.record.state, archived.streams, archived.position, alerts)

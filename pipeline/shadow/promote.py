@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from resonance.pipeline.checkpoint.deployment_context import DeploymentContext, settings_then
@@ -101,7 +100,7 @@ def check(found: DeploymentContext, over: DeploymentContext) -> None:
 def _restored(source: DeploymentContext, at: TopicPartition) -> RestoredPartition[Task]:
     """Return the models of a deployment as its workers would find them, or raise `MismatchError` without their ways."""
     try:
-        return restore_partitions(source, [at], partial(tasks_of(source), source.settings))[at]
+        return restore_partitions(source, [at], tasks_of(source))[at]
     except MismatchError as error:
         raise MismatchError(
             f"{error.problem}; promote needs the models of {source.settings.name} as they are: use the release of its "

@@ -144,7 +144,7 @@ class MemoryDeployment(MemoryReader):
         self.given, self.source = given, DeploymentContext.of(given, {}, self.source.deployment)
 
     def task(self, topic, partition):
-        return tasks_of(self.source)(self.given, topic, partition)
+        return tasks_of(self.source, self.given)(topic, partition)
 
     def restored(self, topic):
         """Every partition of a topic as a worker finds it."""

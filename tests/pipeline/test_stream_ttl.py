@@ -7,7 +7,6 @@ from resonance.pipeline.kafka.positions import Position
 from resonance.pipeline.recovery import recovery, reset, rollback
 from resonance.pipeline.replay.opening import Span
 from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
-from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -164,7 +163,7 @@ def test_what_does_not_go_together_is_refused(changed, remedy):
 def test_a_new_version_begins_no_stream_that_has_ended(deployment):
     living = deployment.restored(TOPIC)[AT].task.models.names
     deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
-    assert recovery.begin_versions(deployment.source, PartitionTask) == 1
+    assert recovery.begin_versions(deployment.source) == 1
     models = deployment.restored(TOPIC)[AT].task.models
     assert {*models.names} == {*living}
     table = ClusterTable()
@@ -180,7 +179,7 @@ def test_a_new_version_begins_no_stream_that_has_ended(deployment):
 
 def _new_version(deployment):
     deployment.take_settings(deployment.changed(**OWN, engine__lambda=21))
-    assert recovery.begin_versions(deployment.source, PartitionTask) == 1
+    assert recovery.begin_versions(deployment.source) == 1
 
 
 def _stream_resets(deployment):

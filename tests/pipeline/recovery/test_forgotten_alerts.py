@@ -9,7 +9,6 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.recovery.models import tasks_of
 from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.schemas import AlertRule, load_schema
@@ -194,7 +193,7 @@ def test_new_models_clear_what_no_state_has(monkeypatch: pytest.MonkeyPatch) -> 
     assert open_keys(deployment) == [KEY]
     deployment.take_settings(deployment.changed(engine__memory=300))
     # The records with which it opened are gone, so that the old models cannot be had again.
-    assert recovery.begin_versions(deployment.source, tasks_of(deployment.source)) == 1
+    assert recovery.begin_versions(deployment.source) == 1
     assert open_keys(deployment) == []
     assert last(deployment)["reason"] == "new_version"
 

@@ -10,7 +10,6 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.rewrite import read_stored
-from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, payloads, points, records, settings
@@ -153,7 +152,7 @@ def test_models_that_began_on_the_way_are_not_emitted_again(bus, caplog):
     bus.work(400, everything=True)
     change_the_settings(bus)
     caplog.set_level("INFO", "resonance.pipeline.recovery.new_version")
-    recovery.begin_versions(bus.source, PartitionTask)
+    recovery.begin_versions(bus.source)
     assert "new models, because features[0]: the models were learned with other settings: " in caplog.text
     assert "stop every worker" not in caplog.text
     assert orjson.loads(bus.logs[bus.source.archive, 0][-1].key or b"")[:3] == ["archive", TOPIC, 400]

@@ -7,7 +7,6 @@ from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.task.encode import cluster_description
-from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.commands import run
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -103,7 +102,7 @@ def test_a_new_version_has_a_dictionary_of_its_own(deployment):
     deployment.take_settings(
         sparse_settings(stream="key", input__id_path="id", prepare__scale="given", prepare__ranges={"*": [0, 2]})
     )
-    assert recovery.begin_versions(deployment.source, PartitionTask) == 1
+    assert recovery.begin_versions(deployment.source) == 1
     for i, record in enumerate(entries(440, seed=1)[400:], start=400):
         value = orjson.dumps({"id": f"r{i}", "words": by_name(record)})
         deployment.append((TOPIC, 0), Message(b"ab"[i % 2 :][:1], value, []), timestamp=STAMP + 1_000 * i)

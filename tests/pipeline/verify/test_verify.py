@@ -9,7 +9,6 @@ from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.records import Message
 from resonance.pipeline.recovery import recovery, reset
 from resonance.pipeline.recovery.reset import plan_stream_reset
-from resonance.pipeline.task.partition_task import PartitionTask
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC
@@ -81,7 +80,7 @@ def test_behind_a_new_version_its_records_are_compared(monkeypatch):
     deployment = MemoryDeployment(monkeypatch)
     deployment.work(300, everything=True)
     deployment.take_settings(deployment.changed(engine__memory=280))
-    assert recovery.begin_versions(deployment.source, PartitionTask)
+    assert recovery.begin_versions(deployment.source)
     with pytest.raises(BrokerError, match="the models began at offset 300, behind the range: nothing is compared"):
         deployment.verify()
     for until in (400, 450):
