@@ -12,8 +12,8 @@ from resonance.kernels.arithmetic import inline, jit
 _DEVIATIONS, _FARTHEST, _LEAST = 6.0, 2.0, 0.05
 """How far from the middle of its cluster a feature may be: so many standard deviations of the landmarks, or as many
 times as far as the farthest of them, or this part of the range that the feature had at first; the largest counts."""
-_FEWEST = 8
-"""Landmarks that show a range."""
+_FEWEST = 16
+"""Landmarks that show a range: of fewer the deviation is too uncertain."""
 
 
 @jit

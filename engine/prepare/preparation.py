@@ -75,8 +75,8 @@ class Preparation:
         apart) that repeat (half as many values as records, at most) is rounded or counts: each value is moved by up to
         half a step, by a number that follows from the record's number alone. Not where one value, twice as frequent as
         those beside it, has more than half of the records; nor where a logarithm is taken; and a value that was filled
-        in stays. Values without a grid of which one has a tenth of the records, but not nine, are moved by up to half
-        of 1/10,000 of their least gap: then equal records are a small cloud, which has a density.
+        in stays. Values without a grid of which one has a tenth of the records, and of their later half, but not nine,
+        are moved by up to half of 1/10,000 of their least gap: then equal records are a small cloud, with a density.
     rescale : bool
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;

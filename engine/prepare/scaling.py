@@ -208,13 +208,17 @@ _FINE: Final = 1e-4
 """Share of the least gap between the values of a feature over which those are spread that are no steps and repeat, as
 of flags and categories: records that are equal in all of them are a small cloud, and not a point without a density."""
 _OFTEN: Final = 0.1
-"""Share of the records from which on a value repeats, and is not only late to change."""
+"""Share of the records, and of their later half, from which on a value repeats: one that is late to change does not."""
 
 
 def fine_step(values: FloatArray) -> float:
     """Return over what the values of a feature are spread where one of them repeats often, 0 for any other."""
     different, counts = np.unique(values, return_counts=True)
-    if len(different) < 2 or counts.max() < _OFTEN * len(values):
+    late, late_counts = np.unique(values[len(values) // 2 :], return_counts=True)
+    often = np.intersect1d(
+        different[counts >= _OFTEN * len(values)], late[late_counts >= _OFTEN * (len(values) - len(values) // 2)]
+    )
+    if len(different) < 2 or not len(often):
         return 0.0
     least = float(np.diff(different).min())
     return _FINE * least if abs(different).max() + least <= MAGNITUDE else 0.0
