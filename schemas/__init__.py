@@ -26,6 +26,7 @@ from resonance.schemas.drift_event import (
     UnitChange,
 )
 from resonance.schemas.files import SCHEMA_NAMES, SchemaName, load_schema, schema_id
+from resonance.schemas.incident import Incident, IncidentFeature, IncidentKind
 
 if TYPE_CHECKING:
     from resonance.schemas.output_reader import Output, OutputKind, OutputReader
@@ -67,6 +68,9 @@ __all__ = [
     "EventGapError",
     "EventReason",
     "Header",
+    "Incident",
+    "IncidentFeature",
+    "IncidentKind",
     "Output",
     "OutputKind",
     "OutputReader",

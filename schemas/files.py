@@ -5,7 +5,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-SchemaName = Literal["assignment", "cluster_event", "cluster", "drift_event", "alert", "dead_letter", "cluster_name"]
+SchemaName = Literal[
+    "assignment", "cluster_event", "cluster", "drift_event", "alert", "dead_letter", "cluster_name", "incident"
+]
 
 SCHEMA_NAMES: tuple[SchemaName, ...] = get_args(SchemaName)
 

@@ -18,7 +18,7 @@ FLOORS = (
     ("registry",),
     *(("kafka", "task"), ("files", "repartition"), ("kernels", "tasks"), ("checkpoint",)),
     *(
-        ("inspect", "topics"),
+        ("incidents", "inspect", "topics"),
         ("dead_letters", "peers", "recovery"),
         ("watch", "worker"),
         ("demo", "page", "replay"),

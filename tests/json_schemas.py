@@ -8,7 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from resonance.schemas import Alert, Assignment, Cluster, ClusterEvent, ClusterName, DeadLetter, DriftEvent, schema_id
+from resonance.schemas import (
+    Alert,
+    Assignment,
+    Cluster,
+    ClusterEvent,
+    ClusterName,
+    DeadLetter,
+    DriftEvent,
+    Incident,
+    schema_id,
+)
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 PAYLOADS = {
@@ -19,6 +29,7 @@ PAYLOADS = {
     "alert": Alert,
     "dead_letter": DeadLetter,
     "cluster_name": ClusterName,
+    "incident": Incident,
 }
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null"}
 

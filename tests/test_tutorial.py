@@ -4,11 +4,13 @@ import csv
 import re
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
+from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.peers.comparison import compare
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
@@ -79,6 +81,27 @@ def test_what_happens_to_three_machines_is_seen(outputs):
     records, *rest = (len(outputs[kind]) for kind in ("assignments", "cluster-events", "drift-events", "alerts"))
     counted = "{} events, {} drift events, {} alerts, 0 dead letters".format(*rest)
     assert f"identical: {records:,} records, {records:,} assignments, {counted}" in TEXT
+
+
+def test_what_happened_is_three_incidents(outputs):
+    table = IncidentTable()
+    for kind in ("cluster-events", "drift-events", "alerts"):
+        for output in outputs[kind]:
+            table.apply(kind.replace("-", "_"), output)
+    broke, work, unit = table.incidents()
+    assert (broke["kind"], broke["streams"], broke["features"][0]["feature"]) == ("broke", ["p1:m07"], "pressure")
+    assert (unit["kind"], unit["streams"], [each["feature"] for each in unit["features"]]) == (
+        "unit",
+        ["p0:m03"],
+        ["pressure"],
+    )
+    assert unit["factor"] == pytest.approx(100, rel=0.05)
+    # The machine whose pressure has another range by then shows no sign.
+    assert (work["kind"], len({*work["streams"], "p0:m03"})) == ("new_kind", 12)
+    assert {each["feature"] for each in work["features"]} == {"temperature", "vibration", "current", "flow"}
+    for incident, day in ((broke, "06"), (work, "05"), (unit, "04")):
+        began = datetime.fromisoformat(f"2026-03-{day}T00:00:00Z")
+        assert abs(datetime.fromisoformat(incident["since"]) - began) <= timedelta(minutes=2 * 30)
 
 
 def test_the_machines_that_are_unlike_the_others_are_those_that_are_named(folder):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import orjson
-from resonance.pipeline.demo.telemetry import REGIONS, Incident, Telemetry
+from resonance.pipeline.demo.telemetry import REGIONS, DemoIncident, Telemetry
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, ClusterTable, DriftEvent
@@ -45,7 +45,7 @@ class Story:
         self.rates: list[float] = []
         # What the worker is doing, in words.
         self.worker = ""
-        self._incidents: list[list[Incident]] = [[] for _ in range(count)]
+        self._incidents: list[list[DemoIncident]] = [[] for _ in range(count)]
         for incident in telemetry.incidents:
             self._incidents[incident.partition].append(incident)
         self._ticked, self._ticked_answers = clock(), 0

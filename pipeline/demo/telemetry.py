@@ -71,7 +71,7 @@ class TelemetrySample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
+class DemoIncident:
     """Something that happens to a region."""
 
     partition: int
@@ -97,10 +97,10 @@ class Telemetry:
             self.truth.append(truth)
         self.incidents = sorted(
             (
-                Incident(0, int(_DEPLOY * records), "deploy 4.2: search now runs on fast and on slow servers"),
-                Incident(0, int(_ROLLBACK * records), "rollback to 4.1: search servers are alike again"),
-                Incident(1, int(_CRAWLER_AT * records), "a crawler begins to read the site"),
-                Incident(2, int(_DRIFT_FROM * records), "reports begin to take longer, slowly"),
+                DemoIncident(0, int(_DEPLOY * records), "deploy 4.2: search now runs on fast and on slow servers"),
+                DemoIncident(0, int(_ROLLBACK * records), "rollback to 4.1: search servers are alike again"),
+                DemoIncident(1, int(_CRAWLER_AT * records), "a crawler begins to read the site"),
+                DemoIncident(2, int(_DRIFT_FROM * records), "reports begin to take longer, slowly"),
             ),
             key=lambda incident: incident.at,
         )

@@ -58,6 +58,12 @@ GOOD = {
         **{"evidence": {"records": 70.0, "share": 0.12}, "setting": "engine.valley", "since": TIME},
         **{"cause": {"id": None, "source": SOURCE}, "time": TIME},
     },
+    "incident": {
+        **{"key": "checkout/unlike/p3/1/0", "kind": "broke", "text": "p3: broke", "severity": "critical"},
+        **{"certainty": "sure", "streams": ["p3"], "known": 4, "alerts": ["checkout/unlike/p3/1/0"], "drifts": 1},
+        **{"features": [{"feature": "cpu", "value": 38.0, "usual": None}], "signs": 2, "is_open": True},
+        **{"since": TIME, "time": TIME},
+    },
     "cluster_name": {"cluster": "p3/1/2", "name": "night batch", "time": TIME},
     "dead_letter": {
         **{"topic": "features", "partition": "3", "offset": "17", "stage": "decode", "class": "not_json"},

@@ -1,0 +1,133 @@
+"""Signs that belong together: of one stream by time, of several by time and by features."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from resonance.pipeline.incidents.signs import Move, Sign
+
+GAP_RECORDS: Final = 150
+"""Most records of a stream from one sign of what happened to the next: a new kind of work may come in turns."""
+
+WINDOW_RECORDS: Final = 90
+"""Most records of a stream by which two streams begin apart: the same work comes in turns, and evidence takes time."""
+
+ALIKE: Final = 0.5
+"""Share of the features in common that have to agree."""
+
+QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
+"""Rules whose alerts belong together by their rule alone."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """Signs of one stream that belong together."""
+
+    place: str
+    pace: float
+    signs: list[Sign] = field(default_factory=list)
+
+    @property
+    def began(self) -> float:
+        """When it began: an unlike alert knows the record, a drift only about."""
+        first = self.signs[0]
+        near = [each for each in self.signs if each.time - first.time <= WINDOW_RECORDS * self.pace]
+        known = [each.onset for each in near if each.rule == "unlike"]
+        return min(known) if known else max(each.onset for each in near)
+
+    @property
+    def family(self) -> str:
+        """What kinds of signs may be with it."""
+        return _family(self.signs[0])
+
+    @property
+    def moves(self) -> dict[str, Move]:
+        """The features that moved, by the first drift that says so."""
+        return {name: move for sign in reversed(self.signs) for name, move in sign.moves.items()}
+
+    @property
+    def centres(self) -> list[dict[str, float]]:
+        """Those of its new clusters."""
+        return [dict(sign.centre) for sign in self.signs if sign.centre]
+
+    def takes(self, sign: Sign) -> bool:
+        """Whether a sign is of the same stream, kind and time."""
+        slack = GAP_RECORDS * self.pace
+        return (
+            _family(sign) == self.family
+            and sign.onset <= max(each.time for each in self.signs) + slack
+            and sign.time >= self.began - slack
+        )
+
+
+def _family(sign: Sign) -> str:
+    return sign.rule if sign.rule in QUIET else "data"
+
+
+def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
+    """Group the signs of each stream, which come in the order of time."""
+    usual = median(paces.values()) if paces else 0.0
+    found: dict[str, list[Episode]] = {}
+    for sign in signs:
+        own = found.setdefault(sign.place, [])
+        fitting = [each for each in own if each.takes(sign)]
+        if fitting:
+            min(fitting, key=lambda each: abs(each.began - sign.onset)).signs.append(sign)
+        else:
+            own.append(Episode(sign.place, paces.get(sign.place, usual), [sign]))
+    return sorted((each for own in found.values() for each in own), key=lambda each: (each.began, each.place))
+
+
+def together(found: Iterable[Episode]) -> list[list[Episode]]:
+    """Group the episodes of several streams: those with features first, the others by time alone."""
+    groups: list[list[Episode]] = []
+    for episode in sorted(found, key=lambda each: (not (each.moves or each.centres), each.began, each.place)):
+        near = [group for group in groups if _is_near(group, episode)]
+        if near:
+            max(near, key=len).append(episode)
+        else:
+            groups.append([episode])
+    return groups
+
+
+def _is_near(group: list[Episode], episode: Episode) -> bool:
+    """Whether an episode began with a group, is of its kind, and agrees with most of it."""
+    if group[0].family != episode.family or any(each.place == episode.place for each in group):
+        return False
+    began = median(each.began for each in group)
+    if abs(began - episode.began) > WINDOW_RECORDS * max(episode.pace, group[0].pace):
+        return False
+    agreed = [agreement for each in group if (agreement := _agree(each, episode)) is not None]
+    return not agreed or sum(agreed) >= ALIKE * len(agreed)
+
+
+def _agree(one: Episode, other: Episode) -> bool | None:
+    """Whether two episodes are about the same features and values; None where one says none."""
+    if one.moves and other.moves:
+        names = one.moves.keys() & other.moves.keys()
+        same = [name for name in names if _is_same(one.moves[name], other.moves[name].after)]
+        return len(same) >= ALIKE * min(len(one.moves), len(other.moves))
+    if one.centres and other.centres:
+        return any(_are_close(mine, yours) for mine in one.centres for yours in other.centres)
+    for mine, yours in ((one, other), (other, one)):
+        if mine.moves and yours.centres:
+            return any(
+                sum(name in centre and _is_same(move, centre[name]) for name, move in mine.moves.items())
+                >= ALIKE * len(mine.moves)
+                for centre in yours.centres
+            )
+    return None
+
+
+def _is_same(move: Move, value: float) -> bool:
+    """Whether a value is where a feature moved to, at a third to three times the way: a drift is seen under way."""
+    way = move.after - move.before
+    return way != 0 and 1 / 3 <= (value - move.before) / way <= 3
+
+
+def _are_close(one: dict[str, float], other: dict[str, float]) -> bool:
+    """Whether two centres differ by less than a quarter in most features."""
+    names = one.keys() & other.keys()
+    close = [name for name in names if abs(one[name] - other[name]) <= 0.25 * max(abs(one[name]), abs(other[name]))]
+    return bool(names) and len(close) > 0.75 * len(names)

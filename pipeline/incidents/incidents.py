@@ -1,0 +1,152 @@
+"""Incidents: what happened, with its cause, as a function of the outputs of a deployment."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, Final
+
+from resonance.pipeline.incidents.grouping import Episode, episodes, together
+from resonance.pipeline.incidents.signs import Move, Sign, SignTable
+from resonance.schemas import Incident, IncidentFeature, IncidentKind
+
+MANY: Final = 3
+"""Streams that are a fleet; of fewer none is unlike the others."""
+
+UNIT: Final = 5.0
+"""How many times what it was a feature has to be, or what part of it, to be in another unit."""
+
+SHOWN: Final = 4
+"""Features of an incident."""
+
+_URGENCY: Final = ("info", "warning", "critical")
+
+
+class IncidentTable:
+    """The incidents of a deployment, from its alerts, drifts and cluster events.
+
+    They are a function of the outputs and the times of records alone: outputs may come in any order, and twice.
+    """
+
+    def __init__(self) -> None:
+        self._signs = SignTable()
+
+    def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Take over an output; `kind` is that of its topic (``alerts``, ``drift_events``, ``cluster_events``)."""
+        self._signs.apply(kind, payload)
+
+    def incidents(self) -> list[Incident]:
+        """Return the incidents, the newest first."""
+        groups = together(episodes(self._signs.signs(), self._signs.paces()))
+        found = [_incident(group, len(self._signs.streams)) for group in groups]
+        return sorted(found, key=lambda each: (each["since"], each["key"]), reverse=True)
+
+
+def _incident(group: Sequence[Episode], known: int) -> Incident:
+    ordered = sorted(group, key=lambda each: (each.began, each.place))
+    signs = sorted((sign for each in group for sign in each.signs), key=lambda sign: (sign.time, sign.place, sign.key))
+    since = _since(ordered)
+    streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
+    features = _features(ordered)
+    kind, factor = _kind(ordered, signs, features, known)
+    if kind == "unit":
+        features = features[:1]
+    alerts = [sign.key for sign in signs if sign.rule != "drift"]
+    incident: Incident = {
+        "key": signs[0].key,
+        "kind": kind,
+        "text": "",
+        "severity": max((sign.severity for sign in signs), key=_URGENCY.index),
+        "certainty": "sure" if len(group) >= MANY or len({sign.rule for sign in signs}) > 1 else "likely",
+        "streams": streams,
+        "known": known,
+        "features": features,
+        "alerts": alerts,
+        "drifts": len(signs) - len(alerts),
+        "signs": len(signs),
+        "is_open": any(sign.is_open for sign in signs),
+        "since": _stamp(since),
+        "time": max(sign.stamp for sign in signs),
+    }
+    if factor:
+        incident["factor"] = factor
+    incident["text"] = f"{_names(streams, known)}: {_cause(incident, signs)}"
+    return incident
+
+
+def _since(ordered: Sequence[Episode]) -> float:
+    """Return when the first streams of an incident began; one that began far before most others does not count."""
+    began = [each.began for each in ordered]
+    return began[len(began) // 10]
+
+
+def _stamp(time: float) -> str:
+    return datetime.fromtimestamp(round(time, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _features(group: Sequence[Episode]) -> list[IncidentFeature]:
+    """Return what changed: by drifts, with what it was; values of new clusters where these are known."""
+    moves: dict[str, list[Move]] = {}
+    for episode in group:
+        for name, move in episode.moves.items():
+            moves.setdefault(name, []).append(move)
+    centres = [centre for episode in group for centre in episode.centres]
+    if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
+        centres = [] if moves else centres[:1]
+    weight = Counter({name: len(own) for name, own in moves.items()})
+    strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
+    ranked = sorted(moves, key=lambda name: (-weight[name], -strength[name], name)) or sorted(
+        {name for centre in centres for name in centre}
+    )
+    found: list[IncidentFeature] = []
+    for name in ranked[:SHOWN]:
+        values = [centre[name] for centre in centres if name in centre]
+        after = median(values) if values else median(move.after for move in moves[name])
+        usual = median(move.before for move in moves[name]) if name in moves else None
+        found.append({"feature": name, "value": after, "usual": usual})
+    return found
+
+
+def _kind(
+    group: Sequence[Episode], signs: Sequence[Sign], features: Sequence[IncidentFeature], known: int
+) -> tuple[IncidentKind, float | None]:
+    """Return what happened; of another unit also how many times what it was the feature is."""
+    if group[0].family != "data":
+        return ("silent" if group[0].family == "silent" else "other"), None
+    rules = {sign.rule for sign in signs}
+    first = features[0] if features else None
+    moved = {name for episode in group for name in episode.moves}
+    if len(moved) == 1 and first and first["usual"] and any(sign.is_whole for sign in signs):
+        factor = median(each.moves[first["feature"]].after for each in group if each.moves) / first["usual"]
+        if max(factor, 1 / factor if factor else 0.0) >= UNIT and len(group[0].centres) < MANY:
+            return "unit", factor
+    if len(group) == 1 and known >= MANY and "unlike" in rules:
+        return "broke", None
+    return ("new_kind" if rules & {"unlike", "new_cluster"} else "drifted"), None
+
+
+def _names(streams: Sequence[str | None], known: int) -> str:
+    """Return the streams of an incident as people name them."""
+    named = [stream for stream in streams if stream is not None]
+    if len(named) > MANY:
+        return f"all {known:,} streams" if len(named) == known else f"{len(named):,} of {known:,} streams"
+    return ", ".join(named) if named else "a partition"
+
+
+def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
+    since = incident["since"][:19].replace("T", " ")
+    values = ", ".join(
+        f"{each['feature']} {each['value']:.3g}"
+        + (f", usually {each['usual']:.3g}" if each["usual"] is not None and incident["kind"] == "broke" else "")
+        for each in incident["features"][: 1 if incident["kind"] == "broke" else SHOWN]
+    )
+    behind = f", {values}" if values else ""
+    if incident["kind"] == "unit":
+        return f"{incident['features'][0]['feature']} in another unit since {since}, x {incident['factor']:.3g}"
+    if incident["kind"] == "broke":
+        return f"broke {since}{behind}; unlike the other {incident['known'] - 1:,} streams"
+    if incident["kind"] == "new_kind":
+        return f"a new kind of records since {since}{behind}"
+    if incident["kind"] == "drifted":
+        return f"drifted since {since}{behind}"
+    return f"{signs[0].text}, since {since}"

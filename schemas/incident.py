@@ -1,0 +1,58 @@
+"""What happened, of one stream or many: ``incident.schema.json``."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from resonance.schemas.alert import AlertSeverity
+from resonance.schemas.common import Count, Natural, StreamId, Text, Time
+
+IncidentKind = Literal["broke", "unit", "new_kind", "drifted", "silent", "other"]
+
+Certainty = Literal["sure", "likely"]
+
+
+class IncidentFeature(TypedDict):
+    """What a feature is since an incident began, in the units of the input."""
+
+    feature: str
+    """Its name."""
+    value: float
+    """Its mean since; over several streams the median of their means."""
+    usual: float | None
+    """Its mean before; null where no drift says it."""
+
+
+class Incident(TypedDict):
+    """What belongs together by time and by features, in one stream or several, with its cause."""
+
+    key: Text
+    """Names the incident by its first sign: the key of an alert, or stream, version and number of a drift."""
+    kind: IncidentKind
+    """``broke``: one of several streams is unlike what it was, and no other is so. ``unit``: one feature is many times
+    what it was. ``new_kind``: records of a new kind. ``drifted``: the data moved. ``silent``: no records. ``other``:
+    dead letters, shares, clusters that do not fit."""
+    text: str
+    """What happened, as a sentence."""
+    severity: AlertSeverity
+    """That of its most urgent alert; of drifts alone ``warning``."""
+    certainty: Certainty
+    """``sure``: three streams show it, or one in two ways; ``likely``: otherwise."""
+    streams: list[StreamId | None]
+    """The streams, those first that showed it first; null of a whole partition."""
+    known: Count
+    """Streams that had outputs, whether they are concerned or not."""
+    features: list[IncidentFeature]
+    """What changed, the strongest first."""
+    factor: NotRequired[float]
+    """Of ``unit``: how many times what it was the feature is."""
+    alerts: list[Text]
+    """Keys of its alerts."""
+    drifts: Count
+    """Its drifts."""
+    signs: Natural
+    """Its alerts and drifts together."""
+    is_open: bool
+    """Whether one of its alerts is open."""
+    since: Time
+    """When it began: time of a record, in UTC."""
+    time: Time
+    """Time of the newest record that showed it, in UTC."""

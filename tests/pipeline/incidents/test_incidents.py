@@ -1,0 +1,93 @@
+"""What happened to a fleet is one incident for each cause."""
+
+import random
+
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.incidents.incidents import IncidentTable
+from resonance.schemas import load_schema
+
+
+def output(topic, stream, minute, **members):
+    """An output of a stream whose records come every minute."""
+    time = f"2026-05-06T{minute // 60:02}:{minute % 60:02}:00.000Z"
+    source = {"topic": "t", "partition": int(stream[1]), "offset": 2 * minute}
+    return topic, {"stream": stream, "version": 1, "time": time, "cause": {"id": None, "source": source}, **members}
+
+
+def alert(stream, minute, rule="unlike", kind="opened", severity="critical", **evidence):
+    """An alert, whose text is its rule."""
+    made = output("alerts", stream, minute, kind=kind, rule=rule, severity=severity, text=rule)
+    made[1].update(key=f"alert/{rule}/{stream}/1/0", since=made[1]["time"], evidence=evidence or {"records": 5.0})
+    return made
+
+
+def drift(stream, minute, seq=0, scope="cluster", **moves):
+    """A drift, of features that went from one value to another."""
+    features = [
+        {"feature": name, "change": "moved", "before": before, "after": after, "shift": 9.0, "spread": 1, "ratio": 1}
+        for name, (before, after) in moves.items()
+    ]
+    since = {"offset": 0, "time": output("", stream, minute - 5)[1]["time"]}
+    units = [{"cluster": None, "change": ["moved"], "features": features}]
+    return output("drift_events", stream, minute, kind="drift", seq=seq, scope=scope, since=since, units=units)
+
+
+def incidents(*outputs, streams=4):
+    """The incidents of a fleet whose streams have an output at the beginning of the day and at its end."""
+    table = IncidentTable()
+    quiet = [
+        output("cluster_events", f"p{n % 2}:d{n}", minute, kind="vanished", cluster=None, after=[], before=[])
+        for n in range(streams)
+        for minute in (0, 1_439)
+    ]
+    for kind, payload in [*quiet, *outputs]:
+        table.apply(kind, payload)
+    found = table.incidents()
+    for each in found:
+        Draft202012Validator(load_schema("incident")).validate(each)
+    return found
+
+
+BROKE = [alert("p1:d1", 300), drift("p1:d1", 310, heat=(6.2, 38.0))]
+WORK = [
+    *(alert(f"p{n % 2}:d{n}", 300 + n) for n in (0, 2, 3)),
+    *(drift(f"p{n % 2}:d{n}", 320, load=(2, 5)) for n in (0, 2, 3)),
+]
+
+
+def test_a_stream_that_broke_is_named_with_what_it_was_and_is():
+    (found,) = incidents(*BROKE)
+    assert found["text"] == "p1:d1: broke 2026-05-06 04:55:00, heat 38, usually 6.2; unlike the other 3 streams"
+    assert (found["signs"], found["certainty"], found["is_open"], found["severity"]) == (2, "sure", True, "critical")
+
+
+def test_a_change_of_all_and_a_broken_stream_at_the_same_time_are_two():
+    found = incidents(*BROKE, *WORK)
+    assert sorted((each["kind"], len(each["streams"])) for each in found) == [("broke", 1), ("new_kind", 3)]
+
+
+def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_another_unit():
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0)))
+    assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 100"
+    assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
+
+
+def test_what_comes_long_after_is_another_incident_and_silences_are_none_of_the_data():
+    again = alert("p1:d1", 900)
+    again[1]["key"] += "1"
+    silent = [alert(f"p0:d{n}", 300, "silent", severity="warning", seconds=600.0) for n in (0, 2)]
+    found = incidents(*BROKE, again, *silent)
+    assert [(each["kind"], len(each["streams"])) for each in found] == [("broke", 1), ("broke", 1), ("silent", 2)]
+
+
+def test_an_incident_is_over_with_its_alerts():
+    (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
+    assert not found["is_open"]
+
+
+def test_outputs_in_any_order_and_twice_give_the_same_and_foreign_ones_nothing():
+    outputs = [*BROKE, *WORK, ("alerts", {"a member": "of a later release"}), ("alerts", None)]
+    expected = incidents(*BROKE, *WORK)
+    for seed in range(5):
+        assert incidents(*random.Random(seed).choices(outputs, k=99), *outputs) == expected
