@@ -52,13 +52,11 @@ class Episode:
         return [dict(sign.centre) for sign in self.signs if sign.centre]
 
     def takes(self, sign: Sign) -> bool:
-        """Whether a sign is of the same stream, kind and time."""
+        """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
         slack = GAP_RECORDS * self.pace
-        return (
-            _family(sign) == self.family
-            and sign.onset <= max(each.time for each in self.signs) + slack
-            and sign.time >= self.began - slack
-        )
+        is_follower = sign.rule == "new_cluster"
+        latest = max(max(each.time, each.until if is_follower else 0.0) for each in self.signs)
+        return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
 
 
 def _family(sign: Sign) -> str:

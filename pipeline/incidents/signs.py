@@ -43,6 +43,8 @@ class Sign:
     is_whole: bool = False
     """Of a drift: whether the stream as a whole changed."""
     is_open: bool = False
+    until: float = 0.0
+    """Of a drift: seconds at which there was a new baseline; infinite while there is none."""
 
 
 def seconds(time: str) -> float:
@@ -154,6 +156,7 @@ class SignTable:
         return Sign(
             f"{stream}/{version}/drift/{seq}", stream, stream, "drift", "warning", time, min(onset, time),
             drift["time"], moves=_moves(ended, drift), is_whole=drift.get("scope") == "stream", is_open=ended is None,
+            until=float("inf") if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
 

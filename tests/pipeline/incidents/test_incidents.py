@@ -81,6 +81,13 @@ def test_what_comes_long_after_is_another_incident_and_silences_are_none_of_the_
     assert [(each["kind"], len(each["streams"])) for each in found] == [("broke", 1), ("broke", 1), ("silent", 2)]
 
 
+def test_a_new_cluster_belongs_to_the_drift_that_has_not_settled():
+    later = alert("p1:d1", 900, "new_cluster", severity="info")
+    (found,) = incidents(*BROKE, later)
+    assert (found["kind"], found["signs"]) == ("broke", 3)
+    assert len(incidents(BROKE[0], later)) == 2
+
+
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
