@@ -83,6 +83,16 @@ def test_what_happens_to_three_machines_is_seen(outputs):
     assert f"identical: {records:,} records, {records:,} assignments, {counted}" in TEXT
 
 
+def test_a_replay_into_a_folder_lists_what_happened(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    options = ("--key", "machine", "--time", "time", "--partitions", "4", "--output", "again")
+    assert run(monkeypatch, "replay", "machines.csv", *options) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "p1:m07: broke 2026-03-05 23:57:59, pressure 37.8, usually 6.2" in shown
+    assert run(monkeypatch, "replay", "machines.csv", *options, "--json") == 0
+    assert len(orjson.loads(capsys.readouterr().out)["incidents"]) == 3
+
+
 def test_what_happened_is_three_incidents(outputs):
     table = IncidentTable()
     for kind in ("cluster-events", "drift-events", "alerts"):

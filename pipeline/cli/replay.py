@@ -17,7 +17,7 @@ from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.pipeline.machine import collect_rarely, cores
-from resonance.schemas import AlertRule
+from resonance.schemas import AlertRule, Incident
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
@@ -253,9 +253,14 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
     if summary.note:
         say(summary.note)
     several = _say_starts(summary)
+    found = _incidents(output.folder) if output.folder else []
     if as_json:
-        print_json(summary.as_json() | {"output": output.name or (str(output.folder) if output.folder else None)})
+        shown = {"output": output.name or (str(output.folder) if output.folder else None), "incidents": found}
+        print_json(summary.as_json() | shown)
         return
+    if found:
+        happened = [(each["severity"], "open" if each["is_open"] else "over", each["text"]) for each in found]
+        print_table(("severity", "state", "what happened"), happened)
     rows = [
         (
             *((part.topic,) if several else ()),
@@ -278,6 +283,18 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
             footnote(f"{part.topic}[{part.partition}]: {part.warm_up}; prepare.warmup_records has how many it takes")
     to = f" to {output.folder or output.name}" if output.folder or output.name else ""
     footnote(_sentence(summary, to))
+
+
+def _incidents(folder: Path) -> list[Incident]:
+    """Return what happened by the outputs in a folder, the newest first."""
+    from resonance.pipeline.incidents import incidents, signs
+    from resonance.pipeline.replay import sinks
+
+    table = incidents.IncidentTable()
+    for kind in signs.FOLLOWED:
+        for output in sinks.lines(folder, kind):
+            table.apply(kind, output)
+    return table.incidents()
 
 
 def _stopped(output: "replaying.ReplayOutput") -> str:
