@@ -99,6 +99,8 @@ def test_what_happened_is_three_incidents(outputs):
         for output in outputs[kind]:
             table.apply(kind.replace("-", "_"), output)
     broke, work, unit = table.incidents()
+    for incident in table.incidents():
+        assert f"{incident['severity']}  open   {incident['text']}\n" in TEXT
     assert (broke["kind"], broke["streams"], broke["features"][0]["feature"]) == ("broke", ["p1:m07"], "pressure")
     assert (unit["kind"], unit["streams"], [each["feature"] for each in unit["features"]]) == (
         "unit",

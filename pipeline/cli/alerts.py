@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import EachAlert, Json, load_outputs
-from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
+from resonance.pipeline.cli.options import Json, load_outputs
+from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError
-from resonance.schemas import ClusterNames
+from resonance.pipeline.errors import ConfigurationError, counted
+from resonance.schemas import ClusterNames, Incident
 
 if TYPE_CHECKING:
     from resonance.pipeline.task.alerts import alert_table
@@ -18,26 +18,27 @@ PATIENCE = 30.0
 """Seconds without progress after which the command gives up on the broker."""
 
 SHOWN = 10
-"""Cleared alerts that are shown; --json has the newest of each rule and stream, or cluster."""
+"""Cleared alerts, and incidents that are over, that are shown; --json has the newest of each rule and stream."""
 
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
 ]
+Each = Annotated[bool, typer.Option("--each", help="List each alert, the most urgent first, and how it ended.")]
 
 app = CommandApp()
 
 
 @app.command()
 @says_when_stopped(UNCHANGED)
-def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = False) -> None:
-    """List the open alerts, the most urgent first, then cleared ones and how they ended.
+def alerts(streams: Streams = None, each: Each = False, *, as_json: Json = False) -> None:
+    """List what happened, the newest first: alerts and drifts of one stream or many that belong together.
 
-    Alike alerts of three streams or more, ten minutes apart at most, are one line with their number.
-    They are read from the topic of the alerts. What opens and clears from now on: resonance watch --kind alerts.
+    They are read from the topics of the outputs. What opens and clears from now on: resonance watch --kind alerts.
     """
+    from resonance.pipeline.incidents import incidents, signs
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.task.alerts import alert_table
-    from resonance.pipeline.watch import alike_alerts, named, sentences
+    from resonance.pipeline.watch import named, sentences
 
     settings = load_outputs()
     if not settings.raises_alerts:
@@ -46,10 +47,14 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
     partitions = positions.partitions_of(
         admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name
     )
-    table = alert_table.OpenAlertTable()
+    table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-        for _, records in reader.read(positions.ranges_from(reader, partitions, positions.EARLIEST)):
-            table.apply(records)
+        for kind in signs.FOLLOWED:
+            there = [at for _, partition in partitions if reader.has(at := (settings.topic(kind), partition))]
+            for _, records in reader.read(positions.ranges_from(reader, there, positions.EARLIEST)):
+                happened.read(kind, records)
+                if kind == "alerts":
+                    table.apply(records)
         # Any output shows that a worker has read something, also one that is deleted since.
         outputs = [
             (settings.topic(kind), partition)
@@ -60,8 +65,10 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
         names = named.read_names(reader, settings)
     found = [alert for alert in table.alerts() if not streams or alert["stream"] in streams]
     ended = [alert for alert in table.ended() if not streams or alert.payload["stream"] in streams]
+    ones = [one for one in happened.incidents() if not streams or set(streams) & set(one["streams"])]
     if as_json:
-        print_json({"open": found, "cleared": [{**alert.payload, "learned": alert.learned} for alert in ended]})
+        cleared = [{**alert.payload, "learned": alert.learned} for alert in ended]
+        print_json({"incidents": ones, "open": found, "cleared": cleared})
         return
     if table.foreign:
         say(f"{topic}: {table.foreign:,} records there are no alerts of a worker: left out")
@@ -69,20 +76,34 @@ def alerts(streams: Streams = None, each: EachAlert = False, *, as_json: Json = 
         say(f"there is no output of {settings.name} yet, so that nothing is known: look whether a worker runs")
     elif not found:
         say(f"no alert of {', '.join(streams)} is open" if streams else "no alert is open")
-    else:
-        rows = []
-        for alike in alike_alerts.together(found, lambda alert: alert, each=each):
-            first, text = alike[0], alike_alerts.summary(alike, _text(alike[0], names))
-            rows.append((sentences.second(first["since"]), first["severity"], first["rule"], text))
+    if ones and not each:
+        _show_incidents(ones, names)
+        footnote(f"--each lists the alerts: {counted(len(found), 'open one')}, {len(ended):,} cleared")
+        return
+    if found:
+        rows = [
+            (sentences.second(alert["since"]), alert["severity"], alert["rule"], _text(alert, names)) for alert in found
+        ]
         print_table(["since", "severity", "rule", "what"], rows)
     if not ended:
         return
     print_line()
-    groups = alike_alerts.together(ended, lambda one: one.payload, each=each)
-    cleared = [_cleared(alike, names) for alike in groups[:SHOWN]]
-    print_table(["opened", "cleared", "severity", "rule", "how it ended"], cleared)
-    if more := sum(map(len, groups[SHOWN:])):
+    print_table(
+        ["opened", "cleared", "severity", "rule", "how it ended"], [_cleared(one, names) for one in ended[:SHOWN]]
+    )
+    if more := len(ended[SHOWN:]):
         footnote(f"{more:,} more have cleared: --json has them")
+
+
+def _show_incidents(ones: Sequence[Incident], names: ClusterNames) -> None:
+    """Print the open incidents and the newest of those that are over."""
+    from resonance.pipeline.watch import named
+
+    over = [one["key"] for one in ones if not one["is_open"]]
+    shown = [one for one in ones if one["key"] not in over[SHOWN:]]
+    print_incidents({**one, "text": named.with_names(one["text"], names.given, names)} for one in shown)
+    if more := len(over[SHOWN:]):
+        footnote(f"{more:,} more are over: --json has them")
 
 
 def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
@@ -92,21 +113,13 @@ def _text(payload: Mapping[str, Any], names: ClusterNames) -> str:
     return named.with_names(text, named.mentioned(payload), names)
 
 
-def _cleared(alike: "Sequence[alert_table.ClearedAlert]", names: ClusterNames) -> tuple[str, ...]:
-    """Return the row of cleared alerts: when, severity, rule, and how the first of them ended."""
-    from resonance.pipeline.watch import alike_alerts, named, sentences
+def _cleared(one: "alert_table.ClearedAlert", names: ClusterNames) -> tuple[str, ...]:
+    """Return the row of a cleared alert: when, severity, rule, and how it ended."""
+    from resonance.pipeline.watch import named, sentences
 
-    payload, learned = alike[0]
-    text = _text(payload, names)
-    if learned:
-        text = f"learned: {', '.join(learned)} came meanwhile, and is normal for {payload['stream']} now"
-        text = named.with_names(text, learned, names)
-    alerts = [one.payload for one in alike]
-    since = min(alert["since"] for alert in alerts)
-    return (
-        sentences.second(since),
-        sentences.second(payload["time"]),
-        payload["severity"],
-        payload["rule"],
-        alike_alerts.summary(alerts, text),
-    )
+    payload, text = one.payload, _text(one.payload, names)
+    if one.learned:
+        text = f"learned: {', '.join(one.learned)} came meanwhile, and is normal for {payload['stream']} now"
+        text = named.with_names(text, one.learned, names)
+    times = sentences.second(payload["since"]), sentences.second(payload["time"])
+    return *times, payload["severity"], payload["rule"], text

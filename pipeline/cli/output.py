@@ -13,6 +13,7 @@ from typing import Any, Literal, NoReturn
 import orjson
 import typer
 from resonance.pipeline.logs import printable, printable_json
+from resonance.schemas import Incident
 
 
 def open_missing() -> None:
@@ -80,6 +81,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     needed = Measurement.get(console, console.options.update_width(10_000), table).minimum
     console.width = max(console.width, needed)
     console.print(table)
+
+
+def print_incidents(incidents: Iterable[Incident]) -> None:
+    """Print what happened, a line each."""
+    rows = [(each["severity"], "open" if each["is_open"] else "over", each["text"]) for each in incidents]
+    print_table(("severity", "state", "what happened"), rows)
 
 
 def _raise() -> NoReturn:

@@ -12,7 +12,7 @@ from resonance.pipeline.cli.file_options import ChosenColumns, SkipBad
 from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, Depends, injected
 from resonance.pipeline.cli.options import PLACE, Json, Picture, load
-from resonance.pipeline.cli.output import footnote, print_json, print_table, say
+from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted, nearest
@@ -259,8 +259,7 @@ def _show(summary: "replaying.Summary", output: "replaying.ReplayOutput", *, as_
         print_json(summary.as_json() | shown)
         return
     if found:
-        happened = [(each["severity"], "open" if each["is_open"] else "over", each["text"]) for each in found]
-        print_table(("severity", "state", "what happened"), happened)
+        print_incidents(found)
     rows = [
         (
             *((part.topic,) if several else ()),

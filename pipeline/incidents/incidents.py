@@ -1,13 +1,15 @@
 """Incidents: what happened, with its cause, as a function of the outputs of a deployment."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
+from resonance.pipeline import exact_json
 from resonance.pipeline.incidents.grouping import Episode, episodes, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable
+from resonance.pipeline.records import Record
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
 
 MANY: Final = 3
@@ -34,6 +36,15 @@ class IncidentTable:
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; `kind` is that of its topic (``alerts``, ``drift_events``, ``cluster_events``)."""
         self._signs.apply(kind, payload)
+
+    def read(self, kind: str, records: Iterable[Record]) -> None:
+        """Take over the records of a topic of outputs; what is none of them changes nothing."""
+        for record in records:
+            try:
+                payload = exact_json.loads(record.value or b"null")
+            except ValueError:
+                continue
+            self.apply(kind, payload)
 
     def incidents(self) -> list[Incident]:
         """Return the incidents, the newest first."""

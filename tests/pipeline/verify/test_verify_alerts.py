@@ -218,12 +218,14 @@ def test_open_alerts_are_listed_until_they_clear(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     serve(deployment, monkeypatch)
-    assert run(monkeypatch, "alerts") == 0
+    assert run(monkeypatch, "alerts", "--each") == 0
     said = capsys.readouterr()
     assert "no alert is open" in said.err
     assert re.search(r"critical  dead_letters  \d+ of 20 records of features\[0\] were dead", said.out)
-    deployment.logs[ALERTS, 0].pop()
     assert run(monkeypatch, "alerts") == 0
+    assert re.search(r"critical  over   a partition: \d+ of 20 records of features\[0\] were", capsys.readouterr().out)
+    deployment.logs[ALERTS, 0].pop()
+    assert run(monkeypatch, "alerts", "--each") == 0
     assert "critical  dead_letters  5 of 20 records of features[0] were dead letters" in capsys.readouterr().out
     assert run(monkeypatch, "alerts", "--json") == 0
     listed = orjson.loads(capsys.readouterr().out)

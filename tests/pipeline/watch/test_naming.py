@@ -69,8 +69,13 @@ def test_a_name_is_shown_by_all_who_show_the_cluster(monkeypatch, capsys, broker
     assert run(monkeypatch, broker, "watch", "--from", "earliest", "--until-end", "--json", "-k", "split") == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert first["names"] == {A: "checkout", C: "from checkout"}
-    assert run(monkeypatch, broker, "alerts", "--input.topics", "orders") == 0
-    assert f"the share of {A} (checkout) in p0 has changed" in capsys.readouterr().out
+    for each in ([], ["--each"]):
+        assert run(monkeypatch, broker, "alerts", "--input.topics", "orders", *each) == 0
+        assert f"the share of {A} (checkout) in p0 has changed" in capsys.readouterr().out
+    assert run(monkeypatch, broker, "alerts", "--input.topics", "orders", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    (incident,) = said["incidents"]
+    assert incident["alerts"] == [alert["key"] for alert in said["open"]]
     assert run(monkeypatch, broker, "inspect", "--names") == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()][1] == [A, "checkout"]
 
