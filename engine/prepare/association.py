@@ -1,4 +1,4 @@
-"""Which features go together: what tells groups apart shows in more than one of them."""
+"""Which features go together: what separates groups shows in more than one of them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +10,8 @@ _STRONG: Final = 0.25
 """Share of the variance that one feature explains of another one from which both go together: a correlation of 1/2."""
 _MAX_VALUES: Final = 20
 """Different values up to which a feature is compared by its values, and not by their order."""
+_BLOCK: Final = 256
+"""Columns that are compared at once, which bounds the memory."""
 
 
 def _ranks(column: FloatArray) -> FloatArray:
@@ -20,16 +22,33 @@ def _ranks(column: FloatArray) -> FloatArray:
     return ranks
 
 
-def _explained(group: IntArray, column: FloatArray) -> float:
-    """Return the share of a column's variance between groups, without that of chance (Kelley's epsilon squared)."""
-    n, counts = len(group), np.bincount(group)
-    gap = column - column.mean()
-    total = float(gap @ gap)
-    if not total > 0.0 or n <= len(counts):
-        return 0.0
-    sums = np.bincount(group, gap)
-    between = float((sums * sums / counts).sum())
-    return 1.0 - (total - between) / (n - len(counts)) * (n - 1) / total
+def _explained(groupings: Sequence[IntArray], parts: FloatArray) -> FloatArray:
+    """Return the share of each part's variance between the groups of each grouping, without that of chance.
+
+    That is Kelley's epsilon squared; 0 where nothing varies. `parts` are columns.
+    """
+    n, sizes = len(parts), [int(group.max()) + 1 for group in groupings]
+    member = np.zeros((n, sum(sizes)))
+    starts = np.cumsum([0, *sizes[:-1]])
+    for start, group in zip(starts, groupings, strict=True):
+        member[np.arange(n), start + group] = 1.0
+    whole = parts.sum(axis=0)
+    total = (parts * parts).sum(axis=0) - whole * whole / n
+    sums = member.T @ parts
+    between = np.add.reduceat(sums * sums / member.sum(axis=0)[:, None], starts, axis=0) - whole * whole / n
+    free = np.maximum(n - np.array(sizes), 0)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: FloatArray = 1.0 - (total - between) / free * (n - 1) / total
+    return np.where((total > 0.0) & (free > 0), found, 0.0)
+
+
+def _parts(column: FloatArray) -> FloatArray:
+    """Return what is explained of a column: each value for itself, as the order of few says little; else the ranks."""
+    values = np.unique(column)
+    if len(values) > _MAX_VALUES:
+        return _ranks(column)[:, None]
+    # Of two values one says as much as the other.
+    return np.equal(column[:, None], values[1:] if len(values) == 2 else values).astype(np.float64)
 
 
 def go_together(columns: Sequence[FloatArray], among: Sequence[int]) -> set[int]:
@@ -42,19 +61,21 @@ def go_together(columns: Sequence[FloatArray], among: Sequence[int]) -> set[int]
     among : sequence of int
         The places of those that are looked at. Each splits the records into groups, one for each of its values.
     """
-    found: set[int] = set()
-    ranked = [_ranks(column) for column in columns]
-    few = [len(np.unique(column)) <= _MAX_VALUES for column in columns]
+    left = {}
     for c in among:
         values, group = np.unique(columns[c], return_inverse=True)
-        if len(values) < 2:
-            continue
-        for other, column in enumerate(columns):
-            if other == c:
-                continue
-            # Each value of the other one for itself, as the order of few values says little; else their ranks.
-            parts = [(column == value).astype(float) for value in np.unique(column)] if few[other] else [ranked[other]]
-            if any(_explained(group, part) >= _STRONG for part in parts):
-                found.add(c)
-                break
+        if len(values) > 1:
+            left[c] = group
+    found: set[int] = set()
+    for first in range(0, len(columns), _BLOCK):
+        if not left:
+            break
+        others = range(first, min(first + _BLOCK, len(columns)))
+        made = [_parts(columns[other]) for other in others]
+        owner = np.repeat(others, [each.shape[1] for each in made])
+        looked = np.array(list(left))
+        strong = _explained(list(left.values()), np.hstack(made)) >= _STRONG
+        together = looked[(strong & (owner != looked[:, None])).any(axis=1)].tolist()
+        found.update(together)
+        left = {c: group for c, group in left.items() if c not in found}
     return found

@@ -105,14 +105,14 @@ class Columns:
         table, robust, flags = self.table, self._parameters.robust, []
         plain = np.flatnonzero(table.values == 0).tolist()
         unscaled, *_ = self.transform(spread, clip=False)
-        telling = self._telling(raw) if robust else set()
+        separating = self._separating(raw) if robust else set()
         for c in plain:
             given, column = raw[:, c], unscaled[:, table.first[c]]
             if self._parameters.missing == "mean":
                 # A number that the user put in place of missing ones is a value like others; a mean says nothing new.
                 given, column = given[~np.isnan(given)], column[~np.isnan(given)]
             # Among many features rare ones tell kinds apart together, and an axis hardly follows a single one.
-            if robust and c not in telling and (is_flag(given) if self._parameters.axes else is_steady(given)):
+            if robust and c not in separating and (is_flag(given) if self._parameters.axes else is_steady(given)):
                 flags.append(c)
             elif robust and not is_flag(given):
                 table.pivot[c], table.bend[c] = bend_of(column)
@@ -123,10 +123,10 @@ class Columns:
             for c in flags:
                 table.low[c], table.width[c] = flag_range(unscaled[:, table.first[c]])
             for c in np.flatnonzero(table.values).tolist():
-                table.width[c] = 1.0 if c in telling else FLAG_WIDTH
+                table.width[c] = 1.0 if c in separating else FLAG_WIDTH
 
-    def _telling(self, raw: FloatArray) -> set[int]:
-        """Return the flags and categories that go together with another feature, and so tell groups apart."""
+    def _separating(self, raw: FloatArray) -> set[int]:
+        """Return the flags and categories that go together with another feature, and so separate groups."""
         values = self.table.values
         usable = raw[~np.isnan(raw).any(axis=1)]
         # Without what spreads the values that they have.

@@ -69,7 +69,7 @@ class Preparation:
         With ``warmup``, not with `clip`. A feature that has at most two values in the held records, or one in nine
         tenths of them where records are not projected, and a category count a fiftieth of the others, where there are
         others; but fully where it goes together with another feature, by a correlation of 1/2, and none of its values
-        has nine tenths: then it tells groups apart. A feature whose 99th percentile is more than 2.5 times as far from
+        has nine tenths: then it separates groups. A feature whose 99th percentile is more than 2.5 times as far from
         the median as the 1st, or the other way round, is bent before it is scaled: by the inverse hyperbolic sine, in
         units of the shorter way. A feature with five or more values on an even grid (half of the neighbours one step
         apart) that repeat (half as many values as records, at most) is rounded or counts: each value is moved by up to

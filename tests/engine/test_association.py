@@ -12,7 +12,7 @@ def test_what_a_grouping_explains_follows_from_the_f_of_an_analysis_of_variance(
     group = RNG(0).integers(4, size=200)
     column = RNG(1).normal(size=200) + 0.5 * group
     f = f_oneway(*(column[group == g] for g in range(4))).statistic
-    assert _explained(group, column) == pytest.approx((f - 1) * 3 / (f * 3 + 196))
+    assert _explained([group], column[:, None]) == pytest.approx((f - 1) * 3 / (f * 3 + 196))
 
 
 def test_ranks_are_those_of_equal_values_together():

@@ -1,4 +1,4 @@
-"""Records that are equal in categories, flags or zeros: each combination that tells a kind apart is a cluster."""
+"""Records that are equal in categories, flags or zeros: each combination that separates a kind is a cluster."""
 
 import numpy as np
 import orjson
