@@ -8,9 +8,9 @@ import numpy as np
 from resonance.engine.lineage import find_heirs
 from resonance.kernels.arithmetic import jit
 
-_SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
+SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
 """Shares of the records learned that a valley is there, or is not, at every reading before a split, or a join."""
-_LONGEST = 2000.0
+LONGEST = 2000.0
 """The most of these records."""
 _NO_VALLEY = 0.7
 """A valley that is shallower than this share of what it needs is none: the join is made at once."""
@@ -59,7 +59,7 @@ def hold_splits(model, rules, group, groups, basin_of):
     core = np.empty(clusters, dtype=np.int64)
     heir, origin, _ = find_heirs(model.place, group, model.mass, clusters, groups)
     _find_cores(model, group, origin, core)
-    needed = np.int64(min(_SPLIT_SHARE * n, _LONGEST))
+    needed = np.int64(min(SPLIT_SHARE * n, LONGEST))
     mass, lasting = group_masses(model, group, groups), np.zeros(groups)
     last = np.zeros(groups, dtype=np.int64)
     for i in range(count):
@@ -102,7 +102,7 @@ def hold_joins(model, rules, group, groups, basin_of, lost):
     """
     count, clusters, n = model.landmarks, model.clusters, model.learned
     heir, _, owner = find_heirs(model.place, group, model.mass, clusters, groups)
-    needed = np.int64(min(_JOIN_SHARE * n, _LONGEST))
+    needed = np.int64(min(_JOIN_SHARE * n, LONGEST))
     for c in range(clusters):
         g = heir[c]
         if g < 0 or owner[g] == c:

@@ -153,9 +153,8 @@ def estimate_densities(model, rules, radius2, inside, dimension, out):
     """Write the logarithm of the density at each landmark to `out`.
 
     A landmark counts the records in its ball as long as the ball keeps its volume within a factor of two, and as long
-    as their rate stays the same. A new ball
-    begins with what its landmarks have stood for, or with the density of neighbours that have counted longer: an
-    estimate beside counts would be a hill or a valley by its error alone.
+    as their rate stays the same. A new ball begins with what its landmarks have stood for, or with the density of
+    neighbours that have counted longer: an estimate beside counts would be a hill or a valley by its error alone.
     """
     count, clock = model.landmarks, model.clock
     mass = 0.0

@@ -124,11 +124,10 @@ def _stale_landmark(model, chosen):
     best, found = _STALE, -1
     for i in range(model.landmarks):
         if model.place[i] == chosen and model.span[i] >= 0.0:
-            hits, whole = counted(model, i), length(model, i, clock)
-            if _is_stale(n, clock, last[i], hits, whole):
-                missed = _missed(n, clock, last[i], hits)
-                if missed > best * (n * whole):
-                    best, found = missed / (n * whole), i
+            whole = n * length(model, i, clock)
+            missed = _missed(n, clock, last[i], counted(model, i))
+            if missed > best * whole:
+                best, found = missed / whole, i
     return found
 
 

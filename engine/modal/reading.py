@@ -8,7 +8,7 @@ from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal.answers import measure_ranges
 from resonance.engine.modal.basins import find_hills, valley_between
-from resonance.engine.modal.changes import group_masses, hold_joins, hold_splits
+from resonance.engine.modal.changes import LONGEST, SPLIT_SHARE, group_masses, hold_joins, hold_splits
 from resonance.engine.modal.density import estimate_densities, fade, length, measure_balls
 from resonance.engine.modal.graph import least_records
 from resonance.engine.modal.learn import place_landmarks
@@ -19,6 +19,8 @@ _DEVIATIONS = 2.88
 """Standard deviations of a normal variable beyond which one of 500 lies on one side."""
 _MAX = 0.1
 """Share of the records of a group that can be outliers; more of them are a part of it."""
+_INSIDE = 2.0
+"""How many times as deep below the median a landmark lies that leaves its cluster."""
 
 _LANDMARKS = 64
 """Landmarks that show a hill beside others which touch it: eight balls."""
@@ -28,10 +30,6 @@ _CUT = 0.12
 """Share of the balls that end at a gap, or reach over one, above which clusters have too few landmarks."""
 _MOVED = 0.1
 """Share of the landmarks that are in clusters that move, above which there come no more of them."""
-_LASTING, _LONGEST = 0.25, 2000.0
-"""Share of the records learned over which more are needed at every reading, as a valley is before a split; the most."""
-_INSIDE = 2.0
-"""How many times as deep below the median a landmark lies that leaves its cluster."""
 
 
 @jit
@@ -189,7 +187,8 @@ def _enlarge(model, rules, needed):
     """Let there be twice as many landmarks where more were needed at every reading for long, to the most."""
     if not needed:
         model.enough = model.learned
-    lasts = model.learned - model.enough >= min(_LASTING * model.learned, _LONGEST)
+    # As long as a valley is there before a split.
+    lasts = model.learned - model.enough >= min(SPLIT_SHARE * model.learned, LONGEST)
     may = 2 * model.budget <= rules.max_landmarks
     model.crowded = needed and lasts and not may
     if needed and lasts and may:

@@ -197,11 +197,11 @@ def step_of(values: FloatArray) -> float:
     counts = np.diff(np.append(np.searchsorted(ordered, points), len(ordered)))
     most = int(np.argmax(counts))
     beside = int(counts[max(most - 1, 0) : most + 2].sum()) - int(counts[most])
-    is_common = 2 * int(counts[most]) > len(ordered) and 2 * beside < int(counts[most])
+    stands_out = 2 * int(counts[most]) > len(ordered) and 2 * beside < int(counts[most])
     is_wide = percentile(ordered, 99) - percentile(ordered, 1) >= (_MIN_WIDTH - _ON_GRID) * step
     is_quantity = len(points) >= _MIN_VALUES and is_wide
     far = max(abs(float(points[0])), abs(float(points[-1])))
-    return step if is_grid and repeats and is_quantity and not is_common and far + step <= MAGNITUDE else 0.0
+    return step if is_grid and repeats and is_quantity and not stands_out and far + step <= MAGNITUDE else 0.0
 
 
 _FINE: Final = 1e-4

@@ -49,7 +49,7 @@ def alerts(streams: Streams = None, each: Each = False, *, as_json: Json = False
     )
     table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-        for kind in signs.FOLLOWED:
+        for kind in ("alerts",) if each and not as_json else signs.FOLLOWED:
             there = [at for _, partition in partitions if reader.has(at := (settings.topic(kind), partition))]
             for _, records in reader.read(positions.ranges_from(reader, there, positions.EARLIEST)):
                 happened.read(kind, records)

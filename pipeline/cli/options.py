@@ -39,9 +39,6 @@ Topics = Annotated[str | None, typer.Option("--topics", metavar="TOPIC,...", hel
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 PLACE = "earliest|latest|OFFSET|TIME|-10m"
 """What every option takes that names a place in a log."""
-EachAlert = Annotated[
-    bool, typer.Option("--each", help="Print a line for each alert, even if many streams have alike ones.")
-]
 Picture = Annotated[
     Path | None,
     typer.Option("--picture", metavar="FILE.png", help="Draw the lives of the clusters, and what sets each apart."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
-from resonance.pipeline.cli.options import PLACE, EachAlert, Json, load_outputs
+from resonance.pipeline.cli.options import PLACE, Json, load_outputs
 from resonance.pipeline.cli.output import fitted, json_text, say
 from resonance.schemas import ClusterNames
 
@@ -53,6 +53,9 @@ From = Annotated[str, typer.Option("--from", metavar=PLACE, help="Where to begin
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N outputs.")]
 UntilEnd = Annotated[
     bool, typer.Option("--until-end", help="End where the topics end now, instead of waiting for more.")
+]
+EachAlert = Annotated[
+    bool, typer.Option("--each", help="Print a line for each alert, even if many streams have alike ones.")
 ]
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.incidents.grouping import Episode, episodes, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable
 from resonance.pipeline.records import Record
+from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
 
 MANY: Final = 3
@@ -76,7 +76,7 @@ def _incident(group: Sequence[Episode], known: int) -> Incident:
         "drifts": len(signs) - len(alerts),
         "signs": len(signs),
         "is_open": any(sign.is_open for sign in signs),
-        "since": _stamp(since),
+        "since": canonical(round(1000 * since)),
         "time": max(sign.stamp for sign in signs),
     }
     if factor:
@@ -89,10 +89,6 @@ def _since(ordered: Sequence[Episode]) -> float:
     """Return when the first streams of an incident began; one that began far before most others does not count."""
     began = [each.began for each in ordered]
     return began[len(began) // 10]
-
-
-def _stamp(time: float) -> str:
-    return datetime.fromtimestamp(round(time, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _features(group: Sequence[Episode]) -> list[IncidentFeature]:

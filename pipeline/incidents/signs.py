@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from statistics import median
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import AlertSeverity, ClusterSnapshot
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
@@ -49,7 +49,7 @@ class Sign:
 
 def seconds(time: str) -> float:
     """Return the time of an output in seconds."""
-    return datetime.fromisoformat(time).timestamp()
+    return epoch_ms(time) / 1000
 
 
 class SignTable:

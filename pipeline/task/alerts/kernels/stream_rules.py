@@ -131,13 +131,13 @@ def _rebase(integers, floats, limits):
         floats[HOLD] = 0.0
         floats[W] = 0.0
         return
-    floats[FAR_HIT] = log(0.5 / max(usual, FAR_RARE))
+    far = log(0.5 / max(usual, FAR_RARE))
     usual = max(usual, RARE)
     high = max(0.5, 8.0 * usual / (1.0 - usual + 8.0 * usual))
     floats[HIT] = log(high / usual)
     floats[MISS] = log((1.0 - high) / (1.0 - usual))
     evidence = limits[EVIDENCE]
-    floats[FAR_HIT] = max(floats[FAR_HIT], floats[HIT])
+    floats[FAR_HIT] = max(far, floats[HIT])
     floats[HOLD] = max(evidence, min(evidence * inflation, NOVEL_RECORDS * floats[HIT]))
 
 
