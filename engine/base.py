@@ -25,6 +25,9 @@ EventKind = Literal["emerged", "absorbed", "split", "vanished"]
 MAGNITUDE = 1e150
 """Largest absolute value of a prepared feature: its square is still a float64."""
 
+NAMED = 3
+"""Features that an answer names at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Salience:
@@ -190,6 +193,9 @@ class Step:
         How probable each label was before the record was learned; of a `labels.LabelEngine`.
     groups : list of GroupChange
         Of engines that divide the features into groups.
+    outside : ndarray of float64, shape (n, NAMED, 4), optional
+        Features in which a novel record is outside of what the clusters have, the farthest first: column, value, and
+        between which two values the cluster compared with usually is; NaN where there are fewer. Of engines that know.
     """
 
     cluster: IntArray
@@ -199,6 +205,7 @@ class Step:
     events: list[Event] = field(default_factory=list)
     labels: LabelAnswers | None = None
     groups: list[GroupChange] = field(default_factory=list)
+    outside: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -114,6 +114,10 @@ class SingleModelEngine(Engine):
         """Return room for the answers of `count` records that are not learned."""
         return empty_prediction(count)
 
+    def _no_answers(self, count: int) -> Step:
+        """Return room for the answers of `count` records."""
+        return empty_step(count)
+
     def _events(self) -> list[Event]:
         """Return the events of the log, and empty it."""
         return events_from(self._log, self.dimension, self.criteria, self.further, self._cluster)
@@ -124,7 +128,7 @@ class SingleModelEngine(Engine):
 
     def learn(self, X: Any, labels: Any = None) -> Step:  # noqa: D102
         batch = self._checked(X, self.most_features)
-        marks, step = record_labels(labels, len(batch)), empty_step(len(batch))
+        marks, step = record_labels(labels, len(batch)), self._no_answers(len(batch))
         if not len(batch):
             return step
         if not self._begun:

@@ -148,6 +148,11 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def number(value: float) -> str:
+    """Return a number as people read it: three significant digits, whole from a thousand on."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def first_of(names: Sequence[str], most: int) -> str:
     """Return up to `most` names as a list, which ends with dots where there are more."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from resonance.schemas.alert import Alert, AlertKind, AlertReason, AlertRule, AlertSeverity
+from resonance.schemas.alert import Alert, AlertFeature, AlertKind, AlertReason, AlertRule, AlertSeverity
 from resonance.schemas.assignment import Assignment, AssignmentStatus
 from resonance.schemas.automatic_names import AutomaticNames
 from resonance.schemas.cloudevents import CloudEvents, Envelope, Header, source_uri, without_envelope
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA_NAMES",
     "Alert",
+    "AlertFeature",
     "AlertKind",
     "AlertReason",
     "AlertRule",

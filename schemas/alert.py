@@ -15,6 +15,19 @@ AlertSeverity = Literal["info", "warning", "critical"]
 AlertReason = Literal["reset", "rollback", "new_version"]
 
 
+class AlertFeature(TypedDict):
+    """A feature of the record with which an alert opened, and what it usually is, in the units of the input."""
+
+    feature: str
+    """Its name."""
+    value: float
+    """What it was."""
+    low: float
+    """From what it usually is in the cluster that the record is most like."""
+    high: float
+    """To what it usually is."""
+
+
 class Alert(TypedDict):
     """An alert opened or cleared: of each rule at most one is open for a stream, or for a cluster of it."""
 
@@ -37,6 +50,8 @@ class Alert(TypedDict):
     """What happened, as a sentence."""
     evidence: dict[str, float]
     """The numbers that decided."""
+    features: NotRequired[list[AlertFeature]]
+    """Of ``unlike``: up to three features of the record with which it opened that were far off, the farthest first."""
     setting: NotRequired[str]
     """The setting to look at, where the model does not fit the data."""
     reason: NotRequired[AlertReason]

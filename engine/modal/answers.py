@@ -90,6 +90,28 @@ def answer(model, rules, x, gap, near, squared):
 
 
 @jit
+def name_outside(model, x, near, squared, outside):
+    """Write the features in which a record is outside of the cluster that `answer` compared it with, farthest first.
+
+    Each is a row of `outside`: its column, its value, and between which values the cluster usually is, which is half as
+    far from its middle as a record may be.
+    """
+    compared = near if model.place[near] >= 0 else _nearest_in_cluster(model, x, squared)
+    if compared < 0:
+        return
+    place, parts = model.place[compared], np.empty(len(x))
+    for f in range(len(x)):
+        parts[f] = abs(x[f] - model.middle[place, f]) * model.narrow[place, f]
+    for row in outside:
+        f = np.argmax(parts)
+        if parts[f] <= 0.5:
+            return
+        middle, usual = model.middle[place, f], 0.5 / model.narrow[place, f]
+        row[0], row[1], row[2], row[3] = f, x[f], middle - usual, middle + usual
+        parts[f] = 0.0
+
+
+@jit
 def predict_batch(model, rules, X, squared, cluster, score, label):
     """Answer for a batch: the cluster of the nearest landmark, and the majority label of the nearest that has one."""
     landmarks = model.landmarks

@@ -1,11 +1,12 @@
 """Modal clustering of a stream: landmarks, the density at each, and the hills that no valley divides."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from resonance.engine.base import MAGNITUDE, Event, FloatArray, IntArray, ModelFacts, Prediction, Step
+from resonance.engine.base import MAGNITUDE, NAMED, Event, FloatArray, IntArray, ModelFacts, Prediction, Step
 from resonance.engine.events import SHAPE_HEAD
 from resonance.engine.labels import MAX_CLASSES, room_for_classes
 from resonance.engine.modal import layout
@@ -72,6 +73,9 @@ class Modal(SingleModelEngine):
         self._model, self._classes = new_model(self._rules, slots, classes), classes
         self.dimension = dimension
 
+    def _no_answers(self, count: int) -> Step:
+        return replace(super()._no_answers(count), outside=np.full((count, NAMED, 4), np.nan))
+
     def _learn(self, batch: FloatArray, labels: IntArray, step: Step) -> None:
         slots, classes = self._model.votes.shape
         if self._cells is None:
@@ -82,7 +86,7 @@ class Modal(SingleModelEngine):
         answers, done = arrays_of(step), 0
         while True:
             own = self._model, self._rules, self._cells
-            done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers)
+            done, due = learn_batch(*own, batch, labels, done, np.empty(slots), *answers, step.outside)
             if due:
                 self._was_read = True
                 # Here and not in the kernel, which would take seconds longer to compile.

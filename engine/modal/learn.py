@@ -1,7 +1,7 @@
 """A batch learned or answered by one model: which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.modal.answers import answer
+from resonance.engine.modal.answers import answer, name_outside
 from resonance.engine.modal.density import counted, length, logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
     UNFILLED,
@@ -319,7 +319,7 @@ def _repeats(model, x):
 
 
 @jit
-def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node):
+def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, novel, node, outside):
     """Learn a batch from record `start` on, until a reading is due or there is no room for a landmark.
 
     Return the first record that was not learned, and whether a reading is due.
@@ -350,6 +350,8 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
             model.unplaced += 1
         # Before there are clusters, what is like a landmark is not new.
         novel[t] = unlike or (place < 0 and model.clusters > 0)
+        if novel[t] and model.clusters > 0:
+            name_outside(model, x, near, squared, outside[t])
         # One landmark stands for the record: itself, or the nearest.
         if landmarks == 0 or is_wanted(model, rules, gap, near, unlike):
             j = add_landmark(model, rules, cells, x, labels[t], place, squared)

@@ -13,7 +13,7 @@ from resonance.pipeline.cli.options import PLACE, Json, Picture, load
 from resonance.pipeline.cli.output import cell, footnote, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
-from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of
+from resonance.pipeline.errors import ConfigurationError, ResonanceError, counted, first_of, number
 from resonance.schemas import AutomaticNames, ClusterEvent, ClusterNames, sets_apart
 
 if TYPE_CHECKING:
@@ -317,9 +317,7 @@ def _show(stream: "inspection.InspectedStream", called: ClusterNames, automatic:
 
 def range_sentence(stream: "inspection.InspectedStream", change: "changed_ranges.ChangedRange") -> str:
     """Return since when a feature has another range, and which clusters have a mean of before."""
-    from resonance.pipeline.watch import sentences
-
-    before, now = (" to ".join(map(sentences.number, each)) for each in (change.range_before, change.range))
+    before, now = (" to ".join(map(number, each)) for each in (change.range_before, change.range))
     text = f"the range of {change.feature} is {now} since {change.time[:16].replace('T', ' ')}, {before} before"
     names = [cluster.id for cluster in stream.clusters if change.feature in cluster.of_before]
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""

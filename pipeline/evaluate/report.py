@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from resonance.pipeline.errors import ConfigurationError, OutputError, counted
+from resonance.pipeline.errors import ConfigurationError, OutputError, counted, number
 from resonance.pipeline.evaluate import pictures
 from resonance.pipeline.evaluate.detail import detail
 from resonance.pipeline.evaluate.evaluation import Evaluation
 from resonance.pipeline.evaluate.summary import best_sentence
 from resonance.pipeline.evaluate.tables import Cell, Shade, Table, tables
-from resonance.pipeline.watch.sentences import number
 
 PAGE, DATA = "report.html", "report.json"
 

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any, Final
 
 from resonance.pipeline import exact_json
+from resonance.pipeline.errors import number
 from resonance.pipeline.incidents.grouping import Episode, episodes, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable
 from resonance.pipeline.records import Record
@@ -143,8 +144,8 @@ def _names(streams: Sequence[str | None], known: int) -> str:
 def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
     since = incident["since"][:19].replace("T", " ")
     values = ", ".join(
-        f"{each['feature']} {each['value']:.3g}"
-        + (f", usually {each['usual']:.3g}" if each["usual"] is not None and incident["kind"] == "broke" else "")
+        f"{each['feature']} {number(each['value'])}"
+        + (f", usually {number(each['usual'])}" if each["usual"] is not None and incident["kind"] == "broke" else "")
         for each in incident["features"][: 1 if incident["kind"] == "broke" else SHOWN]
     )
     behind = f", {values}" if values else ""

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from resonance.pipeline.watch.sentences import number, second
+from resonance.pipeline.errors import number
+from resonance.pipeline.watch.sentences import second
 from resonance.schemas import DriftEvent, DriftFeature, DriftUnit
 
 SHOWN: Final = 2

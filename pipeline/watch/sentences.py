@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from resonance.pipeline.errors import counted
+from resonance.pipeline.errors import counted, number
 from resonance.schemas import ClusterEvent, ClusterSnapshot
 from resonance.schemas.sets_apart import distances, sets_apart
 
@@ -59,11 +59,6 @@ def _stream_ended(event: ClusterEvent) -> str:
     return (
         f"{event['stream']} ended, version {event['version']}{part}: {counted(len(event['before']), 'cluster')} ended"
     )
-
-
-def number(value: float) -> str:
-    """Return a number as people read it: three significant digits, whole from a thousand on."""
-    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def second(time: str) -> str:

@@ -106,6 +106,7 @@ class PlainModal:
     enough: int = 0  # records learned at the last reading that needed no more landmarks
     crowded: bool = False
     previous: np.ndarray | None = None
+    outside: list = field(default_factory=list)  # what the last record is outside in: column, value, usual range
 
     def __post_init__(self):
         known = {each.name: each.default for each in Modal.parameters}
@@ -118,7 +119,7 @@ class PlainModal:
     def learn(self, x):
         """Return cluster, score, novel and landmark, -1 for none."""
         repeated = self.previous is not None and bool((self.previous == x).all())
-        self.previous = x
+        self.previous, self.outside = x, []
         self.n += 1
         self.clock += not repeated
         if not self.landmarks:
@@ -167,6 +168,12 @@ class PlainModal:
             outside = gap / (self.reach2 * near.radius2) if near.radius2 > 0.0 else np.inf
         middle, narrow = self.ranges[near.cluster]
         excess = float(np.max(np.abs(x - middle) * narrow)) ** 2
+        parts = np.abs(x - middle) * narrow
+        self.outside = [
+            (f, x[f], middle[f] - 0.5 / narrow[f], middle[f] + 0.5 / narrow[f])
+            for f in np.argsort(-parts, kind="stable")[:3]
+            if parts[f] > 0.5
+        ]
         return within and excess <= 1.0, whole / (1.0 + max(outside, excess))
 
     def _measure_ranges(self):

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from resonance.engine.base import FloatArray, IntArray
 from resonance.pipeline.task.alerts.kernels import stream_rules
-from resonance.schemas import AlertRule
+from resonance.schemas import AlertFeature, AlertRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Transition:
     opened: bool
     evidence: dict[str, float]
     cluster: str | None = None
+    features: list[AlertFeature] = field(default_factory=list)
+    """Of the record with which it opens, those that are far off."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class OpenAlert:
     since: str
     """Time of the record with which it opened."""
     evidence: dict[str, float]
+    features: list[AlertFeature] = field(default_factory=list)
     owed: bool = False
     """Whether it opened in a bootstrap: it is emitted with the first record behind that."""
     ended: bool = False
@@ -73,6 +76,11 @@ class OpenAlerts:
             if alert.rule not in get_args(AlertRule):
                 raise ValueError(f"there is no rule {alert.rule!r}")
             alert.evidence = {str(name): float(value) for name, value in alert.evidence.items()}
+            alert.features = [
+                {"feature": str(one["feature"]), "value": float(one["value"]), "low": float(one["low"]),
+                 "high": float(one["high"])}
+                for one in alert.features
+            ]  # fmt: skip
             self.open[alert.rule, alert.cluster] = alert
         self.seq, self.number = int(content["seq"]), int(content["number"])
 

@@ -130,7 +130,10 @@ class PartitionAlerts:
         if alerts is None or not self._raises:
             return
         drift = ((at, each.change) for at, each in result.drift if isinstance(each, WatchedChange))
-        found: list[tuple[int, Transition | DriftChange]] = [*self._answers.transitions(alerts, result, texts), *drift]
+        found: list[tuple[int, Transition | DriftChange]] = [
+            *self._answers.transitions(alerts, result, texts, model.preparation),
+            *drift,
+        ]
         self._found += [_Found(positions[at], model, change, texts) for at, change in found]
 
     def _of_drift(self, model: "StreamModel", change: DriftChange, texts: StreamTexts | None) -> list[Transition]:
@@ -189,7 +192,7 @@ class PartitionAlerts:
         if key in alerts.open:
             return
         version = self._streams.first_version if model is None else model.version
-        alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence)
+        alert = OpenAlert(*key, version, alerts.number, cause.time, transition.evidence, transition.features)
         alerts.open[key] = alert
         alerts.number += 1
         self._health.alert(key[0], 1)
@@ -223,8 +226,10 @@ class PartitionAlerts:
         }  # type: ignore[typeddict-item]
         if alert.cluster is not None:
             payload["cluster"] = alert.cluster
-        payload["text"] = sentence(alert.rule, opened, about, evidence, setting)
+        payload["text"] = sentence(alert.rule, opened, about, evidence, setting, alert.features)
         payload["evidence"] = evidence
+        if alert.features:
+            payload["features"] = alert.features
         if setting is not None:
             payload["setting"] = setting
         payload["since"] = alert.since

@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from resonance.engine.base import IntArray
+from resonance.engine.base import IntArray, Step
 from resonance.engine.drift import DriftChange
+from resonance.engine.prepare import AnyPreparation, Preparation
 from resonance.pipeline.task.alerts.kernels import stream_rules
 from resonance.pipeline.task.alerts.open_alerts import OpenAlerts, StreamAlerts, Transition
 from resonance.pipeline.task.encode.assignments import StreamTexts
-from resonance.schemas import AlertRule
+from resonance.schemas import AlertFeature, AlertRule
 
 if TYPE_CHECKING:
     from resonance.pipeline.task.model.learn_result import LearnResult
@@ -71,9 +72,12 @@ class AnswerRules:
         stream_rules.switch_off(alerts.integers, alerts.floats, self._limits)
 
     def transitions(
-        self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts
+        self, alerts: StreamAlerts, result: "LearnResult", texts: StreamTexts, preparation: AnyPreparation
     ) -> list[tuple[int, Transition]]:
-        """Return the alerts of a stream that open or clear with its answers, each with its row."""
+        """Return the alerts of a stream that open or clear with its answers, each with its row.
+
+        `preparation` still has the units that the rows were prepared in.
+        """
         places = result.learned
         found: list[tuple[int, Transition]] = []
         # Late labels cause events, too, and have no answers.
@@ -85,13 +89,13 @@ class AnswerRules:
             stop = start
             while stop < rows and places[stop] <= at:
                 stop += 1
-            self._run(alerts, result, start, stop, texts, found)
+            self._run(alerts, result, start, stop, texts, preparation, found)
             start = stop
             if event.kind == "emerged":
                 stream_rules.emerged(alerts.integers, alerts.floats, event.cluster)
             elif event.kind != "split" and stream_rules.ended(alerts.integers, alerts.floats, event.cluster):
                 found.append((at, Transition("new_cluster", False, {}, texts.cluster_id((), event.cluster))))
-        self._run(alerts, result, start, rows, texts, found)
+        self._run(alerts, result, start, rows, texts, preparation, found)
         return found
 
     def _run(
@@ -101,6 +105,7 @@ class AnswerRules:
         start: int,
         stop: int,
         texts: StreamTexts,
+        preparation: AnyPreparation,
         found: list[tuple[int, Transition]],
     ) -> None:
         step: Any = result.step
@@ -114,7 +119,22 @@ class AnswerRules:
             ):
                 name = texts.cluster_id((), cluster) if cluster >= 0 else None
                 evidence = dict(zip(_EVIDENCE[rule], numbers, strict=False))
-                found.append((result.learned[row], Transition(_RULES[rule], bool(opened), evidence, name)))
+                features = _outside(step, row, preparation) if opened and rule == stream_rules.UNLIKE_RULE else []
+                found.append((result.learned[row], Transition(_RULES[rule], bool(opened), evidence, name, features)))
+
+
+def _outside(step: Step, row: int, preparation: AnyPreparation) -> list[AlertFeature]:
+    """Return the features that a record is outside in, in the units of the input; a principal axis is none."""
+    if step.outside is None or not isinstance(preparation, Preparation) or preparation.projects:
+        return []
+    named = step.outside[row][~np.isnan(step.outside[row, :, 0])]
+    columns, numbers = named[:, 0].astype(np.int64), np.zeros((3, preparation.dimension))
+    numbers[:, columns] = named[:, 1:].T
+    values = [preparation.to_input_units(each, np.zeros_like(each))[0][columns].tolist() for each in numbers]
+    return [
+        {"feature": name, "value": value, "low": low, "high": high}
+        for name, value, low, high in zip(preparation.names_of(columns), *values, strict=True)
+    ]
 
 
 def drift_transitions(

@@ -1,10 +1,11 @@
 """What an alert says: severity, the setting to look at, and one plain sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from resonance.engine.base import Engine
-from resonance.schemas import AlertRule, AlertSeverity
+from resonance.pipeline.errors import number
+from resonance.schemas import AlertFeature, AlertRule, AlertSeverity
 
 SEVERITIES: Final[Mapping[AlertRule, AlertSeverity]] = {
     "unlike": "critical",
@@ -30,12 +31,20 @@ def setting_of(rule: AlertRule, engine: type[Engine]) -> str | None:
     return next((f"engine.{name}" for name in wanted if name in names), "prepare.scale")
 
 
-def sentence(rule: AlertRule, opened: bool, about: str, evidence: Mapping[str, Any], setting: str | None) -> str:
+def sentence(
+    rule: AlertRule,
+    opened: bool,
+    about: str,
+    evidence: Mapping[str, Any],
+    setting: str | None,
+    features: Sequence[AlertFeature] = (),
+) -> str:
     """Describe an alert in one sentence without a full stop; `about` is the stream, cluster or partition."""
     if not opened and evidence.get("ended"):
         began = "model or watch" if rule in ("drift_open", "share") else "model"
         return f"{about}: the alert ended, because a new {began} began or the rule was switched off"
-    return (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, **_shown(evidence))
+    said = (_OPENED if opened else _CLEARED)[rule].format(about=about, setting=setting, **_shown(evidence))
+    return f"{said}; {_named(features)}" if opened and features else said
 
 
 _OPENED: Final[Mapping[AlertRule, str]] = {
@@ -61,6 +70,15 @@ _CLEARED: Final[Mapping[AlertRule, str]] = {
     "dead_letters": "{dead_letters} of {records} records of {about} were dead letters",
     "silent": "{about} has a record again, after {seconds}",
 }
+
+
+def _named(features: Sequence[AlertFeature]) -> str:
+    """Return what a record had in the features that were far off."""
+    first, *others = (
+        f"{each['feature']} {number(each['value'])}, usually {number(each['low'])} to {number(each['high'])}"
+        for each in features
+    )
+    return f"{first}; also: {', '.join(others)}" if others else first
 
 
 def _shown(evidence: Mapping[str, Any]) -> dict[str, str]:

@@ -26,7 +26,7 @@ from resonance.pipeline.task.model.lifetimes import Lifetimes
 from resonance.pipeline.task.model.stream_drift import Marks, StreamDrift, parts_of, release
 from resonance.schemas import ClusterSnapshot
 
-STATE_REVISION = 4
+STATE_REVISION = 5
 """Raised when the members of a stream's state change."""
 
 KIND = "stream"

@@ -1,8 +1,9 @@
 """Events are sentences that name clusters and the features that changed."""
 
 import pytest
+from resonance.pipeline.errors import number
 from resonance.pipeline.watch.drift_sentences import drift_sentence
-from resonance.pipeline.watch.sentences import number, sentence
+from resonance.pipeline.watch.sentences import sentence
 from resonance.schemas.sets_apart import columns
 
 

@@ -44,6 +44,18 @@ def test_its_numbers_are_those_with_which_it_opened():
     }
 
 
+def test_what_is_unlike_names_the_features_that_are_far_off():
+    features = [
+        {"feature": name, "value": value, "low": low, "high": high}
+        for name, value, low, high in (("cpu", 100.0, 24.0, 36.25), ("disk", 1234.5, 0.0, 10.0))
+    ]
+    said = "x is unlike what its model knows: 38 of 40 records were, usually 1.2 %; cpu 100, usually 24 to 36.2"
+    assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features[:1]) == said
+    also = "; also: disk 1,234, usually 0 to 10"
+    assert sentence("unlike", True, "x", EVIDENCE["unlike"], None, features) == said + also
+    assert "cpu" not in sentence("unlike", False, "x", EVIDENCE["unlike"], None, features)
+
+
 def test_an_alert_whose_rule_has_ended_says_so():
     for rule, began in (("unlike", "model"), ("share", "model or watch")):
         assert sentence(rule, False, "x", {"ended": 1.0}, None) == (

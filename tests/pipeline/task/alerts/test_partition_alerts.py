@@ -96,7 +96,11 @@ def test_what_opens_and_clears(whole: Outputs) -> None:
         ("opened", "unlike", "p0:d3"),
         ("cleared", "unlike", "p0:d3"),
     ]
-    silent, dead, *_ = payloads(whole.alerts)
+    silent, dead, _, _, unlike, like = payloads(whole.alerts)
+    first = unlike["features"][0]
+    assert not first["low"] <= first["value"] <= first["high"]
+    assert f"; {first['feature']} {first['value']:.3g}, usually" in unlike["text"]
+    assert like["features"] == unlike["features"]
     assert silent["key"] == "resonance/silent/p0:d1/1/0"
     assert silent["text"] == "p0:d1 has had no record for 60 s or more; usually one comes every 1 s"
     assert dead["key"] == "resonance/dead_letters/features[0]/1/0"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from resonance.engine.base import Event
+from resonance.engine.prepare import Preparation
 from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.open_alerts import StreamAlerts
 from resonance.pipeline.task.alerts.rules import ROOM, AnswerRules
@@ -12,6 +13,7 @@ from resonance.pipeline.task.encode.assignments import StreamTexts
 from resonance.pipeline.task.model.learn_result import LearnResult
 
 TEXTS = StreamTexts("p0", 3, 1)
+PREPARATION = Preparation(["a"])
 EVIDENCE = 12.0
 
 
@@ -32,7 +34,7 @@ def result(clusters, novel=None, learned=None, events=()):
     places = range(len(clusters)) if learned is None else learned
     return LearnResult(
         learned=places,
-        step=SimpleNamespace(cluster=clusters, novel=novel, score=np.where(novel, 0.4, 0.9)),
+        step=SimpleNamespace(cluster=clusters, novel=novel, score=np.where(novel, 0.4, 0.9), outside=None),
         events=list(events),
     )
 
@@ -42,14 +44,14 @@ def event(kind, cluster, path=()):
 
 
 def found(own, alerts, *results):
-    each = (transition for one in results for transition in own.transitions(alerts, one, TEXTS))
+    each = (transition for one in results for transition in own.transitions(alerts, one, TEXTS, PREPARATION))
     return [(at, one.rule, one.opened, one.cluster) for at, one in each]
 
 
 def test_a_transition_has_the_place_of_its_row_and_its_numbers_by_name():
     own = rules("unconfirmed")
     # Every second record belongs to another stream.
-    ((at, opened),) = own.transitions(StreamAlerts(), result([-1] * 150, learned=range(1, 300, 2)), TEXTS)
+    ((at, opened),) = own.transitions(StreamAlerts(), result([-1] * 150, learned=range(1, 300, 2)), TEXTS, PREPARATION)
     assert (at, opened.rule, opened.opened, opened.cluster) == (199, "unconfirmed", True, None)
     assert opened.evidence == {"answers": 100.0, "records": 100.0}
 
@@ -73,7 +75,7 @@ def new_cluster(kinds=(("emerged", 1, 1_129), ("vanished", 1, 1_300))):
 def test_a_cluster_is_new_from_the_record_on_that_made_it_until_it_ends():
     own, alerts = rules("new_cluster"), StreamAlerts()
     clusters, novel, events = new_cluster()
-    transitions = own.transitions(alerts, result(clusters, novel, events=events), TEXTS)
+    transitions = own.transitions(alerts, result(clusters, novel, events=events), TEXTS, PREPARATION)
     assert [(at, one.rule, one.opened, one.cluster) for at, one in transitions] == [
         (1_193, "new_cluster", True, "p0/3/1"),
         (1_300, "new_cluster", False, "p0/3/1"),
