@@ -1,11 +1,11 @@
 """Signs that belong together: of one stream by time, of several by time and by features."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from resonance.pipeline.incidents.signs import Move, Sign
+from resonance.pipeline.incidents.signs import Move, Sign, Value
 
 GAP_RECORDS: Final = 150
 """Most records of a stream from one sign of what happened to the next: a new kind of work may come in turns."""
@@ -15,6 +15,9 @@ WINDOW_RECORDS: Final = 90
 
 ALIKE: Final = 0.5
 """Share of the features in common that have to agree."""
+
+OWN_SCALE: Final = 3.0
+"""Usual ranges by which the usual values of two streams differ that have scales of their own."""
 
 QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
 """Rules whose alerts belong together by their rule alone."""
@@ -51,6 +54,11 @@ class Episode:
         """Those of its new clusters."""
         return [dict(sign.centre) for sign in self.signs if sign.centre]
 
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """Those of the first record that an alert describes."""
+        return next((sign.values for sign in self.signs if sign.values), {})
+
     def takes(self, sign: Sign) -> bool:
         """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
         slack = GAP_RECORDS * self.pace
@@ -80,7 +88,9 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
 def together(found: Iterable[Episode]) -> list[list[Episode]]:
     """Group the episodes of several streams: those with features first, the others by time alone."""
     groups: list[list[Episode]] = []
-    for episode in sorted(found, key=lambda each: (not (each.moves or each.centres), each.began, each.place)):
+    for episode in sorted(
+        found, key=lambda each: (not (each.moves or each.centres or each.values), each.began, each.place)
+    ):
         near = [group for group in groups if _is_near(group, episode)]
         if near:
             max(near, key=len).append(episode)
@@ -115,7 +125,33 @@ def _agree(one: Episode, other: Episode) -> bool | None:
                 >= ALIKE * len(mine.moves)
                 for centre in yours.centres
             )
+    if one.values and other.values:
+        return _is_alike(one.values, other.values)
+    for mine, yours in ((one, other), (other, one)):
+        if mine.values and yours.centres:
+            return any(
+                sum(each.is_close(centre[name]) for name, each in mine.values.items() if name in centre)
+                >= ALIKE * len(mine.values)
+                for centre in yours.centres
+            )
     return None
+
+
+def _is_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool | None:
+    """Whether two records are off in the same way; None where they have no feature in common, of those far off."""
+    names = one.keys() & other.keys()
+    if not names:
+        return None
+    alike = 0
+    for name in names:
+        mine, yours = one[name], other[name]
+        ranges = max(mine.high - mine.low, yours.high - yours.low)
+        if abs(mine.usual - yours.usual) <= OWN_SCALE * ranges:
+            alike += mine.is_close(yours.value) or yours.is_close(mine.value)
+        else:
+            ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
+            alike += ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
+    return alike >= ALIKE * len(names)
 
 
 def _is_same(move: Move, value: float) -> bool:

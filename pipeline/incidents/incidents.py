@@ -8,7 +8,7 @@ from typing import Any, Final
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import number
 from resonance.pipeline.incidents.grouping import Episode, episodes, together
-from resonance.pipeline.incidents.signs import Move, Sign, SignTable
+from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import Incident, IncidentFeature, IncidentKind
@@ -18,6 +18,9 @@ MANY: Final = 3
 
 UNIT: Final = 5.0
 """How many times what it was a feature has to be, or what part of it, to be in another unit."""
+
+FROM_ZERO: Final = 2.0
+"""Spreads that a feature has to be away from 0, so that its unit can be told."""
 
 SHOWN: Final = 4
 """Features of an incident."""
@@ -101,17 +104,21 @@ def _features(group: Sequence[Episode]) -> list[IncidentFeature]:
     centres = [centre for episode in group for centre in episode.centres]
     if len(group) == 1 and len(centres) > 1:  # A stream that broke has records of many kinds.
         centres = [] if moves else centres[:1]
-    weight = Counter({name: len(own) for name, own in moves.items()})
+    values: dict[str, list[Value]] = {}
+    for episode in group if not (moves or centres) else ():
+        for name, value in episode.values.items():
+            values.setdefault(name, []).append(value)
+    weight = Counter({name: len(own) for name, own in (moves or values).items()})
     strength = {name: median(abs(move.shift) for move in own) for name, own in moves.items()}
-    ranked = sorted(moves, key=lambda name: (-weight[name], -strength[name], name)) or sorted(
+    ranked = sorted(weight, key=lambda name: (-weight[name], -strength.get(name, 0.0))) or sorted(
         {name for centre in centres for name in centre}
     )
     found: list[IncidentFeature] = []
     for name in ranked[:SHOWN]:
-        values = [centre[name] for centre in centres if name in centre]
-        after = median(values) if values else median(move.after for move in moves[name])
-        usual = median(move.before for move in moves[name]) if name in moves else None
-        found.append({"feature": name, "value": after, "usual": usual})
+        seen = [centre[name] for centre in centres if name in centre] + [each.value for each in values.get(name, ())]
+        after = median(seen) if seen else median(move.after for move in moves[name])
+        before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
+        found.append({"feature": name, "value": after, "usual": median(before) if before else None})
     return found
 
 
@@ -125,8 +132,11 @@ def _kind(
     first = features[0] if features else None
     moved = {name for episode in group for name in episode.moves}
     if len(moved) == 1 and first and first["usual"] and any(sign.is_whole for sign in signs):
-        factor = median(each.moves[first["feature"]].after for each in group if each.moves) / first["usual"]
-        if max(factor, 1 / factor if factor else 0.0) >= UNIT and len(group[0].centres) < MANY:
+        own = [each.moves[first["feature"]] for each in group if each.moves]
+        factor = median(move.after for move in own) / first["usual"]
+        # Around 0 a mean says nothing of the unit.
+        says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
+        if says and max(factor, 1 / factor if factor else 0.0) >= UNIT and len(group[0].centres) < MANY:
             return "unit", factor
     if len(group) == 1 and known >= MANY and "unlike" in rules:
         return "broke", None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,9 @@ FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
 """Kinds of outputs from which incidents are made."""
 
 
+_NAMED: Final = itemgetter("feature", "value", "low", "high")
+
+
 class Move(NamedTuple):
     """How a feature moved by a drift."""
 
@@ -19,6 +23,23 @@ class Move(NamedTuple):
     after: float
     shift: float
     """In spreads, with its sign."""
+
+
+class Value(NamedTuple):
+    """A feature of a record that is unlike all before, and between which values it usually is."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def usual(self) -> float:
+        """The middle of what it usually is."""
+        return 0.5 * (self.low + self.high)
+
+    def is_close(self, other: float) -> bool:
+        """Whether another value differs by less than the usual ones do."""
+        return abs(other - self.value) <= self.high - self.low
 
 
 @dataclass(slots=True)
@@ -40,6 +61,8 @@ class Sign:
     moves: Mapping[str, Move] = field(default_factory=dict)
     centre: Mapping[str, float] = field(default_factory=dict)
     """Of a new cluster."""
+    values: Mapping[str, Value] = field(default_factory=dict)
+    """Of an alert that names features."""
     is_whole: bool = False
     """Of a drift: whether the stream as a whole changed."""
     is_open: bool = False
@@ -146,6 +169,7 @@ class SignTable:
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, is_open=is_open,
+            values={name: Value(*own) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
     def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any]) -> Sign:
