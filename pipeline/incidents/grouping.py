@@ -13,6 +13,9 @@ GAP_RECORDS: Final = 150
 WINDOW_RECORDS: Final = 90
 """Most records of a stream by which two streams begin apart: the same work comes in turns, and evidence takes time."""
 
+LONG_RECORDS: Final = 180
+"""The same of streams that agree in features and values."""
+
 ALIKE: Final = 0.5
 """Share of the features in common that have to agree."""
 
@@ -104,10 +107,11 @@ def _is_near(group: list[Episode], episode: Episode) -> bool:
     if group[0].family != episode.family or any(each.place == episode.place for each in group):
         return False
     began = median(each.began for each in group)
-    if abs(began - episode.began) > WINDOW_RECORDS * max(episode.pace, group[0].pace):
+    apart = abs(began - episode.began) / (max(episode.pace, group[0].pace) or 1.0)
+    if apart > LONG_RECORDS:
         return False
     agreed = [agreement for each in group if (agreement := _agree(each, episode)) is not None]
-    return not agreed or sum(agreed) >= ALIKE * len(agreed)
+    return sum(agreed) >= ALIKE * len(agreed) if agreed else apart <= WINDOW_RECORDS
 
 
 def _agree(one: Episode, other: Episode) -> bool | None:

@@ -20,7 +20,7 @@ UNIT: Final = 5.0
 """How many times what it was a feature has to be, or what part of it, to be in another unit."""
 
 FROM_ZERO: Final = 2.0
-"""Spreads that a feature has to be away from 0, so that its unit can be told."""
+"""Spreads that a feature has to be away from 0, so that it has a unit."""
 
 SHOWN: Final = 4
 """Features of an incident."""

@@ -38,8 +38,8 @@ class Value(NamedTuple):
         return 0.5 * (self.low + self.high)
 
     def is_close(self, other: float) -> bool:
-        """Whether another value differs by less than the usual ones do."""
-        return abs(other - self.value) <= self.high - self.low
+        """Whether another value differs by no more than the usual ones from their middle."""
+        return abs(other - self.value) <= 0.5 * (self.high - self.low)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,5 @@ from resonance.pipeline.task.decode.json_records import InputMapping
 
 def make_mapping(settings: Settings) -> InputMapping:
     """Return what decodes the records of one partition in the format that the settings name."""
-    if settings.is_framed:
-        return FramedMapping(settings)
-    return InputMapping(settings) if settings.input.format == "json" else FloatMapping(settings)
+    own = {"json": InputMapping, "float32": FloatMapping}
+    return (FramedMapping if settings.is_framed else own[settings.input.format])(settings)

@@ -25,7 +25,15 @@ def alert(stream, minute, rule="unlike", kind="opened", severity="critical", **e
 def drift(stream, minute, seq=0, scope="cluster", **moves):
     """A drift, of features that went from one value to another."""
     features = [
-        {"feature": name, "change": "moved", "before": before, "after": after, "shift": 9.0, "spread": 1, "ratio": 1}
+        {
+            "feature": name,
+            "change": "moved",
+            "before": before,
+            "after": after,
+            "shift": after - before,
+            "spread": 1,
+            "ratio": 1,
+        }
         for name, (before, after) in moves.items()
     ]
     since = {"offset": 0, "time": output("", stream, minute - 5)[1]["time"]}
@@ -47,6 +55,15 @@ def incidents(*outputs, streams=4):
     for each in found:
         Draft202012Validator(load_schema("incident")).validate(each)
     return found
+
+
+def named(made, **features):
+    """An alert that names features, each with its value and what it usually is, give or take a tenth."""
+    made[1]["features"] = [
+        {"feature": name, "value": value, "low": 0.9 * usual, "high": 1.1 * usual}
+        for name, (value, usual) in features.items()
+    ]
+    return made
 
 
 BROKE = [alert("p1:d1", 300), drift("p1:d1", 310, heat=(6.2, 38.0))]
@@ -71,6 +88,27 @@ def test_one_feature_of_a_whole_stream_that_is_many_times_what_it_was_is_in_anot
     (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(6.2, 620.0)))
     assert found["text"] == "p1:d1: heat in another unit since 2026-05-06 05:05:00, x 100"
     assert (found["kind"], found["factor"], found["certainty"]) == ("unit", pytest.approx(100), "likely")
+
+
+def test_around_zero_a_mean_says_nothing_of_the_unit():
+    (found,) = incidents(drift("p1:d1", 310, scope="stream", heat=(0.002, 1.9)))
+    assert found["kind"] == "drifted"
+
+
+def test_streams_that_are_off_in_other_ways_are_not_one():
+    work = [named(alert(f"p{n % 2}:d{n}", 300 + n), heat=(50.0, 77.0), load=(30.0, 40.0)) for n in (0, 2, 3)]
+    found = incidents(*work, named(alert("p1:d1", 301), heat=(15.0, 35.0), noise=(9.0, 3.0)))
+    assert {each["kind"]: each["streams"] for each in found} == {
+        "new_kind": ["p0:d0", "p0:d2", "p1:d3"],
+        "broke": ["p1:d1"],
+    }
+    (of_work,) = (each["features"] for each in found if each["kind"] == "new_kind")
+    assert of_work[0] == {"feature": "heat", "value": 50.0, "usual": pytest.approx(77.0)}
+    # Of streams with scales of their own the same way counts; where they name other features nothing is known.
+    (one,) = incidents(*work, named(alert("p1:d1", 301), heat=(500.0, 770.0)))
+    assert len(one["streams"]) == 4
+    (one,) = incidents(*work, named(alert("p1:d1", 301), noise=(500.0, 770.0)))
+    assert len(one["streams"]) == 4
 
 
 def test_what_comes_long_after_is_another_incident_and_silences_are_none_of_the_data():
