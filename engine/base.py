@@ -333,6 +333,16 @@ class Engine(Parametrised, abc.ABC):
         """
         raise NotImplementedError(f"{self.name} cannot be rescaled")
 
+    def move(self, before: FloatArray, after: FloatArray) -> None:
+        """Go on with all records that were learned elsewhere: what was a row of `before` is that of `after`.
+
+        Parameters
+        ----------
+        before, after : ndarray of shape (n, d)
+            All records that were learned, in order.
+        """
+        raise NotImplementedError(f"{self.name} cannot be rescaled")
+
     def models(self) -> dict[Path, ModelFacts]:
         """Return what is known of each model of the engine, by its path; none before the first record."""
         return {}

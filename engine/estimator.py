@@ -12,6 +12,7 @@ from resonance.engine import ENGINES, LabelEngine, make_engine
 from resonance.engine.base import Cluster, Engine, FloatArray, IntArray
 from resonance.engine.errors import ParameterError
 from resonance.engine.prepare import Preparation
+from resonance.engine.prepare.rescaling import Settling
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -172,7 +173,9 @@ class StreamClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             end = len(rows) if preparation.room is None else min(at + preparation.room, len(rows))
             self.model_.learn(preparation.apply(rows[at:end]))
             at = end
-            if change := preparation.rescale():
+            if isinstance(change := preparation.rescale(), Settling):
+                self.model_.move(*change)
+            elif change:
                 self.model_.rescale(change.factor, change.shift)
         self.levels_ = self._levels(rows)
         self.labels_ = self.levels_[:, 0]

@@ -1,6 +1,6 @@
 """Modal clustering of a stream: landmarks, the density at each, and the hills that no valley divides."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from resonance.engine.modal import layout
 from resonance.engine.modal.answers import predict_batch
 from resonance.engine.modal.density import FEWEST_HITS
 from resonance.engine.modal.layout import PARAMETERS, new_model, rules_from
-from resonance.engine.modal.learn import learn_batch, move_landmarks
+from resonance.engine.modal.learn import learn_batch, measure_anew
 from resonance.engine.modal.nearest import UNFILLED, Cells, fill_cells, list_all, new_cells
 from resonance.engine.modal.reading import CRITERIA, describe, read_clusters
 from resonance.engine.parameters import Parameter
@@ -138,11 +138,24 @@ class Modal(SingleModelEngine):
         factor, shift : ndarray of shape (d,)
             Of each feature; factors above 0.
         """
-        if self.dimension:
-            room = np.empty(len(self._model.id))
-            if self._cells is not None:
-                self._cells.end = UNFILLED
-            move_landmarks(self._model, self._rules, factor, shift, MAGNITUDE, room)
+        self._move(lambda at: at * factor + shift)
+
+    def move(self, before: FloatArray, after: FloatArray) -> None:  # noqa: D102
+        # A landmark is a record that never moves in between.
+        moved = {row.tobytes(): new for row, new in zip(before, after, strict=True)}
+        self._move(lambda at: np.array([moved[row.tobytes()] for row in at]))
+
+    def _move(self, moved: Callable[[FloatArray], FloatArray]) -> None:
+        """Put landmarks, and the last record, where a function has them."""
+        if not self.dimension:
+            return
+        model, used = self._model, self._model.landmarks
+        at = np.vstack((model.at[:, :used].T, model.previous))
+        at = np.clip(moved(at), -MAGNITUDE, MAGNITUDE)
+        model.at[:, :used], model.previous[:] = at[:-1].T, at[-1]
+        if self._cells is not None:
+            self._cells.end = UNFILLED
+        measure_anew(model, self._rules, np.empty(len(model.id)))
 
     def _packed(self) -> dict[str, NDArray[Any]]:
         used = {"landmarks": self._model.landmarks, "clusters": self._model.clusters}

@@ -247,20 +247,16 @@ def place_landmarks(model, rules, group, place_of):
 
 
 @jit
-def move_landmarks(model, rules, factor, shift, most, room):
-    """Put every landmark, and the last record, where new units have it; none further than `most` from 0.
+def measure_anew(model, rules, room):
+    """Measure the balls of landmarks that were put elsewhere.
 
-    Its ball is another one then, and what it has counted goes on for the same density: densities are compared with
-    each other alone, and new units change all of them alike. `room` is for as many numbers as landmarks.
+    What a ball has counted goes on for the same density: densities are compared with each other alone, and new units
+    change all of them alike. `room` is for as many numbers as landmarks.
     """
     landmarks = model.landmarks
     model.rest[: model.clusters], model.enough = 0, model.learned
     # What is usual in new units shows in landmarks from then on.
     model.narrow[: model.clusters] = 0.0
-    for f in range(rules.d):
-        model.previous[f] = min(max(model.previous[f] * factor[f] + shift[f], -most), most)
-        for i in range(landmarks):
-            model.at[f, i] = min(max(model.at[f, i] * factor[f] + shift[f], -most), most)
     list_all(model, room)
     clock = model.clock
     growth, total, counting = np.empty(landmarks), 0.0, 0
@@ -290,8 +286,8 @@ def move_landmarks(model, rules, factor, shift, most, room):
             model.since[i] = clock
 
 
-_OFTEN, _LATER, _SELDOM = 100, 250, 1000
-"""Records from one reading to the next: in the first 1,000, the first 10,000, and then, of so many landmarks each."""
+_FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
+"""Records from one reading to the next: in the first 200, 1,000, 10,000, and then, of so many landmarks each."""
 _READ = 1024
 
 
@@ -304,7 +300,9 @@ def is_due(model, rules):
     """
     n = model.learned
     since = n - model.read
-    every = _OFTEN if n <= 1000 else (_LATER if n <= 10_000 else max(_SELDOM, _SELDOM * model.budget // _READ))
+    every = _FIRST if n <= 200 else _OFTEN if n <= 1000 else _LATER
+    if n > 10_000:
+        every = max(_SELDOM, _SELDOM * model.budget // _READ)
     return since >= every or (since >= _OFTEN and model.unplaced >= rules.min_cluster_records)
 
 

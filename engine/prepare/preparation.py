@@ -11,14 +11,17 @@ from resonance.engine.errors import ParameterError, RecordError, StateError
 from resonance.engine.prepare.axes import MIDDLE, PrincipalAxes, common_length
 from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.parameters import PreparationParameters
-from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, rescale
+from resonance.engine.prepare.rescaling import LOOK, RangeWatch, Rescaling, Settling, rescale
 from resonance.engine.prepare.scaling import Described, sinh_and_slope, spread_steps
 from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS
 
-REVISION: Final = 4
+REVISION: Final = 5
 """Raised with every change that alters prepared bits, or the members of a state."""
+
+FIRST_RECORDS: Final = 25
+"""Records that a first scale is taken from, where the engine can go on with another one: it answers from then on."""
 
 _KIND = "prepare"
 _NAMES = tuple(each.name for each in fields(PreparationParameters))
@@ -81,7 +84,8 @@ class Preparation:
         With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
         when they are back near the range of the warm-up that is taken again. Not of categories, of features that are
-        bent, or that have two values at most or one in nine tenths of those 200. See `rescale`.
+        bent, or that have two values at most or one in nine tenths of those 200. See `rescale`. A warm-up of more than
+        25 records has a first scale by then: `freeze` learns it from 25, and `rescale` the scale that stays from all.
 
     Raises
     ------
@@ -143,7 +147,16 @@ class Preparation:
     @property
     def wanted(self) -> int:
         """Records that `hold` still takes before it is time to `freeze`."""
-        return 0 if self._ready else self.warmup_records - self.held
+        if self._ready:
+            return 0
+        # A state of a release without first scales may hold more.
+        first = FIRST_RECORDS if self._rescales and self.held <= FIRST_RECORDS else self.warmup_records
+        return min(first, self.warmup_records) - self.held
+
+    @property
+    def settling(self) -> bool:
+        """The scale is a first one, and the records of the warm-up are still held."""
+        return self._ready and bool(self._held)
 
     @property
     def held(self) -> int:
@@ -189,6 +202,18 @@ class Preparation:
         if self._ready:
             raise RuntimeError("the scale is frozen already")
         raw = np.concatenate([np.empty((0, len(self.features))), *self._held])
+        spread = self._learn(raw)
+        self._ready = True
+        self._fit_ranges()
+        prepared, _ = self._prepared(spread)
+        self._number = len(raw)
+        if len(raw) >= self.warmup_records or not self._rescales:
+            self._settle()
+        return prepared
+
+    def _learn(self, raw: FloatArray) -> FloatArray:
+        """Learn everything from raw records, and return them spread over their steps."""
+        self._columns = Columns(self._parameters)
         self._columns.learn_means(raw)
         length = self._common_length(raw)
         learns_ranges = self._parameters.scale == "warmup" and not length
@@ -201,15 +226,14 @@ class Preparation:
             columns, *_ = self._columns.transform(spread, clip=False)
             is_scaled = self._parameters.scale != "none"
             self._axes = PrincipalAxes.of(columns, self._parameters.axes, scaled=is_scaled, length=length)
-        self._ready = True
-        self._fit_ranges()
+        return spread
+
+    def _settle(self) -> None:
+        """End the warm-up: the scale stays, but for features that leave their ranges."""
         if self._rescales:
             features, table = self._columns.rescalable, self._columns.table
             self._watch = RangeWatch(features, table.first[features], table.low, table.width)
-        prepared, _ = self._prepared(spread)
-        self._number = len(raw)
         self._held = []
-        return prepared
 
     def _common_length(self, raw: FloatArray) -> float:
         """Return the length that all records have in common, where features are not given scales of their own, or 0."""
@@ -250,6 +274,8 @@ class Preparation:
         if self.room is not None and len(rows) > self.room:
             raise ValueError(f"{len(rows)} records to prepare, {self.room} until the scale is looked at")
         prepared, outside = self._prepared(self._columns.spread(rows, self._number))
+        if self.settling:
+            self._held.append(rows.copy())
         self._number += len(rows)
         if self._watch is not None:
             self._watch.see(prepared, self._columns.table.low, self._columns.table.width)
@@ -275,16 +301,25 @@ class Preparation:
         """Records that can be prepared before it is time to `rescale`; None where that never is."""
         if not self._rescales:
             return None
-        return LOOK if self._watch is None else LOOK - self._watch.seen
+        if self._watch is None:
+            return self.warmup_records - self.held if self.settling else LOOK
+        return LOOK - self._watch.seen
 
-    def rescale(self) -> Rescaling | None:
-        """Freeze the ranges anew of features that have left theirs; it is time for it where `room` is 0.
+    def rescale(self) -> Rescaling | Settling | None:
+        """Learn the scale that stays, or freeze the ranges anew of features that have left theirs.
 
-        It returns None where nothing changes, or it is not time.
+        It is time for it where `room` is 0. It returns None where nothing changes, or it is not time.
         """
-        if self._watch is None or self.room:
+        if self.room != 0:
             return None
-        return rescale(self._columns, self._watch, self.columns)
+        if self._watch is not None:
+            return rescale(self._columns, self._watch, self.columns)
+        raw = np.concatenate(self._held)
+        before, _ = self._prepared(self._columns.spread(raw, 0))
+        after, faults, *_ = self._run(self._learn(raw))
+        self._settle()
+        # What is too far away for its new scale stays where it was.
+        return Settling(before, np.where(faults[:, 1:] > 0, before, after))
 
     def check(self, X: ArrayLike) -> dict[int, str]:
         """Return what is wrong with which record: empty when `apply`, or `hold`, takes them all.
@@ -390,13 +425,14 @@ class Preparation:
             preparation._number = number
             preparation._held = [arrays["held"].reshape(-1, len(preparation.features))] if len(arrays["held"]) else []
             preparation._ready, preparation._outside, preparation._compared = bool(ready), int(outside), int(compared)
-            if not 0 <= sum(map(len, preparation._held)) <= (0 if ready else preparation.warmup_records):
+            most = preparation.warmup_records if preparation._rescales or not ready else 0
+            if preparation.held > most or (preparation.held < FIRST_RECORDS and preparation.settling):
                 raise ValueError(f"{len(arrays['held'])} records held")
             if preparation._axes is not None and ready:
                 most = len(preparation._axes)
                 preparation._axes = PrincipalAxes.from_arrays(arrays, most, len(preparation.columns))
             preparation._fit_ranges()
-            if preparation._rescales and ready:
+            if preparation._rescales and ready and not preparation._held:
                 features = preparation._columns.rescalable
                 at = preparation._columns.table.first[features]
                 preparation._watch = RangeWatch.from_state(seen, arrays, features, at)

@@ -42,6 +42,14 @@ class Rescaling(NamedTuple):
     """The features of which that changes something."""
 
 
+class Settling(NamedTuple):
+    """The records of a warm-up, in order, as its first scale had them and as the one that stays has them."""
+
+    before: FloatArray
+    """Shape (warmup_records, dimension), like `after`."""
+    after: FloatArray
+
+
 @jit
 def _count(prepared, features, columns, low, width, home_low, home_width, seen, far, back, recent):
     """Count records that are far outside of the present range and near the warm-up's; keep those before a look."""

@@ -154,6 +154,11 @@ class SparsePreparation:
         names = [] if cluster.features is None else self.names_of(cluster.features)
         return Described(names, *self._scale.to_input_units(names, cluster.centre, cluster.spread))
 
+    @property
+    def settling(self) -> bool:
+        """There is one scale from the first record on."""
+        return False
+
     def hold(self, rows: SparseRows) -> None:
         """Refuse records of a warm-up: there is none."""
         raise TypeError("sparse records have no warm-up")

@@ -39,6 +39,9 @@ def prepared(data: Dataset, settings: Settings) -> NDArray[np.float64] | None:
     if not preparation.ready:
         preparation.hold(data.rows[usable[: preparation.wanted]])
         preparation.freeze()
+        if preparation.settling:
+            preparation.apply(data.rows[usable[preparation.held : preparation.warmup_records]])
+            preparation.rescale()
     return _placed(len(data), usable, preparation.transform(data.rows[usable]))
 
 

@@ -369,7 +369,8 @@ class PlainModal:
 
     def _read_if_due(self):
         since = self.n - self.read
-        every = 100 if self.n <= 1000 else 250 if self.n <= 10_000 else max(1000, 1000 * self.budget // 1024)
+        seldom = max(1000, 1000 * self.budget // 1024)
+        every = next(e for most, e in ((200, 25), (1000, 100), (10_000, 250), (np.inf, seldom)) if self.n <= most)
         if since >= every or (since >= 100 and self.unplaced >= self.p.min_cluster_records):
             self._read()
 

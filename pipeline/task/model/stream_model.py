@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 import orjson
 from resonance.engine import ENGINES, PARTS, ROOT
-from resonance.engine.base import Engine, FloatArray, Label, Step
+from resonance.engine.base import Engine, FloatArray, IntArray, Label, Step
 from resonance.engine.errors import RecordError, StateError
 from resonance.engine.labels import LabelEngine
 from resonance.engine.prepare import LOOK, AnyPreparation, Preparation
-from resonance.engine.prepare.rescaling import RangeChange
+from resonance.engine.prepare.rescaling import Settling
 from resonance.engine.prepare.sparse import SparsePreparation
 from resonance.engine.state import pack, unpack
 from resonance.pipeline.config.settings import Settings
@@ -164,10 +164,10 @@ class StreamModel:
         stand in the log where changes are watched.
         """
         result = LearnResult(looked=self.room == 0)
-        if result.looked:
-            result.drift += [(0, change) for change in self._rescale()]
         if self.drift is not None:
             result.marks = Marks.numbered(len(rows)) if marks is None else marks
+        if result.looked:
+            self._rescale(result)
         engine, preparation = self.engine, self.preparation
         if self.labels is not None and isinstance(engine, LabelEngine) and isinstance(preparation, Preparation):
             label_learning.LabelledRows(engine, preparation, self.labels, self.drift, row_labels, result).process(rows)
@@ -196,16 +196,26 @@ class StreamModel:
             rows = min(rows, wanted or self.drift.room)
         return rows if room is None else min(rows, wanted + (room or LOOK))
 
-    def _rescale(self) -> list[RangeChange]:
-        """Freeze the scale of columns anew that their values have left, and convert the engine to the new units."""
-        if (change := self.preparation.rescale()) is None:
-            return []
-        self.engine.rescale(change.factor, change.shift)
-        if self.drift is not None:
-            self.drift.rescale(change.factor, change.shift)
-        names = ", ".join(each.feature for each in change.changes)
-        _log.debug("stream %s: the scale of %s is frozen anew", self.name, names)
-        return change.changes
+    def _rescale(self, result: LearnResult) -> None:
+        """Go on in other units, where the warm-up is complete or columns have left their ranges, before the first row.
+
+        What was learned in units of a first scale is watched from now on.
+        """
+        change = self.preparation.rescale()
+        if isinstance(change, Settling):
+            self.engine.move(*change)
+            marks = release(self.drift, len(change.after), result.marks, 0)
+            answers = self.engine.predict(change.after).cluster[:, 0]
+            for part in parts_of(self.drift, len(answers)):
+                own = None if marks is None else marks.take(part)
+                self._watch(change.after[part], answers[part], own, [0] * len(answers), result)
+        elif change is not None:
+            self.engine.rescale(change.factor, change.shift)
+            if self.drift is not None:
+                self.drift.rescale(change.factor, change.shift)
+            names = ", ".join(each.feature for each in change.changes)
+            _log.debug("stream %s: the scale of %s is frozen anew", self.name, names)
+            result.drift += [(0, each) for each in change.changes]
 
     def _process(self, rows: Any, result: LearnResult) -> None:
         if not self.preparation.ready:
@@ -223,10 +233,18 @@ class StreamModel:
         """Let the engine learn, and the watch see, prepared rows with their places among the rows of a call."""
         step = self.engine.learn(prepared)
         result.learned_one_by_one(places, step, answered=answered)
-        if self.drift is not None and marks is not None:
-            changes = self.drift.learn(self.engine, prepared, step.cluster[:, 0], marks)
-            result.drift += [(places[at], change) for at, change in changes]
+        if self.preparation.settling and self.drift is not None and marks is not None:
+            self.drift.hold(marks)
+        else:
+            self._watch(prepared, step.cluster[:, 0], marks, places, result)
         return step
+
+    def _watch(
+        self, prepared: Any, answers: IntArray, marks: Marks | None, places: Sequence[int], result: LearnResult
+    ) -> None:
+        if self.drift is not None and marks is not None:
+            changes = self.drift.learn(self.engine, prepared, answers, marks)
+            result.drift += [(places[at], change) for at, change in changes]
 
     def _warm_up(self, rows: FloatArray, result: LearnResult) -> None:
         preparation = self.preparation
@@ -242,9 +260,11 @@ class StreamModel:
                 self.drift.hold(result.marks.take(taken))
             if preparation.wanted == 0:
                 prepared: Any = preparation.freeze()
-                marks = release(self.drift, len(prepared), result.marks, warming[-1])
-                # The record that ended the warm-up counts as the cause of all events of the held records.
-                places = [warming[-1]] * len(prepared)
+                # The record that ended the warm-up counts as the cause of all events of the held records; of a state of
+                # a release with a longer one it is the first.
+                last = warming[-1] if warming else 0
+                marks = None if preparation.settling else release(self.drift, len(prepared), result.marks, last)
+                places = [last] * len(prepared)
                 for part in parts_of(self.drift, len(prepared)):
                     own = None if marks is None else marks.take(part)
                     self._learn(prepared[part], places[part], own, result, answered=False)
