@@ -71,8 +71,12 @@ def _raw(count: int, first: int) -> Any:
 
 def _prepared(**parameters: Any) -> bytes:
     made = Preparation(["a", "b", "c"], **parameters)
-    made.hold(_raw(200, 0))
+    rows = _raw(200, 0)
+    made.hold(rows[: made.wanted])
     made.freeze()
+    if made.settling:
+        made.apply(rows[made.held :])
+        made.rescale()
     made.apply(_raw(50, 200))
     return made.state()
 

@@ -60,7 +60,7 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA
     robust: ClassVar[bool] = True

@@ -301,9 +301,10 @@ class Preparation:
         """Records that can be prepared before it is time to `rescale`; None where that never is."""
         if not self._rescales:
             return None
-        if self._watch is None:
-            return self.warmup_records - self.held if self.settling else LOOK
-        return LOOK - self._watch.seen
+        if self._watch is not None:
+            return LOOK - self._watch.seen
+        left = self.warmup_records - self.held - self.wanted
+        return left if left or self.settling else LOOK
 
     def rescale(self) -> Rescaling | Settling | None:
         """Learn the scale that stays, or freeze the ranges anew of features that have left theirs.

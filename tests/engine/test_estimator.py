@@ -15,7 +15,6 @@ from sklearn.utils.estimator_checks import check_clustering, parametrize_with_ch
 
 UNSUPERVISED = [name for name, engine in ENGINES.items() if not issubclass(engine, LabelEngine)]
 FEW = {
-    "modal": "its 50 records are fewer than `modal` needs before it confirms a cluster",
     "caea": "its 50 records lead to one reading, and each blob has fewer than `min_cluster_records`",
 }
 """Why `check_clustering` fails with the defaults of an engine; all other checks pass."""

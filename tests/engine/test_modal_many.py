@@ -52,7 +52,7 @@ def test_few_clusters_keep_their_landmarks(d):
 
 def test_a_model_says_when_it_may_have_no_more_landmarks():
     model = Modal(**SMALL, max_landmarks=128)
-    model.learn(blobs(4_000, 60, 8, 0.005)[0])
+    model.learn(blobs(4_000, 60, 8, 0.02)[0])
     assert model._model.landmarks == 128
     assert model.crowded
     assert Modal.from_state(model.state()).crowded

@@ -23,6 +23,9 @@ def learned(X, **given):
     preparation = Preparation(NAMES, **{"rescale": True, **given})
     preparation.hold(X[: preparation.wanted])
     preparation.freeze()
+    if preparation.settling:
+        preparation.apply(X[preparation.held : preparation.warmup_records])
+        preparation.rescale()
     return preparation
 
 

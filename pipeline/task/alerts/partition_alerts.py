@@ -124,10 +124,10 @@ class PartitionAlerts:
     ) -> None:
         """Run the rules on what became of a stream's records, which stand at some positions of the batch.
 
-        What opens and clears is applied by `end`.
+        What opens and clears is applied by `end`. With a first scale much is new that is usual.
         """
         alerts = model.alerts
-        if alerts is None or not self._raises:
+        if alerts is None or not self._raises or model.preparation.settling:
             return
         drift = ((at, each.change) for at, each in result.drift if isinstance(each, WatchedChange))
         found: list[tuple[int, Transition | DriftChange]] = [

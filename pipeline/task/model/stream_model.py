@@ -189,7 +189,8 @@ class StreamModel:
 
         Events are described in the units that their rows had, and the watch looks at clusters between two portions.
         """
-        if rows == 1:
+        # With a new scale the watch learns the warm-up first, and has less room then.
+        if rows == 1 or (self.room == 0 and self.preparation.settling):
             return 1
         room, wanted = self.room, self.preparation.wanted
         if self.drift is not None:

@@ -549,7 +549,7 @@ def test_a_preset_gives_way_to_what_is_given():
 def test_records_of_many_features_are_projected_unless_something_speaks_against_it(values, axes, records):
     settings = Settings.of({**MINIMAL, "input.dimension": 40, **values})
     preparation = settings.preparation([f"f{number}" for number in range(40)])
-    assert (preparation.dimension, preparation.wanted) == (axes, records)
+    assert (preparation.dimension, preparation.warmup_records if preparation.wanted else 0) == (axes, records)
     assert settings.may_project == preparation.projects
     few = settings.preparation([f"f{number}" for number in range(32)]) if axes == 16 else None
     assert few is None or not few.projects

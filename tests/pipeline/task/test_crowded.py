@@ -13,7 +13,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 def test_a_model_with_too_few_landmarks_is_counted_and_named(most, crowded):
     given = {"engine.landmarks": 64, "engine.max_landmarks": most, "engine.memory": 1000}
     task = PartitionTask(Settings.of({"stream": "partition", "input.topics": ["features"], **given}), "features", 0)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     X = rng.random((60, 8))[rng.integers(60, size=6000)] + rng.normal(size=(6000, 8)) * 0.01
     for begin in range(0, len(X), 500):
         rows = X[begin : begin + 500].tolist()

@@ -140,14 +140,16 @@ def test_the_first_records_warm_up_and_are_then_learned_in_order():
     rows = points(300)
     worker = task()
     outputs = run(worker, records(rows.tolist()))
-    assert [p["status"] for p in payloads(outputs.assignments)] == ["warming_up"] * 60 + ["assigned"] * 240
+    assert [p["status"] for p in payloads(outputs.assignments)] == ["warming_up"] * 25 + ["assigned"] * 275
     first = payloads(outputs.assignments)[0]
     assert (first["cluster"], first["clusters"], first["score"], first["path"]) == (None, [], None, [])
     given = settings()
     preparation = given.preparation(["cpu", "latency_ms", "net.in"])
-    preparation.hold(rows[:60])
+    preparation.hold(rows[:25])
     engine = make_engine(given.engine.name, given.engine_parameters)
     engine.learn(preparation.freeze())
+    engine.learn(preparation.apply(rows[25:60]))
+    engine.move(*preparation.rescale())
     engine.learn(preparation.apply(rows[60:]))
     assert worker.models.get(None).engine.state() == engine.state()
 
@@ -265,7 +267,7 @@ def test_centres_and_spreads_are_in_the_units_of_the_input_by_feature():
 
 
 def test_what_a_warm_up_causes_happens_with_the_record_that_ended_it():
-    given = settings(prepare__warmup_records=200)
+    given = settings(prepare__warmup_records=200, prepare__rescale=False)
     log = records(points(200).tolist())
     outputs = run(task(given), log, 1)
     assert outputs.cluster_events
