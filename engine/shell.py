@@ -49,6 +49,8 @@ class SingleModelEngine(Engine):
     """Names of the reasons of its events, by the numbers that its kernels use."""
     further: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Names of the further values of some of them."""
+    oldest: ClassVar[int] = 0
+    """The oldest revision whose states go on; 0 for its own."""
     untouched: ClassVar[Mapping[str, Any]] = {}
     """Further members of the header of a state without a model."""
 
@@ -164,7 +166,7 @@ class SingleModelEngine(Engine):
 
     @classmethod
     def from_state(cls, data: bytes) -> Self:  # noqa: D102
-        header, arrays = unpack(data, cls.name, cls.revision, cls.revision)
+        header, arrays = unpack(data, cls.name, cls.revision, cls.oldest or cls.revision)
         try:
             model = cls.make(header["parameters"])
             dimension = header["dimension"]

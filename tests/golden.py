@@ -100,7 +100,11 @@ def _drift(state: bytes) -> str:
 
 def _stream() -> bytes:
     made = StreamModel(streams.settings(**{"engine.name": "modal"}), "s", ["a", "b", "c"])
-    made.process(rows(400, 3))
+    values, at = rows(400, 3), 0
+    while at < len(values):
+        taken = made.portion(len(values) - at)
+        made.process(values[at : at + taken])
+        at += taken
     return made.state()
 
 

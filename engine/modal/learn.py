@@ -287,7 +287,7 @@ def measure_anew(model, rules, room):
 
 
 _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
-"""Records from one reading to the next: in the first 200, 1,000, 10,000, and then, of so many landmarks each."""
+"""Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many landmarks each."""
 _READ = 1024
 
 
@@ -300,7 +300,10 @@ def is_due(model, rules):
     """
     n = model.learned
     since = n - model.read
-    every = _FIRST if n <= 200 else _OFTEN if n <= 1000 else _LATER
+    every = _OFTEN if n <= 1000 else _LATER
+    # Of records that repeat a few say less.
+    if n <= 200 and 2 * model.clock > n:
+        every = _FIRST
     if n > 10_000:
         every = max(_SELDOM, _SELDOM * model.budget // _READ)
     return since >= every or (since >= _OFTEN and model.unplaced >= rules.min_cluster_records)

@@ -202,22 +202,24 @@ class Preparation:
         if self._ready:
             raise RuntimeError("the scale is frozen already")
         raw = np.concatenate([np.empty((0, len(self.features))), *self._held])
-        spread = self._learn(raw)
+        is_first = self._rescales and len(raw) < self.warmup_records
+        spread = self._learn(raw, is_first)
         self._ready = True
         self._fit_ranges()
         prepared, _ = self._prepared(spread)
         self._number = len(raw)
-        if len(raw) >= self.warmup_records or not self._rescales:
+        if not is_first:
             self._settle()
         return prepared
 
-    def _learn(self, raw: FloatArray) -> FloatArray:
-        """Learn everything from raw records, and return them spread over their steps."""
+    def _learn(self, raw: FloatArray, is_first: bool) -> FloatArray:
+        """Learn everything from raw records, and return them spread over their steps; a first scale has none."""
         self._columns = Columns(self._parameters)
         self._columns.learn_means(raw)
         length = self._common_length(raw)
         learns_ranges = self._parameters.scale == "warmup" and not length
-        if learns_ranges and self._parameters.robust:
+        # Of few records one value has often a tenth.
+        if learns_ranges and self._parameters.robust and not is_first:
             self._columns.learn_steps(raw)
         spread = self._columns.spread(raw, 0)
         if learns_ranges:
@@ -317,7 +319,7 @@ class Preparation:
             return rescale(self._columns, self._watch, self.columns)
         raw = np.concatenate(self._held)
         before, _ = self._prepared(self._columns.spread(raw, 0))
-        after, faults, *_ = self._run(self._learn(raw))
+        after, faults, *_ = self._run(self._learn(raw, is_first=False))
         self._settle()
         # What is too far away for its new scale stays where it was.
         return Settling(before, np.where(faults[:, 1:] > 0, before, after))

@@ -32,7 +32,7 @@ BOUNDS = [
     ("shapes", "slanted", 0.83, 7, 1.5),
     ("shapes", "unequal", 0.98, 3, 1.0),
     ("shapes", "nothing", 0.99, 1, 0.1),
-    ("shapes", "overlapping", 0.62, 5, 0.5),
+    ("shapes", "overlapping", 0.58, 5, 0.5),  # 0.57 to 0.84 over eight seeds
     ("sensors", "sensors", 0.84, 22, 5.5),
 ]
 

@@ -134,7 +134,11 @@ def test_as_many_values_are_outside_the_range_as_of_any_feature():
 def test_a_feature_that_is_stuck_gets_no_range_of_its_noise(stuck):
     X = RNG(0).poisson(9, size=(1200, 1)).astype(float)
     X[200:, 0] = np.resize(stuck, 1000)
-    preparation, _ = warmed(X, rescale=True)
+    preparation = Preparation(["f0"], robust=True, rescale=True)
+    preparation.hold(X[:25])
+    preparation.freeze()
+    preparation.apply(X[25:200])
+    preparation.rescale()
     preparation.apply(X[200:])
     assert (preparation.room, preparation.rescale()) == (0, None)
 

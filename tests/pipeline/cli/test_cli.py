@@ -142,22 +142,22 @@ def test_the_reference_needs_no_settings(monkeypatch, capsys):
 
 
 def test_a_file_of_which_no_record_can_be_used_says_how_settings_are_made(tmp_path, monkeypatch, capsys):
-    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"{n},{n % 7},{n % 5}\n" for n in range(50)))
+    (tmp_path / "own readings.csv").write_text("id,warm,wet\n" + "".join(f"{n},{n % 7},{n % 5}\n" for n in range(20)))
     assert run(monkeypatch, "replay", "own readings.csv", "--output", "out", "--set", "input.features=cold") == 2
     error = capsys.readouterr().err
-    assert "none of the 50 records of own readings.csv could be used (missing_feature 50)" in error
+    assert "none of the 20 records of own readings.csv could be used (missing_feature 20)" in error
     assert "resonance produce 'own readings.csv' --dry-run --save-settings resonance.toml" in error
     # What it says is what helps.
     assert run(monkeypatch, "produce", "own readings.csv", "--dry-run", "--save-settings", "resonance.toml") == 0
     assert run(monkeypatch, "replay", "own readings.csv", "--output", "again") == 0
-    assert "replayed 50 records" in capsys.readouterr().out
+    assert "replayed 20 records" in capsys.readouterr().out
     # Without any settings it takes them itself.
     (tmp_path / "resonance.toml").unlink()
     assert run(monkeypatch, "replay", "own readings.csv", "--output", "third") == 0
     said = capsys.readouterr()
-    assert "replayed 50 records" in said.out
+    assert "replayed 20 records" in said.out
     assert "input.features: warm, wet\n" in said.err
-    assert "1 stream in the warm-up (50 of 200 records); prepare.warmup_records has how many it takes" in said.out
+    assert "1 stream in the warm-up (20 of 25 records); prepare.warmup_records has how many it takes" in said.out
 
 
 HEAVY = {"numpy", "numba", "faust", "aiokafka", "confluent_kafka", "pyarrow", "rich", "pydantic_settings"}
