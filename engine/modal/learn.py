@@ -287,7 +287,8 @@ def measure_anew(model, rules, room):
 
 
 _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000
-"""Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many landmarks each."""
+"""Records from one reading to the next: in the first 200, where most differ, 1,000, 10,000, and then, of so many
+landmarks each."""
 _READ = 1024
 
 
