@@ -1,4 +1,4 @@
-# Every target works on a fresh machine that has Python 3.11-3.13 and make.
+# Every target works on a fresh machine that has Python 3.11-3.14 and make.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCKED := --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-version-check --require-hashes
 # A changed lock file reinstalls the dependencies.
 
-.PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom image-test page site clean .venv
+.PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom release image-test page site clean .venv
 
 .venv: $(STAMP)
 
@@ -17,7 +17,7 @@ $(STAMP): .venv/.locked pyproject.toml
 	@touch $@
 
 .venv/.locked: requirements/lock.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "Resonance needs Python 3.11, 3.12 or 3.13; %s is %d.%d. Name another one: make PYTHON=python3.12 ..." % (sys.executable, *v))'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 15) else "Resonance needs Python 3.11 to 3.14; %s is %d.%d. Name another one: make PYTHON=python3.12 ..." % (sys.executable, *v))'
 	@echo "Setting up .venv (once; about a minute)"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install $(LOCKED) --requirement requirements/lock.txt
@@ -104,6 +104,18 @@ sbom:
 	@build/sbom-tool/bin/cyclonedx-py requirements requirements/runtime.txt --pyproject pyproject.toml \
 	  --output-reproducible --output-file build/sbom.json
 	@echo build/sbom.json
+
+# What is published, in dist/: the wheel is built from the sdist, and once more from here, which must give the same bytes.
+# tests/release.sh tries the wheel as a user has it: make release PYTHONS="python3.12 /opt/python3.14/bin/python3".
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+release: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+release: .venv sbom
+	@rm -rf dist build/lib build/bdist.* build/again
+	@$(BIN)/python -m build --no-isolation --outdir dist >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@$(BIN)/python -m build --no-isolation --outdir build/again --wheel >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@cmp dist/*.whl build/again/*.whl
+	@cp build/sbom.json dist
+	@tests/release.sh $(PYTHONS)
 
 # Builds the image and runs it beside a broker with podman, as root; minutes. tests/image.py says what it needs.
 image-test: .venv

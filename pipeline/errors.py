@@ -129,7 +129,7 @@ def named(error: BaseException) -> ResonanceError | None:
 def missing_extra(what: str, module: str, extra: str) -> ConfigurationError:
     """Return the error for a library that is not installed, with the extra that has it."""
     return ConfigurationError(
-        f"{what} needs {module}, which is not installed; in a clone of Resonance: pip install '.[{extra}]'"
+        f"{what} needs {module}, which is not installed: pip install 'resonance-streams[{extra}]'"
     )
 
 

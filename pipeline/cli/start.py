@@ -8,7 +8,5 @@ def main() -> None:
     try:
         from resonance.pipeline.cli.main import main as run
     except ModuleNotFoundError as error:
-        sys.exit(
-            f"resonance needs {error.name}, which is not installed; in a clone of Resonance: pip install '.[worker]'"
-        )
+        sys.exit(f"resonance needs {error.name}, which is not installed: pip install 'resonance-streams[worker]'")
     run()

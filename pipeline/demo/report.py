@@ -57,9 +57,9 @@ class RegionQuality:
     """Clusters present at the end."""
     true: int
     """Kinds of requests present at the end."""
-    ari: float
-    """Adjusted Rand index of the answers, each given before its record was learned."""
-    ari_second_half: float
+    ari: float | None
+    """Adjusted Rand index of the answers, each given before its record was learned; none without scikit-learn."""
+    ari_second_half: float | None
     """The same index for the second half of the records."""
 
 
@@ -89,9 +89,10 @@ def compare(expected: Sequence[Sequence[Message]], written: Sequence[Sequence[Me
     return Comparison(wanted.total(), identical, wanted.total() - identical, found.total() - identical)
 
 
-def quality(story: Story) -> list[RegionQuality]:
-    """Compare the clusters of each region with the truth."""
-    from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
+def quality(story: Story, rated: bool = True) -> list[RegionQuality]:
+    """Compare the clusters of each region with the truth, `rated` by an index of scikit-learn."""
+    if rated:
+        from sklearn.metrics import adjusted_rand_score  # noqa: PLC0415
 
     telemetry, half = story.telemetry, story.telemetry.records // 2
     rows = []
@@ -103,8 +104,8 @@ def quality(story: Story) -> list[RegionQuality]:
                 region,
                 len(story.present(partition)),
                 len(set(truth[-max(len(truth) // _LAST, 1) :].tolist())),
-                float(adjusted_rand_score(truth, answers)),
-                float(adjusted_rand_score(truth[half:], answers[half:])),
+                float(adjusted_rand_score(truth, answers)) if rated else None,
+                float(adjusted_rand_score(truth[half:], answers[half:])) if rated else None,
             )
         )
     return rows
@@ -171,21 +172,20 @@ def verdict(
     """Return the figures of the demo for the screen."""
     table = Table(box=box.SIMPLE_HEAD, title="Clusters found at the end, beside the truth", title_justify="left")
     table.add_column("region", style="bold")
-    for name in ("found", "true", "ARI", "ARI, second half"):
+    halves = [row.ari_second_half for row in rows if row.ari_second_half is not None]
+    for name in ("found", "true", *(("ARI", "ARI, second half") if halves else ())):
         table.add_column(name, justify="right")
     for row in rows:
-        table.add_row(row.region, str(row.found), str(row.true), f"{row.ari:.3f}", f"{row.ari_second_half:.3f}")
-    mean = sum(row.ari_second_half for row in rows) / len(rows)
-    table.add_row(
-        "all", str(sum(r.found for r in rows)), str(sum(r.true for r in rows)), "", f"{mean:.3f}", style="dim"
-    )
+        indices = [f"{each:.3f}" for each in (row.ari, row.ari_second_half) if each is not None]
+        table.add_row(row.region, str(row.found), str(row.true), *indices)
+    mean = ["", f"{sum(halves) / len(halves):.3f}"] if halves else []
+    table.add_row("all", str(sum(r.found for r in rows)), str(sum(r.true for r in rows)), *mean, style="dim")
+    note = "ARI is prequential: each answer was given before its record was learned. " if halves else ""
     return Group(
         table,
         *(_compared(what, result) for what, result in compared.items()),
         Text(f"  {_repeated(repeats)}", "dim"),
-        Text(
-            f"  ARI is prequential: each answer was given before its record was learned. {seconds:.0f} s in all", "dim"
-        ),
+        Text(f"  {note}{seconds:.0f} s in all", "dim"),
     )
 
 

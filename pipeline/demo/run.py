@@ -16,7 +16,7 @@ from resonance.pipeline.demo.process import WorkerProcess, free_port
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import FEATURES, RECORDS, REGIONS, Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView
-from resonance.pipeline.errors import BrokerError, missing_extra
+from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.embedded import PARTITIONS, EmbeddedBroker
 from resonance.pipeline.records import Message
 from resonance.pipeline.watch.outputs import DeploymentOutputs
@@ -64,6 +64,12 @@ FILES = {
 }
 """Kinds of outputs, with the file of each and what is in it."""
 
+PICTURE = ("lifelines.png", "the same as a picture")
+"""The file with the clusters' lives, and what is in it."""
+
+OPTIONAL = {"matplotlib": PICTURE[0], "sklearn": "the adjusted Rand index (ARI)"}
+"""Modules of the extra ``demo``, with what each adds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -80,13 +86,7 @@ class Options:
 
 
 def run(options: Options, console: Console | None = None) -> int:
-    """Run the demo and return the exit code of the process; `console` is standard output by default.
-
-    Raises `ConfigurationError`, with what to install, where a library is missing.
-    """
-    for module, package in (("matplotlib", "matplotlib"), ("sklearn", "scikit-learn")):
-        if find_spec(module) is None:
-            raise missing_extra("the demo", package, "demo")
+    """Run the demo and return the exit code of the process; `console` is standard output by default."""
     console = console or Console()
     with interruptible(requests=True):
         try:
@@ -258,15 +258,22 @@ class _Demo:
             for kind, written in self._written.items()
         }
         report.write_results(options.folder, {FILES[kind][0]: written for kind, written in self._written.items()})
-        picture = options.folder / "lifelines.png"
-        draw(picture, report.lives_of(story, self._written["assignments"], self._killed_at))
-        figures = (compared, follower.repeats, report.quality(story), story.seconds)
+        lacking = [module for module in OPTIONAL if find_spec(module) is None]
+        files = [*FILES.values()]
+        if "matplotlib" not in lacking:
+            files.append(PICTURE)
+            lives = report.lives_of(story, self._written["assignments"], self._killed_at)
+            draw(options.folder / PICTURE[0], lives)
+        figures = (compared, follower.repeats, report.quality(story, rated="sklearn" not in lacking), story.seconds)
         (options.folder / "report.json").write_bytes(report.as_json(*figures))
         console.print()
         console.print(report.outcome_table(story))
         console.print(report.verdict(*figures))
-        for name, what in (*FILES.values(), (picture.name, "the same as a picture")):
+        for name, what in files:
             console.print(f"  {options.folder / name}  [dim]{what}[/]", highlight=False, soft_wrap=True)
+        for module in lacking:
+            text = f"  {OPTIONAL[module]} needs more packages: pip install 'resonance-streams[demo]'"
+            console.print(text, highlight=False, soft_wrap=True, markup=False)
         return 0 if all(each.exact for each in compared.values()) else DIFFERENT
 
 

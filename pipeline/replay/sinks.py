@@ -3,6 +3,7 @@
 import base64
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -55,10 +56,16 @@ class FolderSink:
     """
 
     def __init__(self, folder: Path, part: int) -> None:
-        self._files: dict[str, BinaryIO] = {
-            kind: part_of(folder, kind, part).open("wb", buffering=_BUFFER) for kind in TOPICS
-        }
+        self._files: dict[str, BinaryIO] = {}
+        for kind in TOPICS:
+            self._files[kind] = part_of(folder, kind, part).open("wb", buffering=_BUFFER)
         self._keys: dict[bytes | None, bytes] = {}
+
+    def __del__(self) -> None:
+        """Close what a failure left open: Python 3.14 would report once more that it cannot be written."""
+        for file in self._files.values():
+            with suppress(OSError):
+                file.close()
 
     def write(self, outputs: Outputs) -> None:
         """Write the outputs of a batch."""

@@ -56,6 +56,19 @@ def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     assert (tmp_path / "worker.log").read_text().count("processing from") == 2, "it was started twice"
 
 
+def test_the_demo_needs_no_more_than_a_worker(tmp_path, monkeypatch):
+    monkeypatch.setattr("resonance.pipeline.demo.run.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    screen = io.StringIO()
+    assert run(Options(folder=tmp_path, seconds=3, records=300), Console(file=screen, width=120)) == 0
+    said = screen.getvalue()
+    assert "1,200 of 1,200 assignments are identical" in said
+    assert "lifelines.png needs more packages: pip install 'resonance-streams[demo]'" in said
+    assert "ARI, second half" not in said
+    assert not (tmp_path / "lifelines.png").exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("after", ["worker started", "worker.*killed"])
 def test_ctrl_c_ends_everything_without_a_traceback(tmp_path, after):

@@ -53,7 +53,7 @@ def test_the_command_without_its_packages_names_the_extra():
     ended = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (
         1,
-        "resonance needs typer, which is not installed; in a clone of Resonance: pip install '.[worker]'\n",
+        "resonance needs typer, which is not installed: pip install 'resonance-streams[worker]'\n",
     )
 
 

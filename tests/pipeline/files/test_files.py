@@ -246,7 +246,7 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "resonance.pipeline.files.parquet_rows", raising=False)
     path = written(tmp_path, "a.parquet", "PAR1")
-    with pytest.raises(ConfigurationError, match=r"pip install '\.\[parquet\]'"), RecordFile(path):
+    with pytest.raises(ConfigurationError, match=r"pip install 'resonance-streams\[parquet\]'"), RecordFile(path):
         pass
 
 

@@ -177,7 +177,7 @@ def test_without_matplotlib_nothing_is_replayed(file, command, monkeypatch, caps
     monkeypatch.setattr(picture, "find_spec", lambda _: None)
     assert command("replay", "flows.jsonl", "--picture", "x.png", *OPTIONS) == 2
     said = capsys.readouterr().err
-    assert said.endswith("in a clone of Resonance: pip install '.[picture]'\n")
+    assert said.endswith("not installed: pip install 'resonance-streams[picture]'\n")
     assert "replayed" not in said
 
 
