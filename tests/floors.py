@@ -21,7 +21,7 @@ FLOORS = (
         ("incidents", "inspect", "topics"),
         ("dead_letters", "peers", "recovery"),
         ("watch", "worker"),
-        ("demo", "page", "replay"),
+        ("demo", "forward", "page", "replay"),
         ("evaluate", "verify"),
     ),
     ("shadow",),

@@ -1,12 +1,13 @@
 """``resonance alerts``."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from resonance.pipeline.cli.injection import CommandApp
 from resonance.pipeline.cli.options import Json, load_outputs
-from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
+from resonance.pipeline.cli.output import end, footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted
 from resonance.schemas import ClusterNames, Incident
@@ -23,6 +24,20 @@ SHOWN = 10
 Streams = Annotated[
     list[str] | None, typer.Option("--stream", metavar="STREAM", help="Only of this stream; repeatable.")
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Send what opens and clears to an Alertmanager, or to https://events.pagerduty.com/v2/enqueue.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(metavar="GROUP", help="Consumer group of --to, one for each URL; by default NAME-alertmanager."),
+]
+Port = Annotated[
+    int | None, typer.Option(min=1, max=65535, metavar="N", help="Port of this machine where --to serves /readyz.")
+]
 Each = Annotated[bool, typer.Option("--each", help="List each alert, the most urgent first, and how it ended.")]
 
 app = CommandApp()
@@ -30,11 +45,22 @@ app = CommandApp()
 
 @app.command()
 @says_when_stopped(UNCHANGED)
-def alerts(streams: Streams = None, each: Each = False, *, as_json: Json = False) -> None:
+def alerts(
+    streams: Streams = None,
+    each: Each = False,
+    *,
+    as_json: Json = False,
+    to: To = None,
+    group: Group = None,
+    port: Port = None,
+) -> None:
     """List what happened, the newest first: alerts and drifts of one stream or many that belong together.
 
-    They are read from the topics of the outputs. What opens and clears from now on: resonance watch --kind alerts.
+    They are read from the topics of the outputs. What opens and clears from now on: resonance watch --kind alerts, or
+    --to, which sends it until SIGTERM or Ctrl-C; its token is alerts.token.
     """
+    from resonance.pipeline import logs
+    from resonance.pipeline.forward import receivers
     from resonance.pipeline.incidents import incidents, signs
     from resonance.pipeline.kafka import admin, clients, log_reader, positions
     from resonance.pipeline.task.alerts import alert_table
@@ -43,10 +69,19 @@ def alerts(streams: Streams = None, each: Each = False, *, as_json: Json = False
     settings = load_outputs()
     if not settings.raises_alerts:
         raise ConfigurationError("every rule is off (alerts.off), so there are no alerts; switch one on")
+    _check_options(to, {"--stream": streams, "--each": each, "--json": as_json}, {"--group": group, "--port": port})
+    token = settings.alerts.token.get_secret_value() if settings.alerts.token else ""
+    receiver = None if to is None else receivers.receiver(to, token, settings.name)
     client, topic = clients.librdkafka(settings), settings.topic("alerts")
     partitions = positions.partitions_of(
         admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name
     )
+    if receiver is not None:
+        from resonance.pipeline.forward import run
+
+        logs.configure(settings.worker.log_level, settings.worker.log_format)
+        asyncio.run(run.forward(settings, receiver, group or f"{settings.name}-{receiver.name}", port))
+        end(0)
     table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
         for kind in ("alerts",) if each and not as_json else signs.FOLLOWED:
@@ -93,6 +128,13 @@ def alerts(streams: Streams = None, each: Each = False, *, as_json: Json = False
     )
     if more := len(ended[SHOWN:]):
         footnote(f"{more:,} more have cleared: --json has them")
+
+
+def _check_options(to: str | None, listing: Mapping[str, Any], sending: Mapping[str, Any]) -> None:
+    """Raise `ConfigurationError` for options that belong to the list of alerts with ``--to``, or the reverse."""
+    if unfit := [name for name, value in (sending if to is None else listing).items() if value]:
+        why = "without --to nothing is sent" if to is None else "--to sends every alert"
+        raise ConfigurationError(f"{', '.join(unfit)}: {why}; leave {'it' if len(unfit) == 1 else 'them'} out")
 
 
 def _show_incidents(ones: Sequence[Incident], names: ClusterNames) -> None:

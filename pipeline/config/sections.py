@@ -277,6 +277,8 @@ class AlertsSection(Section):
     off: AlertRules = ()
     """Rules that are off: ``unlike``, ``new_cluster``, ``share``, ``drift_open``, ``one_cluster``, ``unconfirmed``,
     ``dead_letters``, ``silent``."""
+    token: OptionalToken = None
+    """For ``alerts --to``: PagerDuty's key, or a bearer token."""
 
 
 class TopicsSection(Section):

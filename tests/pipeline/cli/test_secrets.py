@@ -21,7 +21,7 @@ def test_settings_are_secret_by_their_type():
         f"{section}.{name}" for section, field in Fields.model_fields.items() for name in of_type(field.annotation)
     }
     assert secrets() == found | {"broker.librdkafka", "schema_registry.client"}
-    assert found == {"worker.web_token", "page.token"}
+    assert found == {"worker.web_token", "page.token", "alerts.token"}
 
 
 def of_type(section):

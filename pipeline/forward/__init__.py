@@ -1,0 +1,1 @@
+"""Alerts for Alertmanager and PagerDuty: each is sent until the receiver has taken it."""

@@ -1,0 +1,185 @@
+"""The consumer of the alerts: its group remembers up to where the receiver has taken them."""
+
+import logging
+import threading
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+from resonance.pipeline import exact_json
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.kafka.access import Refusals
+from resonance.pipeline.kafka.acl import for_group, for_topic
+from resonance.pipeline.kafka.clients import librdkafka, new_client
+from resonance.pipeline.kafka.errors import right_refused
+from resonance.pipeline.kafka.log_reader import LogReader, is_passing, records_of
+from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
+from resonance.pipeline.timestamps import epoch_ms
+from resonance.schemas import Alert
+from resonance.schemas.files import has_shape
+
+WAITING: Final = 1_000
+"""Alerts that wait in memory for the receiver, at most; the others wait on their topic."""
+
+PATIENCE: Final = 30.0
+"""Seconds without progress of a start after which the broker is given up."""
+
+CLOSE_SECONDS: Final = 10.0
+"""How long the broker may take to answer what is committed last."""
+
+MAX_POLL_SECONDS: Final = 300.0
+"""Time between two polls after which the group gives the partitions to others."""
+
+_TOO_LATE: Final = (
+    *(KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS),
+    *(KafkaError._STATE, KafkaError._ASSIGNMENT_LOST),
+)
+"""Codes of a commit after a rebalance: the next consumer of the partition sends the same alerts again."""
+
+_log = logging.getLogger(__name__)
+
+
+class WaitingAlert(NamedTuple):
+    """A message that the receiver has not taken yet."""
+
+    at: TopicPartition
+    offset: int
+    alert: Alert
+
+
+class AlertConsumer:
+    """Reads the alerts as a member of a group; a new group begins with those that are open.
+
+    Raises `BrokerError` where the topic cannot be read, and `DeniedError` where the cluster refuses a log-in or a
+    right.
+    """
+
+    def __init__(self, settings: Settings, group: str) -> None:
+        self.topic = settings.topic("alerts")
+        self.waiting: list[WaitingAlert] = []
+        """Those of a partition in their order."""
+        self.joined = False
+        """Whether the group has assigned partitions, perhaps none."""
+        self.trouble = ""
+        """Why no broker can be reached; empty while one can."""
+        self.tables: dict[TopicPartition, OpenAlertTable] = {}
+        """What is open, by partition of this member."""
+        self._next: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._is_paused = False
+        self._client, self._group = librdkafka(settings), group
+        self._refusals = Refusals(self._client)
+        session = round(1000 * settings.broker.session_timeout)
+        own = {
+            **{"group.id": group, "isolation.level": "read_committed", "auto.offset.reset": "earliest"},
+            **{"enable.auto.commit": False, "on_commit": self._answered, "error_cb": self._note, "log_level": 0},
+            **{"session.timeout.ms": session, "heartbeat.interval.ms": max(min(session // 3, 3_000), 1)},
+            "max.poll.interval.ms": max(session, round(1000 * MAX_POLL_SECONDS)),
+        }
+        self._consumer = new_client(Consumer, {**self._client, **own})
+        self._consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked)
+
+    def poll(self, timeout: float) -> None:
+        """Take what comes within `timeout` seconds; where there is no room for it, only stay a member of the group."""
+        room = max(WAITING - len(self.waiting), 0)
+        if self._is_paused == bool(room):
+            self._is_paused = not room
+            change = self._consumer.resume if room else self._consumer.pause
+            change(self._consumer.assignment())
+        messages = self._consumer.consume(max(room, 1), timeout)
+        for message in messages:
+            self._take(message)
+        if not messages:
+            self._refusals.check()
+            if self.trouble:
+                with suppress(KafkaException):
+                    self._consumer.list_topics(self.topic, timeout=1.0)
+                    self.trouble = ""
+
+    def commit(self) -> None:
+        """Commit up to the first alert of each partition that waits, without waiting for the broker."""
+        offsets = self._next | {each.at: each.offset for each in reversed(self.waiting)}
+        if new := dict(offsets.items() - self._committed.items()):
+            self._consumer.commit(offsets=[Place(*at, offset) for at, offset in new.items()])
+            self._committed |= new
+
+    def close(self) -> None:
+        """Leave the group; without an answer of the broker it notices that by itself."""
+        leaving = threading.Thread(target=self._consumer.close, daemon=True)
+        leaving.start()
+        leaving.join(CLOSE_SECONDS)
+
+    def _take(self, message: Message) -> None:
+        at, error = (message.topic(), message.partition()), message.error()
+        # A message of a partition that was taken away meanwhile goes to its next consumer.
+        if error is None and at in self.tables:
+            (record,) = records_of(at, [message])
+            self.tables[at].apply([record])
+            self._wait_for(record)
+            self._next[at] = record.offset + 1
+        elif error is not None and not is_passing(error) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            denied = right_refused(self._client, error, for_topic(self.topic, ["Read"]))
+            raise denied or BrokerError(f"{self.topic} cannot be read: {error.str()}")
+
+    def _wait_for(self, record: Record) -> None:
+        if (alert := _alert_of(record)) is not None:
+            self.waiting.append(WaitingAlert((record.topic, record.partition), record.offset, alert))
+        else:
+            _log.warning("%s[%d]@%d is no alert of a worker: left out", *record[:3])
+
+    def _answered(self, error: KafkaError | None, places: Collection[Place]) -> None:
+        """Take the answer to a commit; one that failed is repeated, if that can help."""
+        for place in places:
+            if (problem := place.error or error) is None:
+                continue
+            self._committed.pop((place.topic, place.partition), None)
+            if problem.code() not in _TOO_LATE and not is_passing(problem):
+                denied = right_refused(self._client, problem, for_group(self._group))
+                reason = f"the offsets of group {self._group} cannot be committed: {problem.str()}"
+                raise denied or BrokerError(reason)
+
+    def _note(self, error: KafkaError) -> None:
+        self._refusals.note(error)
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.trouble = f"no broker answers at {self._client['bootstrap.servers']}: {error.str()}"
+
+    def _assigned(self, consumer: Any, places: Collection[Place]) -> None:
+        """Begin with partitions: learn which of their alerts are open, and go on where the group stands."""
+        here = [(place.topic, place.partition) for place in places]
+        with LogReader(self._client, self._group, PATIENCE) as reader:
+            committed, bounds = reader.committed(here), reader.bounds(here)
+            # An offset behind the end is of a topic of before.
+            known = {at: max(committed[at], first) for at, (first, end) in bounds.items() if 0 <= committed[at] <= end}
+            self._next = {at: known.get(at, bounds[at][1]) for at in here}
+            self.tables = {at: OpenAlertTable() for at in here}
+            for at, records in reader.read({at: (bounds[at][0], self._next[at]) for at in here}):
+                self.tables[at].apply(records)
+        for at in here:
+            opened = [] if at in known else [each.record for each in self.tables[at].opened.values()]
+            for record in sorted(opened, key=lambda each: each.offset):
+                self._wait_for(record)
+        self._committed = {at: committed[at] for at in known}
+        consumer.assign([Place(*at, self._next[at]) for at in here])
+        # A pause survives it.
+        consumer.resume([Place(*at) for at in here])
+        self.joined, self._is_paused = True, False
+
+    def _revoked(self, *_: Any) -> None:
+        # Their next consumer begins at what was committed.
+        self.waiting, self.tables, self._next, self._committed = [], {}, {}, {}
+        self.joined = False
+
+
+def _alert_of(record: Record) -> Alert | None:
+    """Return the alert that a message is; None where no worker wrote it."""
+    with suppress(TypeError, ValueError):
+        alert: Alert = exact_json.loads(record.value or b"null")
+        if has_shape("alert", alert) and alert["kind"] in ("opened", "cleared") and alert["key"].count("/") > 2:
+            epoch_ms(alert["since"])
+            epoch_ms(alert["time"])
+            return alert
+    return None

@@ -1,0 +1,140 @@
+"""What is sent to Alertmanager and to PagerDuty is what their APIs take."""
+
+import re
+import time
+
+import pytest
+from jsonschema import Draft202012Validator
+from resonance.pipeline.forward.receivers import receiver
+from resonance.pipeline.timestamps import canonical, later
+from resonance.schemas import load_schema
+
+from tests.pipeline.forward.inbox import alert
+
+KEY = "e93facc04764012d7bfb002500d5d1a6"
+ENQUEUE = "https://events.pagerduty.com/v2/enqueue"
+TEXTS = {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}
+TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}
+ALERTMANAGER = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "labels": {**TEXTS, "propertyNames": {"pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"}, "required": ["alertname"]},
+            **{"annotations": TEXTS, "startsAt": TIME, "endsAt": TIME, "generatorURL": {"type": "string"}},
+        },
+        "required": ["labels"],
+        "additionalProperties": False,
+    },
+}
+"""postableAlerts of its api/v2/openapi.yaml, and what it checks beside that."""
+PAGERDUTY = {
+    "type": "object",
+    "properties": {
+        "routing_key": {"type": "string", "minLength": 32, "maxLength": 32},
+        "event_action": {"enum": ["trigger", "acknowledge", "resolve"]},
+        "dedup_key": {"type": "string", "maxLength": 255},
+        "client": {"type": "string"},
+        "payload": {
+            "type": "object",
+            "properties": {
+                **{"summary": {"type": "string", "maxLength": 1024, "minLength": 1}, "timestamp": TIME},
+                **{
+                    "severity": {"enum": ["critical", "warning", "error", "info"]},
+                    "custom_details": {"type": "object"},
+                },
+                **{name: {"type": "string", "minLength": 1} for name in ("source", "group", "class", "component")},
+            },
+            "required": ["summary", "severity", "source"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["routing_key", "event_action", "dedup_key"],
+    "if": {"properties": {"event_action": {"const": "trigger"}}},
+    "then": {"required": ["payload"]},
+    "additionalProperties": False,
+}
+"""The request of its reference/events-v2/openapiv3.json, with the limits of its documentation."""
+
+AHEAD = "2999-01-01T00:00:00.000Z"
+ALERTS = [
+    alert(),
+    alert(kind="cleared"),
+    alert(1, rule="new_cluster", cluster="p1:d1/1/4", severity="info", since=AHEAD, time=AHEAD),
+    alert(1, kind="cleared", since=AHEAD),
+    alert(2, "cleared", time="2026-05-06T09:00:00.000Z"),
+    alert(
+        rule="dead_letters", stream=None, key="shop/dead_letters/t[3]/1/0", text="é" * 5_000, setting="engine.valley"
+    ),
+    alert(key=f"shop/unlike/{'x' * 300}/1/0"),
+]
+
+
+def test_every_alert_fits_both_apis():
+    for each in ALERTS:
+        Draft202012Validator(load_schema("alert")).validate(each)
+        (sent,) = receiver("http://am:9093", "", "shop").body([each])
+        Draft202012Validator(ALERTMANAGER).validate([sent])
+        assert sent["startsAt"] <= sent["endsAt"]
+        # An end to come is none.
+        assert (sent["endsAt"] > later(canonical(int(time.time() * 1000)), 60)) == (each["kind"] == "opened")
+        Draft202012Validator(PAGERDUTY).validate(receiver(ENQUEUE, KEY, "shop").body([each]))
+
+
+def test_both_messages_of_an_alert_have_one_identity_and_other_alerts_have_others():
+    alertmanager, pagerduty = receiver("http://am:9093", "", "shop"), receiver(ENQUEUE, KEY, "shop")
+    for number, rule in ((0, "unlike"), (0, "silent"), (2, "unlike")):
+        opened, cleared = alertmanager.body([alert(number, rule=rule), alert(number, "cleared", rule=rule)])
+        assert opened["labels"] == cleared["labels"]
+        events = [pagerduty.body([alert(number, kind, rule=rule)]) for kind in ("opened", "cleared")]
+        assert [each["event_action"] for each in events] == ["trigger", "resolve"]
+        assert len({each["dedup_key"] for each in events}) == 1
+    long = [pagerduty.body([alert(key=f"shop/unlike/{'x' * 300}/1/{number}")])["dedup_key"] for number in (0, 1)]
+    assert len(set(long)) == 2
+    (partition,) = alertmanager.body([ALERTS[5]])
+    assert (partition["labels"]["partition"], "stream" in partition["labels"]) == ("t[3]", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "sent_to"),
+    [
+        ("http://am:9093", "http://am:9093/api/v2/alerts"),
+        ("https://am/prefix/?x=1", "https://am/prefix/api/v2/alerts?x=1"),
+        ("http://am:9093/api/v2/alerts", "http://am:9093/api/v2/alerts"),
+        (ENQUEUE, ENQUEUE),
+    ],
+)
+def test_the_path_of_a_url_says_what_it_takes(url, sent_to):
+    found = receiver(url, KEY, "shop")
+    assert found.url == sent_to
+    assert found.name == ("pagerduty" if url == ENQUEUE else "alertmanager")
+    assert found.shown == sent_to.partition("?")[0]
+    assert found.without_secrets(f"x=1 {KEY}") == f"{'(secret)' if 'x=1' in url else 'x=1'} (secret)"
+
+
+@pytest.mark.parametrize("url", ["am:9093", "ftp://am", "http://", "http://me:hunter2@am", "http://am:0", "http://[a"])
+def test_a_url_that_is_none_is_refused_unseen(command, capsys, url):
+    assert command("alerts", "--to", url) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: --to: write the URL as http://HOST:PORT of an Alertmanager")
+    assert "hunter2" not in said
+
+
+def test_pagerduty_needs_its_key(command, capsys, monkeypatch):
+    monkeypatch.setenv("RESONANCE_ALERTS__TOKEN", "hunter2")
+    assert command("alerts", "--to", ENQUEUE) == 2
+    said = capsys.readouterr().err
+    assert re.search("32 characters: set RESONANCE_ALERTS__TOKEN", said)
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--to", "http://am", "--each"], "--each: --to sends every alert; leave it out"),
+        (["--group", "x", "--port", "1"], "--group, --port: without --to nothing is sent; leave them out"),
+    ],
+)
+def test_options_of_the_list_and_of_sending_do_not_go_together(command, capsys, options, said):
+    assert command("alerts", *options) == 2
+    assert capsys.readouterr().err == f"error: {said}\n"
