@@ -16,7 +16,7 @@ from resonance.pipeline.worker.transport.chunk import Chunk, Membership
 from resonance.pipeline.worker.transport.consumer import MOST_CHUNKS
 from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS, QUERY_SECONDS, LogEnd
 
-from tests.pipeline.worker.transport.fakes import P0, P1, FakeConsumer, FakeIntake, columns, offsets, options
+from tests.pipeline.worker.transport.fakes import P0, P1, FakeConsumer, FakeIntake, columns, options
 
 ENOUGH = 20.0
 MEMBER = Membership(4, "me", frozenset({P0, P1}))
@@ -174,19 +174,6 @@ def test_no_chunk_that_another_thread_has_done_is_missed():
 
 
 # Order, and what is void.
-
-
-def test_chunks_come_in_their_order():
-    async def run():
-        made = await make()
-        task = draining(made)
-        for at in range(50):
-            await asyncio.to_thread(made.hand_over, [chunk(made, 20 * at, 10), chunk(made, 20 * at + 10, 10)])
-        await until(lambda: len(made.handed) == 100)
-        assert [offset for own in made.handed for offset in offsets(own)] == list(range(1000))
-        task.cancel()
-
-    asyncio.run(run())
 
 
 def test_current_chunks_wait_for_the_flow_and_void_ones_are_dropped():
