@@ -1,5 +1,7 @@
 """Every test of the pipeline runs in a folder of its own, and no variable of the environment is a setting."""
 
+import asyncio
+import inspect
 import os
 from functools import partial
 
@@ -27,3 +29,11 @@ def registry():
     """A Schema Registry."""
     with running() as own:
         yield own
+
+
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test that is a coroutine in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True
