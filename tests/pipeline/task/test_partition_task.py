@@ -14,7 +14,6 @@ from resonance.pipeline.task.stream_task import TaskContext
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.streams import (
-    LIVELY,
     STAMP,
     TOPIC,
     alike,
@@ -207,28 +206,6 @@ def test_only_changes_only_novel_ones_or_none():
             assert (outputs.assignments, outputs.cluster_events) == (expected, every.cluster_events)
 
 
-# Events
-@pytest.mark.parametrize("engine", ENGINES)
-def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
-    worker = task(changed(engine, stream="key"))
-    present = {}
-    seen = 0
-    for record in records(points(700).tolist(), keys=KEYS[:2]):
-        for event in payloads(worker.process([record]).cluster_events):
-            clusters = present.setdefault(event["stream"], set())
-            if event["kind"] in ("emerged", "split"):
-                assert event["cluster"] not in clusters
-                clusters.add(event["cluster"])
-            else:
-                clusters.remove(event["cluster"])
-            if event["kind"] in ("absorbed", "split"):
-                assert event["other"] in clusters
-            seen += 1
-        for stream in worker.models.names:
-            assert {cluster["id"] for cluster in worker.models.clusters(stream)} == present.get(stream, set())
-    assert seen > 3
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 def test_events_number_their_stream_without_gaps_and_name_their_cause(engine):
     log = records(points(2000).tolist(), keys=KEYS[:2])
@@ -311,9 +288,6 @@ def test_streams_are_named_by_partition_key_and_topic():
 
 
 # The first records decide
-
-
-ARRAY = {**LIVELY, "input.features": "features"}
 
 
 def array_records(rows, keys=(b"a", b"b")):
