@@ -6,6 +6,7 @@ import os
 from functools import partial
 
 import pytest
+from resonance.pipeline.task.alerts import rules
 
 from tests.pipeline.commands import run
 from tests.schema_registry import running
@@ -22,6 +23,14 @@ def _nothing_set(monkeypatch, tmp_path):
 def command(monkeypatch):
     """The command line, which returns its exit code."""
     return partial(run, monkeypatch)
+
+
+@pytest.fixture
+def soon_alerts(monkeypatch):
+    """Rules that raise their alerts after a few records."""
+    monkeypatch.setattr(rules, "DEAD_LETTERS_WINDOW", 20)
+    monkeypatch.setattr(rules, "DEAD_LETTERS_SHARE", 0.2)
+    monkeypatch.setattr(rules, "UNCONFIRMED_RECORDS", 100)
 
 
 @pytest.fixture
