@@ -5,6 +5,8 @@ import pytest
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.positions import Position
 from resonance.pipeline.recovery import recovery, reset, rollback
+from resonance.pipeline.replay.opening import Span
+from resonance.pipeline.replay.replaying import ReplayOutput, replay_topics
 from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
@@ -48,6 +50,21 @@ def test_a_verification_finds_an_end_that_is_missing_or_too_much(deployment):
     log.insert(place + 1, removed._replace(value=orjson.dumps(other)))
     (part,) = deployment.verify().parts
     assert part.difference.what == "surplus"
+
+
+def test_a_replay_gives_the_same_bytes(deployment, tmp_path):
+    span = Span.parse(begin="300", end="800")
+    (part,) = replay_topics(deployment.given, [TOPIC], span, ReplayOutput(tmp_path)).parts
+    assert part.start.startswith("from the archive at offset 230")
+    assert not part.notes
+    wanted = [
+        orjson.loads(event.value)
+        for event in deployment.recorded("cluster_events")
+        if 300 <= orjson.loads(event.value)["cause"]["source"]["offset"] < 800
+    ]
+    found = [orjson.loads(line) for line in (tmp_path / "cluster-events.jsonl").read_bytes().splitlines()]
+    assert [each.get("value", each) for each in found] == wanted
+    assert "stream_ended" in {event["kind"] for event in wanted}
 
 
 def test_a_consumer_knows_the_living_streams_alone(deployment):
