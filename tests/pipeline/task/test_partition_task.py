@@ -168,22 +168,15 @@ def test_headers_are_cloudevents_with_the_times_of_the_source():
     assert "traceparent" not in dict(messages[6].headers)
 
 
-def test_by_default_all_outputs_but_assignments_have_cloudevents_headers():
+@pytest.mark.parametrize("own", [{}, {"output__envelope": "plain"}])
+def test_assignments_have_no_headers_but_the_trace_and_other_outputs_those_of_cloudevents_unless_plain(own):
     log = records(points(400).tolist())
     log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
-    outputs = run(task(), log)
+    outputs = run(task(settings(**own)), log)
     assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
     others = outputs.cluster_events + outputs.clusters
-    assert others
-    assert all(dict(message.headers)["ce_specversion"] == b"1.0" for message in others)
-
-
-def test_a_plain_envelope_has_no_headers_but_the_trace():
-    log = records(points(400).tolist())
-    log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
-    outputs = run(task(settings(output__envelope="plain")), log)
-    assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
-    assert all(message.headers == [] for message in outputs.cluster_events + outputs.clusters)
+    assert {dict(message.headers).get("ce_specversion") for message in others} == {None if own else b"1.0"}
+    assert not own or all(message.headers == [] for message in others)
 
 
 def test_only_changes_only_novel_ones_or_none():
