@@ -5,36 +5,8 @@ import shutil
 import socket
 
 import pytest
-from confluent_kafka import Producer
 
-from tests.brokers import NoBrokerError, __main__, answers, create_topic, jvm, produce, read_topic, running_broker
-
-
-@pytest.mark.broker
-def test_what_is_written_is_read_back(broker):
-    topic = create_topic(broker, "round-trip", partitions=3)
-    records = [(n % 3, b"k%d" % n, None if n == 7 else b"v%d" % n) for n in range(300)]
-    produce(broker, topic, records, headers=[("h", b"1"), ("none", None)])
-    got = read_topic(broker, topic)
-    assert [(m.partition(), m.key(), m.value()) for m in got] == sorted(
-        records, key=lambda record: (record[0], int(record[1][1:]))
-    )
-    assert got[0].headers() == [("h", b"1"), ("none", None)]
-    assert [m.key() for m in read_topic(broker, topic, start={0: 99, 1: 100, 2: 100})] == [b"k297"]
-
-
-@pytest.mark.broker
-def test_aborted_records_are_not_read(broker):
-    topic = create_topic(broker, "aborted", partitions=1)
-    producer = Producer({"bootstrap.servers": broker, "transactional.id": topic})
-    producer.init_transactions(15)
-    for text, end in ((b"a", producer.commit_transaction), (b"b", producer.abort_transaction)) * 2:
-        producer.begin_transaction()
-        producer.produce(topic, value=text, partition=0)
-        producer.flush(10)
-        end(10)
-    assert [m.value() for m in read_topic(broker, topic)] == [b"a", b"a"]
-    assert [m.value() for m in read_topic(broker, topic, committed=False)] == [b"a", b"b", b"a", b"b"]
+from tests.brokers import NoBrokerError, __main__, answers, jvm, running_broker
 
 
 def test_no_broker_starts_on_a_port_that_is_taken(capsys):

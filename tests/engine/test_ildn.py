@@ -133,19 +133,6 @@ def check_description(c, nodes):
     np.testing.assert_allclose(c.spread, np.sqrt(np.average(squares, axis=0, weights=n)), atol=1e-12)
 
 
-def test_the_nearest_node_is_that_of_the_plain_program():
-    X = shifting(500, d=3)
-    engine, plain = both(X[:400], sigma=1e-3)
-    ids, _, _, cluster = engine.arrays()["nodes"]
-    clusters = dict(zip(ids.tolist(), cluster.tolist(), strict=True))
-    found = engine.predict(X)
-    for x, cluster, score in zip(X, found.cluster[:, 0], found.score, strict=True):
-        ratio = {j: node.squared_distance(x) / plain.squared_radius(node.n, 3) for j, node in plain.nodes.items()}
-        near = min(ratio, key=ratio.__getitem__)
-        assert score == pytest.approx(1 / (1 + ratio[near]))
-        assert cluster == (clusters[near] if ratio[near] <= 9 else -1)
-
-
 def exact_distances(X, sigma, Q):
     """Squared Mahalanobis distances of Q from the node of all X, in decimal arithmetic of 50 digits."""
     n, d = X.shape

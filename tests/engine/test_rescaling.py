@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from resonance.engine import CAEA, Modal, ParameterError, StateError
 from resonance.engine.prepare import LOOK, Preparation
-from resonance.engine.prepare.columns import Columns
-from resonance.engine.prepare.parameters import PreparationParameters
-from resonance.engine.prepare.rescaling import RangeWatch, rescale
 from resonance.engine.state import pack, unpack
 
 NAMES = ["a", "b", "c"]
@@ -58,52 +55,12 @@ def test_a_range_that_most_records_have_left_is_frozen_anew_and_given_back():
     np.testing.assert_array_equal(values[5_000:], learned(X[:200], rescale=False).apply(X[5_000:]))
 
 
-def ranges(step=0.0):
-    """Columns of `a` from 10 to 20, a category of two and `b` from 0 to 1, with a watch that has seen the usual."""
-    given = {"categories": {"kind": ["x", "y"]}, "ranges": {"a": (10, 20), "b": (0, 1)}}
-    parameters = PreparationParameters(["a", "kind", "b"], "given", **given)
-    columns = Columns(parameters)
-    columns.table.step[0] = step
-    watched = columns.rescalable
-    return columns, RangeWatch(watched, columns.table.first[watched], columns.table.low, columns.table.width)
-
-
 def seen(columns, watch, a):
     """Let the watch see prepared records whose `a` is 10 to 20, or 10 to 20 times as far."""
     values = np.random.default_rng(1).random((LOOK, 4))
     values[:, 0] = a * values[:, 0]
     watch.see(values, columns.table.low, columns.table.width)
     return values
-
-
-def test_where_no_feature_has_left_its_range_nothing_changes():
-    columns, watch = ranges()
-    seen(columns, watch, 1.0)
-    before = columns.table.low.copy(), columns.table.width.copy()
-    assert rescale(columns, watch, ["a", "kind=x", "kind=y", "b"]) is None
-    np.testing.assert_array_equal((columns.table.low, columns.table.width), before)
-
-
-def test_a_new_range_says_which_column_it_is_of_and_how_prepared_values_change():
-    columns, watch = ranges()
-    prepared = seen(columns, watch, 50.0)
-    raw = columns.table.low[0] + prepared[:, 0] * columns.table.width[0]
-    found = rescale(columns, watch, ["a", "kind=x", "kind=y", "b"])
-    np.testing.assert_allclose(
-        found.factor * prepared[0] + found.shift,
-        [(raw[0] - columns.table.low[0]) / columns.table.width[0], *prepared[0, 1:]],
-    )
-    (change,) = found.changes
-    assert (change.feature, change.before) == ("a", (10.0, 20.0))
-    np.testing.assert_allclose(change.after, np.percentile(raw[-200:], [1, 99]), rtol=0.05)
-    # What the watch has seen counts once.
-    assert rescale(columns, watch, ["a", "kind=x", "kind=y", "b"]) is None
-
-
-def test_a_range_of_two_steps_at_most_is_no_range():
-    columns, watch = ranges(step=250.0)
-    seen(columns, watch, 50.0)
-    assert rescale(columns, watch, ["a", "kind=x", "kind=y", "b"]) is None
 
 
 def test_however_records_come_the_bits_are_the_same_and_a_state_goes_on_with_them():

@@ -306,11 +306,6 @@ def test_records_of_fixed_length_have_features():
         SAART.from_state(pack("sa_art", 1, {**header, "dimension": 0}, arrays))
 
 
-def test_the_switch_is_true_or_false():
-    with pytest.raises(ParameterError, match="complement = 1: must be true or false"):
-        SAART.make({"complement": 1})
-
-
 def test_a_model_grows_no_further_than_to_matrices_that_a_machine_has_room_for(monkeypatch):
     monkeypatch.setattr("resonance.engine.sa_art.engine.MOST_CELLS", 40 * 24)
     # What may come is no reason to refuse what comes.

@@ -11,18 +11,11 @@ from resonance.schemas import ClusterTable
 
 from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, payloads
-from tests.pipeline.task.test_stream_ttl import ends, given, log_of
+from tests.pipeline.task.test_stream_ttl import OWN, ends, given, log_of
 
 pytestmark = pytest.mark.usefixtures("blocks_of_one")
 
 AT = (TOPIC, 0)
-OWN = {
-    "engine__name": "caea",
-    "limits__stream_ttl": 1.0,
-    "prepare__warmup_records": 10,
-    "snapshots__records": 60,
-    "snapshots__ratio": 0.0,
-}
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from resonance.schemas import SCHEMA_NAMES, CloudEvents, dead_letter_headers, load_schema, source_uri
+from resonance.schemas import SCHEMA_NAMES, load_schema
 
 from tests.json_schemas import FOLDER, PAYLOADS, text
 
@@ -97,21 +97,3 @@ def test_a_bad_payload_does_not(name, change):
 
 def test_unknown_members_pass_because_later_versions_add_some():
     Draft202012Validator(load_schema("assignment")).validate({**GOOD["assignment"], "added_later": 1})
-
-
-def test_cloudevents_headers_name_the_message():
-    events = CloudEvents("assignment", source_uri("shop", "features", 3))
-    assert dict(events.headers("features-3-17", TIME)) == {
-        "ce_specversion": b"1.0",
-        "ce_id": b"features-3-17",
-        "ce_time": TIME.encode(),
-        "ce_type": b"resonance.assignment.v1",
-        "ce_source": b"/resonance/shop/features/3",
-        "ce_dataschema": b"urn:resonance:schema:assignment:1",
-    }
-
-
-def test_dead_letter_headers_are_text_under_the_name_of_the_deployment():
-    headers = dict(dead_letter_headers("shop", GOOD["dead_letter"]))
-    assert (headers["shop.error.class"], headers["shop.error.offset"]) == (b"not_json", b"17")
-    assert (headers["shop.error.topic_id"], len(headers)) == (b"b3pN9hJxQ9S0", 8)

@@ -184,20 +184,6 @@ def test_a_snapshot_that_an_earlier_one_has_replaced_is_named_until_its_stream_h
     assert (table.newest("p0:a").next, table.checkpoint("in").record.recovery_offset) == (50, 50)
 
 
-def test_two_inputs_share_a_partition_and_keep_apart():
-    inputs = ("in", "more")
-    identities = [Identity("pipe", inputs, topic, f"id-{topic}", 4, "toy", "1", {"engine.k": 3}) for topic in inputs]
-    table = ChangelogTable("snap", 0)
-    for number, identity in enumerate(identities):
-        task = ToyTask()
-        task.process([record(offset, b"%d" % number) for offset in range(20 + number)])
-        for message in ChangelogWriter(identity, 0).messages(task, 20 + number, 20 + number):
-            table.apply(message.key, message.value)
-    assert [table.streams(topic) for topic in inputs] == [["p0:0"], ["p0:1"]]
-    assert [table.records()[topic].position for topic in inputs] == [20, 21]
-    assert [table.records()[topic].identity for topic in inputs] == identities
-
-
 @pytest.mark.parametrize(
     ("kind", "what"), [("manifest", "the snapshot of stream p0:a"), ("partition", "the record of")]
 )

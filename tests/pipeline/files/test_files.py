@@ -392,7 +392,3 @@ def test_two_members_in_one_place_are_refused(tmp_path):
 def test_keys_are_hashed_as_kafka_does(key, hashed):
     assert murmur2(key) == hashed & 0xFFFFFFFF
     assert partition_of(key, 7) == (hashed & 0x7FFFFFFF) % 7
-
-
-def test_records_without_a_key_take_the_partitions_in_turn():
-    assert [partition_of(None, 3, index) for index in range(5)] == [0, 1, 2, 0, 1]

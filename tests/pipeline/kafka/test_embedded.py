@@ -31,21 +31,6 @@ def test_a_real_cluster_is_not_taken_for_an_embedded_one():
     assert not is_embedded(None)
 
 
-def test_records_come_back_with_key_headers_and_order():
-    with EmbeddedBroker(["a"]) as broker:
-        for number in range(100):
-            broker.append("a", 2, b"%d" % number, b"key", [("name", b"text")])
-        broker.flush()
-        reader = consumer(broker)
-        reader.assign([TopicPartition("a", 2, 0)])
-        messages = []
-        while len(messages) < 100:
-            messages += reader.consume(100, 5)
-        reader.close()
-    assert [int(message.value()) for message in messages] == list(range(100))
-    assert (messages[0].key(), messages[0].headers()) == (b"key", [("name", b"text")])
-
-
 @pytest.mark.parametrize("size", [1, 300, 300_000])
 def test_everything_that_the_budget_accepts_is_still_there(size):
     value = os.urandom(size)

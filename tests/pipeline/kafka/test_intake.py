@@ -104,15 +104,6 @@ def test_every_record_comes_once_and_in_order_however_many_are_taken(filled, mak
     assert {event.error.code() for event in events} == {KafkaError._PARTITION_EOF}
 
 
-def test_both_ways_bring_the_same_records(filled):
-    found = []
-    for make in (queue_intake, PublicIntake):
-        with reading(filled[0], make) as intake:
-            intake.assign(dict.fromkeys(PLACES, 3))
-            found.append(read(intake, repeated(50), whole(PLACES))[0])
-    assert found[0] == found[1]
-
-
 @WAYS
 def test_a_header_whose_name_is_not_utf_8_harms_no_record(make):
     headers = [[("a", b"1")], [("a", b"1"), (b"\xff\xfe", b"2")], [("\u00e4", None)], []]

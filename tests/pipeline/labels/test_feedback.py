@@ -191,17 +191,6 @@ def test_a_record_that_comes_with_labels_needs_none_that_waited():
     assert errors(dead_letter)["decided_by"] == f"{TOPIC}-0-20"
 
 
-def test_the_same_labels_twice_are_learned_once():
-    log = [feature(i, row) for i, row in enumerate(rows(20))]
-    outputs = learned(
-        given(), [*log, label(0, "r3", ["a"]), label(1, "r3", ["a"]), label(2, "n", []), label(3, "n", [])]
-    )
-    assert [(errors(m)["class"], errors(m)["offset"]) for m in outputs.dead_letters] == [
-        ("already_labelled", "1"),
-        ("already_labelled", "3"),
-    ]
-
-
 def test_a_stream_has_no_more_labels_than_its_engine_takes():
     log = [feature(i, row) for i, row in enumerate(rows(22))]
     more = [label(0, "r1", ["a", "b"]), label(1, "r2", ["b", "c"]), label(2, "r20", ["d"]), label(3, "r3", ["b"])]

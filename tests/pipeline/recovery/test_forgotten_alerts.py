@@ -9,7 +9,6 @@ from jsonschema import Draft202012Validator
 from resonance.pipeline.records import Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.recovery.forgotten_alerts import ForgottenAlerts
-from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.schemas import AlertRule, load_schema
 
@@ -21,12 +20,7 @@ OFF: dict[str, Any] = {"alerts__off": get_args(AlertRule)}
 KEY = "resonance/dead_letters/features[0]/1/0"
 SPOILED = range(220, 300)
 
-
-@pytest.fixture(autouse=True)
-def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 20)
-    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_SHARE", 0.2)
-    monkeypatch.setattr(alert_rules, "UNCONFIRMED_RECORDS", 100)
+pytestmark = pytest.mark.usefixtures("soon_alerts")
 
 
 def made(patch: pytest.MonkeyPatch, **changed: Any) -> MemoryDeployment:

@@ -130,34 +130,6 @@ def test_records_that_are_held_back_at_the_beginning_are_learned_alike(scale):
     same(keyed_hops(given("keyed", **own), [log], 2).run(), local(given("local", **own), [log]))
 
 
-def generated(name, count=300):
-    """Points with clusters of one kind, in an order that says nothing of them."""
-    rng = np.random.default_rng(0)
-    turn = rng.random(count) * 2 * np.pi
-    circle = np.column_stack([np.cos(turn), np.sin(turn)])
-    which = rng.integers(0, 15, count)
-    centres = rng.random((15, 8))
-    if name == "rings":
-        return circle * (1 + which % 3)[:, None] + 0.05 * rng.normal(size=(count, 2))
-    if name == "densities":
-        return centres[which, :2] + (0.005 * (1 + which))[:, None] * rng.normal(size=(count, 2))
-    if name == "wide":
-        return np.repeat(centres, 4, axis=1)[which] + 0.03 * rng.normal(size=(count, 32))
-    if name == "noise":
-        return np.where(
-            which[:, None] < 5, rng.random((count, 3)), centres[which, :3] + 0.01 * rng.normal(size=(count, 3))
-        )
-    # Clusters of clusters.
-    return centres[which % 5] + 0.1 * centres[which] + 0.01 * rng.normal(size=(count, 8))
-
-
-@pytest.mark.parametrize(
-    ("name", "workers"), [("rings", 1), ("densities", 2), ("wide", 3), ("noise", 2), ("nested", 3)]
-)
-def test_generated_sets_as_three_interleaved_streams(name, workers):
-    three_streams(generated(name), workers)
-
-
 @pytest.mark.golden
 @pytest.mark.parametrize(
     ("name", "workers"), [("aggregation", 3), ("compound", 1), ("s1", 2), ("wdbc", 1), ("statlog", 2)]

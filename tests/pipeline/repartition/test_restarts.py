@@ -189,22 +189,6 @@ def test_a_new_version_learns_each_route_once(monkeypatch):
     assert len(set(answered)) == len(answered) == 900
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_lost_offset_of_an_input_is_set_where_no_record_is_routed_twice(monkeypatch, clean):
-    deployment = rekeyed(monkeypatch, **MORE)
-    deployment.turn(0.4, everything=True)
-    if not clean:
-        deployment.turn(0.3, kept=False)
-    place = deployment.offsets.pop((TOPIC, 0))
-    if clean:
-        assert recovery.recover(mismatches.RESUME, deployment.source) == 1
-        assert deployment.offsets[TOPIC, 0] == place
-    else:
-        with pytest.raises(MismatchError, match="would be learned twice") as stopped:
-            recovery.recover(mismatches.RESUME, deployment.source)
-        assert stopped.value.remedies == (mismatches.RESET,)
-
-
 def test_one_stream_is_forgotten_where_it_is_learned(monkeypatch):
     deployment = rekeyed(monkeypatch)
     deployment.turn(0.7)

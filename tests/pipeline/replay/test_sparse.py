@@ -36,14 +36,6 @@ def dictionaries(deployment):
     return {stream.stream: stream.features for stream in found}
 
 
-def test_a_replay_says_the_same(deployment):
-    (part,) = deployment.verify().parts
-    assert (part.records, part.assignments, part.dead_letters, part.difference) == (400, 399, 1, None)
-    (later,) = deployment.verify(begin="350").parts
-    assert later.start.startswith("from the archive at offset 300")
-    assert later.difference is None
-
-
 def test_inspection_has_the_dictionary_and_what_is_salient(deployment, monkeypatch, capsys):
     first = [name for place in range(0, 400, 2) if place != 50 for name in by_name(entries(400)[place])]
     assert dictionaries(deployment)["p0:a"] == list(dict.fromkeys(first))

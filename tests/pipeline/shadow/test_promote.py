@@ -334,7 +334,6 @@ def test_going_back_before_the_end_of_a_stream_leaves_no_version_to_be_used_twic
     [
         ({"stream": "partition"}, {"stream": "key"}, "learned with stream = partition, orders with stream = key"),
         ({"stream": "field:id"}, {"stream": "field:id"}, "orders-shadow learns behind routes of its own"),
-        ({}, {"delivery__mode": "at_least_once"}, "promote needs delivery.mode = exactly_once"),
     ],
 )
 def test_what_cannot_go_on_in_the_other_is_refused(new, live, text):

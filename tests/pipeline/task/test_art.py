@@ -26,11 +26,3 @@ def test_what_lies_outside_the_scale_of_the_warm_up_is_clipped(engine):
     assert not outputs.dead_letters
     assert all(answer["cluster"] for answer in answers[320:])
     assert run(task(given), log, 7) == outputs
-
-
-def test_a_record_of_nothing_but_zeros_is_learned_by_no_cluster():
-    rows = points(100)
-    rows[90] = 0.0
-    given = Settings.of(COMMON | {"engine.name": "sa_art", "engine.complement": False, "prepare.scale": "none"})
-    answer = orjson.loads(run(task(given), records(rows.tolist())).assignments[90].value or b"")
-    assert (answer["cluster"], answer["score"], answer["path"]) == (None, None, [])

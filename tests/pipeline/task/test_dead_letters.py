@@ -240,22 +240,3 @@ def test_a_key_counts_for_all_the_names_that_it_gives(stream, length):
     assert outputs.cluster_events
     assert not outputs.dead_letters
     assert max(map(size_of, outputs.cluster_events)) < 200_000
-
-
-def test_a_traceparent_that_is_none_is_not_passed_through():
-    log = [r._replace(headers=(("traceparent", b"x" * 1_001),)) for r in records(points(2).tolist())]
-    assert all("traceparent" not in dict(message.headers) for message in run(task(), log).assignments)
-
-
-def test_ids_and_times_of_good_records_stay_what_they_were():
-    log = [
-        Record(TOPIC, 0, i, STAMP, None, orjson.dumps({"cpu": i, "latency_ms": 1, "net": {"in": 2}, "id": i, "t": i}))
-        for i in range(4)
-    ]
-    log[1] = log[1]._replace(value=b"?")
-    answers = payloads(run(task(given()), log).assignments)
-    assert [(a["id"], a["time"][-5:], a["source"]["offset"]) for a in answers] == [
-        (0, ".000Z"[-5:], 0),
-        (2, ".002Z", 2),
-        (3, ".003Z", 3),
-    ]

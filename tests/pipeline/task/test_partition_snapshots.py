@@ -190,21 +190,6 @@ def test_the_longest_dirty_stream_is_first_and_replay_begins_there():
     assert worker.models.recovery_offset is None
 
 
-def test_catching_up_skips_what_each_stream_has_seen():
-    given = settings(stream="key")
-    log = records(points(600).tolist(), keys=(b"a", b"b"))
-    worker = task(given)
-    run(worker, log[:300])
-    early = worker.models.snapshot("p0:a")
-    run(worker, log[300:500])
-    late = worker.models.snapshot("p0:b")
-    assert (early.next, late.next) == (log[298].offset + 1, log[499].offset + 1)
-    fresh = restored(given, worker.partition_state(), [late, early])
-    fresh.catch_up(log[:500])
-    assert states(fresh) == states(worker)
-    assert run(fresh, log[500:]) == run(worker, log[500:])
-
-
 def test_a_replay_begins_with_the_stream_that_needs_it_first():
     given = settings(stream="key")
     log = records(points(400).tolist(), keys=(b"a", b"b"))

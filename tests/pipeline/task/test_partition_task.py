@@ -14,7 +14,6 @@ from resonance.pipeline.task.stream_task import TaskContext
 from resonance.schemas import Assignment, load_schema
 
 from tests.pipeline.streams import (
-    LIVELY,
     STAMP,
     TOPIC,
     alike,
@@ -171,22 +170,15 @@ def test_headers_are_cloudevents_with_the_times_of_the_source():
     assert "traceparent" not in dict(messages[6].headers)
 
 
-def test_by_default_all_outputs_but_assignments_have_cloudevents_headers():
+@pytest.mark.parametrize("own", [{}, {"output__envelope": "plain"}])
+def test_assignments_have_no_headers_but_the_trace_and_other_outputs_those_of_cloudevents_unless_plain(own):
     log = records(points(400).tolist())
     log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
-    outputs = run(task(), log)
+    outputs = run(task(settings(**own)), log)
     assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
     others = outputs.cluster_events + outputs.clusters
-    assert others
-    assert all(dict(message.headers)["ce_specversion"] == b"1.0" for message in others)
-
-
-def test_a_plain_envelope_has_no_headers_but_the_trace():
-    log = records(points(400).tolist())
-    log[5] = log[5]._replace(headers=(("traceparent", b"00"),))
-    outputs = run(task(settings(output__envelope="plain")), log)
-    assert (outputs.assignments[5].headers, outputs.assignments[6].headers) == ([("traceparent", b"00")], [])
-    assert all(message.headers == [] for message in outputs.cluster_events + outputs.clusters)
+    assert {dict(message.headers).get("ce_specversion") for message in others} == {None if own else b"1.0"}
+    assert not own or all(message.headers == [] for message in others)
 
 
 def test_only_changes_only_novel_ones_or_none():
@@ -207,28 +199,6 @@ def test_only_changes_only_novel_ones_or_none():
         for seed in range(2):
             outputs = process(task(given), uneven(log, seed))
             assert (outputs.assignments, outputs.cluster_events) == (expected, every.cluster_events)
-
-
-# Events
-@pytest.mark.parametrize("engine", ENGINES)
-def test_folding_the_events_gives_the_present_clusters_at_every_record(engine):
-    worker = task(changed(engine, stream="key"))
-    present = {}
-    seen = 0
-    for record in records(points(700).tolist(), keys=KEYS[:2]):
-        for event in payloads(worker.process([record]).cluster_events):
-            clusters = present.setdefault(event["stream"], set())
-            if event["kind"] in ("emerged", "split"):
-                assert event["cluster"] not in clusters
-                clusters.add(event["cluster"])
-            else:
-                clusters.remove(event["cluster"])
-            if event["kind"] in ("absorbed", "split"):
-                assert event["other"] in clusters
-            seen += 1
-        for stream in worker.models.names:
-            assert {cluster["id"] for cluster in worker.models.clusters(stream)} == present.get(stream, set())
-    assert seen > 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -313,9 +283,6 @@ def test_streams_are_named_by_partition_key_and_topic():
 
 
 # The first records decide
-
-
-ARRAY = {**LIVELY, "input.features": "features"}
 
 
 def array_records(rows, keys=(b"a", b"b")):

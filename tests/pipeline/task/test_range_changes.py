@@ -66,9 +66,3 @@ def test_a_feature_that_follows_the_day_is_named_after_a_few_days_and_no_line_is
     assert own.health.ranges.found().hint.startswith("net.in left its range ")
     assert "1 of 1 stream with many records:" in own.health.ranges.found().hint
     assert not caplog.records
-
-
-def test_a_feature_that_stays_where_it_is_is_not_named():
-    own = task(settings(stream="partition"))
-    run(own, log_of(6, daily=0.0), 512)
-    assert not own.health.ranges.found().hint

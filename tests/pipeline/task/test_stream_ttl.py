@@ -29,6 +29,14 @@ from tests.pipeline.task.alerts.test_partition_alerts import CAREFUL, devices
 
 pytestmark = pytest.mark.usefixtures("blocks_of_one")
 
+OWN = {
+    "engine__name": "caea",
+    "limits__stream_ttl": 1.0,
+    "prepare__warmup_records": 10,
+    "snapshots__records": 60,
+    "snapshots__ratio": 0.0,
+}
+"""Settings with which streams end after a second."""
 IDENTITY = Identity("resonance", (TOPIC,), TOPIC, "id-1", 1, "modal", "1")
 _RNG = np.random.default_rng(4)
 ROWS = (_RNG.choice([[0.2, 40.0, 1.0], [0.7, 300.0, 6.0]], 1000) * (1 + 0.03 * _RNG.normal(size=(1000, 3)))).tolist()
@@ -36,16 +44,7 @@ ROWS = (_RNG.choice([[0.2, 40.0, 1.0], [0.7, 300.0, 6.0]], 1000) * (1 + 0.03 * _
 
 
 def given(**changed):
-    """Settings with which streams end after a second."""
-    own = {
-        "stream": "key",
-        "engine__name": "caea",
-        "limits__stream_ttl": 1.0,
-        "prepare__warmup_records": 10,
-        "snapshots__records": 60,
-        "snapshots__ratio": 0.0,
-    }
-    return settings(**{**own, **changed})
+    return settings(**{"stream": "key", **OWN, **changed})
 
 
 def log_of(seed, count=900, keys=12):

@@ -115,9 +115,6 @@ def test_a_topic_gets_room_for_what_the_settings_allow():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"snapshots": {"cleanup.policy": "delete"}}, "cleanup.policy=delete and would lose snapshots"),
-        ({"clusters": {"cleanup.policy": "compact,delete"}}, "cleanup.policy=compact,delete and would lose clusters"),
-        ({"archive": {"cleanup.policy": "compact"}}, "it must be delete: kafka-configs.sh"),
         ({"assignments": {"partitions": 2}}, "has 2 partitions, the input in has 3.*--alter --topic .* --partitions 3"),
         ({"assignments": {"partitions": 4}}, "has 4 partitions, the input in has 3.*name another"),
     ],
@@ -160,7 +157,6 @@ def test_a_topic_that_takes_too_little_is_refused_at_the_start(kind):
             {"input": {"retention.bytes": "2000000"}, "archive": {"retention.bytes": "1500000"}},
             "keeps fewer bytes (retention.bytes=1500000) than the input (2000000)",
         ),
-        ({"input": {"cleanup.policy": "compact"}}, "input topic in is compacted"),
     ],
 )
 def test_what_a_worker_can_live_with_is_warned_of(change, text, caplog):
@@ -186,18 +182,10 @@ def test_a_cluster_that_does_not_tell_its_configuration_is_taken_as_it_is():
     assert checked(survey(cluster, SHOP)).message_bytes == {}
 
 
-@pytest.mark.parametrize(
-    ("client", "text"),
-    [
-        ({"security.protocol": "SSL", "ssl.ca.location": "/absent.pem"}, "ssl.ca.location failed"),
-        ({"security.protocol": "SSL", "ssl.certificate.location": "/absent.pem"}, "ssl.certificate.location failed"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "SASL"),
-    ],
-)
-def test_a_connection_that_cannot_be_set_up_names_its_settings(client, text):
-    with pytest.raises(ConfigurationError, match=r"^\[broker\.librdkafka\]: no connection can be made with") as caught:
-        prepare_topics(ClusterAdmin({"bootstrap.servers": "127.0.0.1:9", **client}), Topics.named(["in"]))
-    assert text in str(caught.value)
+def test_a_connection_that_cannot_be_set_up_names_its_settings():
+    client = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SASL_PLAINTEXT"}
+    with pytest.raises(ConfigurationError, match=r"^\[broker\.librdkafka\]: no connection can be made with .*SASL"):
+        prepare_topics(ClusterAdmin(client), Topics.named(["in"]))
 
 
 def test_the_embedded_broker_has_its_topics_touched():

@@ -13,7 +13,6 @@ from resonance.pipeline.errors import ConfigurationError, MismatchError
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.replay.sinks import FILES
-from resonance.pipeline.task.alerts import rules as alert_rules
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 
 from tests.pipeline.commands import run
@@ -24,12 +23,7 @@ from tests.pipeline.streams import TOPIC
 
 ALERTS = "resonance.alerts"
 
-
-@pytest.fixture(autouse=True)
-def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_WINDOW", 20)
-    monkeypatch.setattr(alert_rules, "DEAD_LETTERS_SHARE", 0.2)
-    monkeypatch.setattr(alert_rules, "UNCONFIRMED_RECORDS", 100)
+pytestmark = pytest.mark.usefixtures("soon_alerts")
 
 
 def spoil(log: list[Record], offsets: Iterable[int]) -> None:
@@ -104,7 +98,6 @@ def test_alerts_of_keyed_roots(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_rules_alone_are_counted_and_nothing_is_written(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     before = {at: len(log) for at, log in deployment.logs.items()}
     assert run(monkeypatch, "replay", "--rules-only", "--processes", "1") == 0
     printed = capsys.readouterr()
@@ -120,7 +113,6 @@ def test_the_rules_are_counted_after_a_new_version_too(
     deployment.take_settings(Settings.of({**given, "engine": {"name": "modal", "valley": 0.3}}))
     assert recovery.recover(mismatches.NEW_VERSION, deployment.source) == 1
     deployment.work(600)
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     replay = partial(run, monkeypatch, "replay", "--processes", "1")
     # The outputs of earlier models cannot be repeated, but the rules need none.
     assert replay() == MismatchError.exit_code
@@ -163,7 +155,6 @@ def test_new_models_may_open_an_alert_with_the_record_that_clears_those_of_the_o
 def test_an_alert_that_opened_before_the_range_is_not_counted_twice(
     deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     replay = partial(run, monkeypatch, "replay", "--rules-only", "--processes", "1")
     assert replay("--from", "235") == 0
     # It has opened before the range, and cleared in it.
@@ -196,7 +187,6 @@ def test_rules_only_writes_nowhere(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def serve(deployment: MemoryDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command read the deployment's alerts."""
-    monkeypatch.setattr("resonance.pipeline.cli.options.load_settings", lambda *_, **__: deployment.given)
     monkeypatch.setattr("resonance.pipeline.kafka.admin.ClusterAdmin", lambda *_: None)
     monkeypatch.setattr("resonance.pipeline.kafka.positions.partitions_of", lambda *_: [(ALERTS, 0)])
     monkeypatch.setattr("resonance.pipeline.kafka.log_reader.LogReader", lambda *_: deployment)

@@ -7,7 +7,6 @@ import time
 import orjson
 import pytest
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.records import Record
 from resonance.pipeline.watch.outputs import DeploymentOutputs
@@ -385,8 +384,3 @@ def test_what_a_later_release_says_otherwise_is_shown_as_it_stands():
 
 def test_the_name_of_a_topic_is_a_kind_too():
     assert Filter.of(["cluster-events", "drift-events"], ()).kinds == ("events", "drift")
-
-
-def test_words_that_mean_nothing_are_refused():
-    with pytest.raises(ConfigurationError, match=r"--kind merged: must be one of assignments, events"):
-        Filter.of(["merged"], [])

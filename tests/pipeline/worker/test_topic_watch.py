@@ -222,16 +222,6 @@ def test_no_error_ends_the_thread_and_who_waits_in_vain_is_told_it(watch, monkey
     broken.stop()
 
 
-def test_the_thread_looks_by_itself(watch, monkeypatch):
-    monkeypatch.setattr(topic_watch, "INTERVAL", 0.001)
-    watched = watch(found(), found(), found(**{TOPIC: None}))
-    watched.start()
-    with pytest.raises(MismatchError, match="was deleted"):
-        while True:
-            watched.wait(60.0)
-            time.sleep(0.001)
-
-
 def test_the_embedded_broker_is_not_watched():
     embedded = replace(SOURCE, deployment=replace(SOURCE.deployment, embedded=True))
     watched = TopicWatch.of(lambda: embedded, pytest.fail)

@@ -256,45 +256,38 @@ def test_the_good_bye_to_the_group_is_short_once_everything_is_committed(stopped
     assert stopped(closing, faust_seconds=900) is None
 
 
-def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
+async def test_a_revoke_while_the_delivery_starts_ends_the_restore(monkeypatch):
     def restore_partitions(*args):
         raise AssertionError("a restore for partitions that are no longer ours")
 
     monkeypatch.setattr(process, "restore_partitions", restore_partitions)
+    worker = process.Worker(SETTINGS)
+    loop = asyncio.get_running_loop()
+    closed = Future()
+    closed.set_result(None)
+    worker._processor = SimpleNamespace(close=lambda **_: closed, partitions={})
+    worker._source = None
 
-    async def run():
-        worker = process.Worker(SETTINGS)
-        loop = asyncio.get_running_loop()
-        closed = Future()
-        closed.set_result(None)
-        worker._processor = SimpleNamespace(close=lambda **_: closed, partitions={})
-        worker._source = None
+    def start():
+        asyncio.run_coroutine_threadsafe(worker._before_revoke(False), loop).result(5)
 
-        def start():
-            asyncio.run_coroutine_threadsafe(worker._before_revoke(False), loop).result(5)
-
-        worker._delivery = SimpleNamespace(start=start)
-        with pytest.raises(RestoreCancelledError):
-            await worker._restore(Membership(1, "m", frozenset({TP("in", 0)})))
-        assert worker._cancelled.is_set()
-
-    asyncio.run(run())
+    worker._delivery = SimpleNamespace(start=start)
+    with pytest.raises(RestoreCancelledError):
+        await worker._restore(Membership(1, "m", frozenset({TP("in", 0)})))
+    assert worker._cancelled.is_set()
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_models_are_kept_of_partitions_that_were_closed_and_not_of_lost_ones(lost):
-    async def run():
-        worker, closes = process.Worker(SETTINGS), []
-        closed = Future()
-        closed.set_result(None)
-        held = {TP("in", 0): object()}
-        worker._processor = SimpleNamespace(close=lambda **how: closes.append(how) or closed, partitions=held)
-        await worker._before_revoke(lost)
-        assert closes == [{"everything": False, "lost": lost}]
-        assert worker._kept == ({} if lost else held)
-        assert worker._failure is None
-
-    asyncio.run(run())
+async def test_models_are_kept_of_partitions_that_were_closed_and_not_of_lost_ones(lost):
+    worker, closes = process.Worker(SETTINGS), []
+    closed = Future()
+    closed.set_result(None)
+    held = {TP("in", 0): object()}
+    worker._processor = SimpleNamespace(close=lambda **how: closes.append(how) or closed, partitions=held)
+    await worker._before_revoke(lost)
+    assert closes == [{"everything": False, "lost": lost}]
+    assert worker._kept == ({} if lost else held)
+    assert worker._failure is None
 
 
 def test_a_restore_that_another_rebalance_replaced_leaves_no_deployment_behind(monkeypatch):

@@ -11,7 +11,6 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.task.decode.float_records import as_float32
 from resonance.pipeline.task.decode.mapping import make_mapping
 
-from tests.pipeline.memory_deployment import MemoryDeployment
 from tests.pipeline.streams import TOPIC, alike, payloads, points, settings
 from tests.pipeline.task.decode.test_json_records import records
 
@@ -90,17 +89,6 @@ def test_batches_and_restarts_change_nothing_and_the_first_record_decides_the_di
     assert list(payloads(outputs.cluster_events)[0]["after"][0]["centre"]) == names
     assert payloads(outputs.assignments)[7]["id"] == "k7"
     assert whole.counts.dead_letters == {"wrong_dimension": 1}
-
-
-def test_what_was_recorded_is_what_a_replay_gives(monkeypatch):
-    deployment = MemoryDeployment(monkeypatch, input__features=None, input__format="float32")
-    log = deployment.logs[TOPIC, 0]
-    for i, (record, value) in enumerate(zip(log, as_float32(points(600)), strict=True)):
-        log[i] = record._replace(value=value if i % 100 else value[:-1])
-    deployment.work(300, archive=True)
-    deployment.work(600)
-    verdict = deployment.verify()
-    assert (verdict.identical, verdict.total("assignments"), verdict.total("dead_letters")) == (True, 594, 6)
 
 
 def test_the_format_is_part_of_what_models_follow_from():

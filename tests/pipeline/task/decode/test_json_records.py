@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import orjson
 import pytest
 from resonance.pipeline import exact_json
@@ -199,16 +198,6 @@ def test_faults_anywhere_in_a_large_batch_leave_the_rest_as_it_is():
     assert decoded.rows[:, 0].tolist() == [float(i) for i in expected]
     assert [f.index for f in decoded.faults] == [3, 64, 999]
     assert (decoded.skipped, len(decoded.times)) == (1, len(expected))
-
-
-def test_a_batch_and_its_records_one_by_one_give_the_same_bits():
-    rng = np.random.default_rng(0)
-    values = [{"a": x, "g": {"b": y}} for x, y in rng.normal(size=(50, 2)).tolist()]
-    values[7]["a"] = 2**63
-    whole = decode(*values, **LISTED).rows
-    single = np.concatenate([decode(value, **LISTED).rows for value in values])
-    slow = decode(*values, b"{", **LISTED).rows
-    assert whole.tobytes() == single.tobytes() == slow.tobytes()
 
 
 # Ids and times

@@ -74,6 +74,8 @@ def impatient(monkeypatch):
 
 
 def with_two(what):
+    """Let a test have the pages of two workers, and both workers."""
+
     async def go():
         first, second = (Worker(f"in[{n}]") for n in (0, 1))
         places = {str(n): f"http://127.0.0.1:{each.port}" for n, each in enumerate((first, second), 1)}
@@ -85,60 +87,55 @@ def with_two(what):
             await first.stop()
             await second.stop()
 
-    return asyncio.run(go())
+    return lambda: asyncio.run(go())
 
 
-def test_both_pages_are_of_all_workers():
-    async def look(pages, first, second):
-        ready, shown = await pages.ready()
-        assert ready
-        assert shown["state"] == "running"
-        assert shown["partitions"] == ["in[0]", "in[1]"]
-        assert (shown["records"], shown["send_seconds"]) == (10, 0.5)
-        assert set(shown["seen"]) == set(shown["partitions"])
-        assert set(shown["workers"]) == {"1", "2"}
-        second.problems = ["waiting for the consumer group to assign partitions"]
-        ready, shown = await pages.ready()
-        assert not ready
-        assert shown["state"] == "joining"
-        assert shown["problems"] == ["worker 2: waiting for the consumer group to assign partitions"]
-        assert await pages.live() == (False, {"live": False, "problems": shown["problems"]})
-
-    with_two(look)
+@with_two
+async def test_both_pages_are_of_all_workers(pages, first, second):
+    ready, shown = await pages.ready()
+    assert ready
+    assert shown["state"] == "running"
+    assert shown["partitions"] == ["in[0]", "in[1]"]
+    assert (shown["records"], shown["send_seconds"]) == (10, 0.5)
+    assert set(shown["seen"]) == set(shown["partitions"])
+    assert set(shown["workers"]) == {"1", "2"}
+    second.problems = ["waiting for the consumer group to assign partitions"]
+    ready, shown = await pages.ready()
+    assert not ready
+    assert shown["state"] == "joining"
+    assert shown["problems"] == ["worker 2: waiting for the consumer group to assign partitions"]
+    assert await pages.live() == (False, {"live": False, "problems": shown["problems"]})
 
 
-def test_a_worker_that_is_away_is_said_with_its_reason():
-    async def look(pages, first, second):
-        await second.stop()
-        assert (await pages.ready())[1]["problems"] == ["worker 2: it does not answer"]
-        pages.absent["2"] = "it ended, and starts again in 4 s"
-        ready, shown = await pages.ready()
-        assert not ready
-        assert shown["problems"] == ["worker 2: it ended, and starts again in 4 s"]
-        assert shown["partitions"] == ["in[0]"]
-        # The one that starts workers starts it again: no reason to restart all.
-        assert (await pages.live())[0]
-
-    with_two(look)
+@with_two
+async def test_a_worker_that_is_away_is_said_with_its_reason(pages, first, second):
+    await second.stop()
+    assert (await pages.ready())[1]["problems"] == ["worker 2: it does not answer"]
+    pages.absent["2"] = "it ended, and starts again in 4 s"
+    ready, shown = await pages.ready()
+    assert not ready
+    assert shown["problems"] == ["worker 2: it ended, and starts again in 4 s"]
+    assert shown["partitions"] == ["in[0]"]
+    # The one that starts workers starts it again: no reason to restart all.
+    assert (await pages.live())[0]
 
 
-def test_what_waits_is_known_where_every_worker_knows_it():
-    async def look(pages, first, second):
-        second.warnings = ["in[1]@7: an open transaction"]
-        shown = (await pages.ready())[1]
-        assert (shown["waiting"], shown["unstable"]) == (6, 2)
-        assert shown["warnings"] == ["worker 2: in[1]@7: an open transaction"]
-        first.waiting = None
-        shown = (await pages.ready())[1]
-        assert (shown["waiting"], shown["unstable"]) == (None, 2)
-        await second.stop()
-        shown = (await pages.ready())[1]
-        assert (shown["waiting"], shown["unstable"], shown["records"]) == (None, None, 5)
-
-    with_two(look)
+@with_two
+async def test_what_waits_is_known_where_every_worker_knows_it(pages, first, second):
+    second.warnings = ["in[1]@7: an open transaction"]
+    shown = (await pages.ready())[1]
+    assert (shown["waiting"], shown["unstable"]) == (6, 2)
+    assert shown["warnings"] == ["worker 2: in[1]@7: an open transaction"]
+    first.waiting = None
+    shown = (await pages.ready())[1]
+    assert (shown["waiting"], shown["unstable"]) == (None, 2)
+    await second.stop()
+    shown = (await pages.ready())[1]
+    assert (shown["waiting"], shown["unstable"], shown["records"]) == (None, None, 5)
 
 
-def test_another_program_on_the_port_of_a_worker_is_no_answer():
+@with_two
+async def test_another_program_on_the_port_of_a_worker_is_no_answer(pages, first, second):
     class Other(Worker):
         async def live(self):
             return False, {"detail": "Not Found"}
@@ -146,43 +143,26 @@ def test_another_program_on_the_port_of_a_worker_is_no_answer():
         async def ready(self):
             return True, self.shown
 
-    async def look(pages, first, second):
-        await second.stop()
-        other = Other("in[1]")
-        other.port = second.port
-        await other.start()
-        try:
-            mixed = {name: kind() for name, kind in SHOWN.items()} | {"partitions": [5]}
-            for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}, mixed):
-                other.shown = shown
-                ready, found = await pages.ready()
-                assert not ready
-                assert found["problems"] == ["worker 2: it does not answer"]
-                assert found["records"] == 5
-            assert (await pages.live())[0]
-        finally:
-            await other.stop()
-
-    with_two(look)
+    await second.stop()
+    other = Other("in[1]")
+    other.port = second.port
+    await other.start()
+    try:
+        mixed = {name: kind() for name, kind in SHOWN.items()} | {"partitions": [5]}
+        for shown in ({"detail": "Not Found"}, dict.fromkeys(SHOWN), {"problems": 5}, mixed):
+            other.shown = shown
+            ready, found = await pages.ready()
+            assert not ready
+            assert found["problems"] == ["worker 2: it does not answer"]
+            assert found["records"] == 5
+        assert (await pages.live())[0]
+    finally:
+        await other.stop()
 
 
-def test_no_token_is_sent_to_what_listens_where_a_worker_was():
+@with_two
+async def test_no_token_is_sent_to_what_listens_where_a_worker_was(pages, first, second):
     seen = []
-
-    async def look(pages, first, second):
-        await second.stop()
-        impostor = web.ServerRunner(web.Server(answer))
-        await impostor.setup()
-        await web.TCPSite(impostor, "127.0.0.1", second.port).start()
-        try:
-            await pages.live()
-            await pages.ready()
-            assert await pages.resume(None) == ["in[0]"]
-        finally:
-            await impostor.cleanup()
-        assert {path for path, _ in seen} == {"/livez", "/readyz", "/dlq/resume"}
-        assert TOKEN not in str(seen)
-        assert {"Authorization" in headers for path, headers in seen if path in ("/livez", "/readyz")} == {False}
 
     async def answer(request):
         """Answers as a worker does."""
@@ -190,73 +170,77 @@ def test_no_token_is_sent_to_what_listens_where_a_worker_was():
         shown = {name: kind() for name, kind in (SHOWN | LIVE).items()}
         return web.json_response(shown)
 
-    with_two(look)
+    await second.stop()
+    impostor = web.ServerRunner(web.Server(answer))
+    await impostor.setup()
+    await web.TCPSite(impostor, "127.0.0.1", second.port).start()
+    try:
+        await pages.live()
+        await pages.ready()
+        assert await pages.resume(None) == ["in[0]"]
+    finally:
+        await impostor.cleanup()
+    assert {path for path, _ in seen} == {"/livez", "/readyz", "/dlq/resume"}
+    assert TOKEN not in str(seen)
+    assert {"Authorization" in headers for path, headers in seen if path in ("/livez", "/readyz")} == {False}
 
 
-def test_what_listens_where_a_worker_was_cannot_send_its_requests_on():
+@with_two
+async def test_what_listens_where_a_worker_was_cannot_send_its_requests_on(pages, first, second):
     answers = []
 
-    async def look(pages, first, second):
-        async def pass_on(request):
-            if "Authorization" in request.headers:
-                async with aiohttp.ClientSession() as session:
-                    at = f"http://127.0.0.1:{first.port}{request.path}"
-                    body = await request.read()
-                    async with session.request(request.method, at, headers=request.headers, data=body) as answer:
-                        answers.append((request.path, answer.status))
-            return web.json_response({name: kind() for name, kind in (SHOWN | LIVE).items()})
+    async def pass_on(request):
+        if "Authorization" in request.headers:
+            async with aiohttp.ClientSession() as session:
+                at = f"http://127.0.0.1:{first.port}{request.path}"
+                body = await request.read()
+                async with session.request(request.method, at, headers=request.headers, data=body) as answer:
+                    answers.append((request.path, answer.status))
+        return web.json_response({name: kind() for name, kind in (SHOWN | LIVE).items()})
 
-        await second.stop()
-        impostor = web.ServerRunner(web.Server(pass_on))
-        await impostor.setup()
-        await web.TCPSite(impostor, "127.0.0.1", second.port).start()
-        try:
-            assert await pages.resume(None) == ["in[0]"]
-        finally:
-            await impostor.cleanup()
-        assert answers == [("/dlq/resume", 401)]
-
-    with_two(look)
-
-
-def test_a_worker_that_hangs_is_not_live():
-    async def look(pages, first, second):
-        second.hangs = True
-        assert (await pages.ready())[1]["problems"] == ["worker 2: it does not answer"]
-        assert (await pages.live())[0], "it may be starting, or about to be started again"
-        pages.running["2"] = time.monotonic() - 1000
-        assert (await pages.live())[0], "not for long"
-        pages.silent["2"] -= 61
-        live, shown = await pages.live()
-        assert not live
-        assert re.fullmatch(r"worker 2: it has not answered for 6\d s \(at most 60 s are fine\)", *shown["problems"])
-        pages.running["2"] = time.monotonic()
-        assert (await pages.live())[0], "another process, which has just started"
-        second.hangs = False
-        pages.running["2"] = time.monotonic() - 1000
-        assert (await pages.live())[0]
-        assert "2" not in pages.silent
-
-    with_two(look)
-
-
-def test_a_worker_that_hangs_holds_up_no_other_that_resumes():
-    async def look(pages, first, second):
-        second.hangs = True
+    await second.stop()
+    impostor = web.ServerRunner(web.Server(pass_on))
+    await impostor.setup()
+    await web.TCPSite(impostor, "127.0.0.1", second.port).start()
+    try:
         assert await pages.resume(None) == ["in[0]"]
+    finally:
+        await impostor.cleanup()
+    assert answers == [("/dlq/resume", 401)]
 
-    with_two(look)
+
+@with_two
+async def test_a_worker_that_hangs_is_not_live(pages, first, second):
+    second.hangs = True
+    assert (await pages.ready())[1]["problems"] == ["worker 2: it does not answer"]
+    assert (await pages.live())[0], "it may be starting, or about to be started again"
+    pages.running["2"] = time.monotonic() - 1000
+    assert (await pages.live())[0], "not for long"
+    pages.silent["2"] -= 61
+    live, shown = await pages.live()
+    assert not live
+    assert re.fullmatch(r"worker 2: it has not answered for 6\d s \(at most 60 s are fine\)", *shown["problems"])
+    pages.running["2"] = time.monotonic()
+    assert (await pages.live())[0], "another process, which has just started"
+    second.hangs = False
+    pages.running["2"] = time.monotonic() - 1000
+    assert (await pages.live())[0]
+    assert "2" not in pages.silent
 
 
-def test_a_paused_partition_is_resumed_wherever_it_is():
-    async def look(pages, first, second):
-        assert await pages.resume("in[1]") == ["in[1]"]
-        assert await pages.resume(None) == ["in[0]", "in[1]"]
-        assert await pages.resume("in[7]") == []
-        await first.stop()
-        assert await pages.resume(None) == ["in[1]"]
+@with_two
+async def test_a_worker_that_hangs_holds_up_no_other_that_resumes(pages, first, second):
+    second.hangs = True
+    assert await pages.resume(None) == ["in[0]"]
 
-    with_two(look)
+
+@with_two
+async def test_a_paused_partition_is_resumed_wherever_it_is(pages, first, second):
+    assert await pages.resume("in[1]") == ["in[1]"]
+    assert await pages.resume(None) == ["in[0]", "in[1]"]
+    assert await pages.resume("in[7]") == []
+    await first.stop()
+    assert await pages.resume(None) == ["in[1]"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

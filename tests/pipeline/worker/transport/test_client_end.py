@@ -67,14 +67,6 @@ def test_whatever_is_wanted_behind_the_end_is_refused():
         thread.commit({P0: 8}, {}, lambda: True, ENOUGH)
 
 
-def test_a_command_that_fails_ends_the_thread():
-    thread = client_thread()
-    thread.call(lambda: 1 / 0)
-    assert isinstance(ended(thread), ZeroDivisionError)
-    with pytest.raises(KafkaException):
-        thread.seek({P0: 1}, 4).result(0)
-
-
 # Leaving.
 
 
