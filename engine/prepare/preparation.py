@@ -85,7 +85,8 @@ class Preparation:
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
         when they are back near the range of the warm-up that is taken again. Not of categories, of features that are
         bent, or that have two values at most or one in nine tenths of those 200. See `rescale`. A warm-up of more than
-        25 records has a first scale by then: `freeze` learns it from 25, and `rescale` the scale that stays from all.
+        25 records has a first scale by then, where more than half of them differ: `freeze` learns it from 25, and
+        `rescale` the scale that stays from all.
 
     Raises
     ------
@@ -149,9 +150,13 @@ class Preparation:
         """Records that `hold` still takes before it is time to `freeze`."""
         if self._ready:
             return 0
-        # A state of a release without first scales may hold more.
-        first = FIRST_RECORDS if self._rescales and self.held <= FIRST_RECORDS else self.warmup_records
-        return min(first, self.warmup_records) - self.held
+        held = self.held
+        is_first = self._rescales and (held < FIRST_RECORDS or (held == FIRST_RECORDS and self._differ()))
+        return min(FIRST_RECORDS if is_first else self.warmup_records, self.warmup_records) - held
+
+    def _differ(self) -> bool:
+        """Whether more than half of the held records differ: the others say nothing of a scale."""
+        return 2 * len(np.unique(np.concatenate(self._held), axis=0)) > self.held
 
     @property
     def settling(self) -> bool:
