@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import canonical, epoch_ms
 from resonance.schemas import Alert
 
@@ -57,7 +58,7 @@ class Receiver:
         setting = {"setting": alert["setting"]} if "setting" in alert else {}
         # The labels are its identity: the same whenever the rule opens for this stream, so that a silence holds on.
         labels = {"alertname": alert["rule"], "deployment": self._deployment, "severity": alert["severity"]}
-        labels |= {"stream": alert["stream"]} if alert["stream"] else {"partition": _partition(alert)}
+        labels |= {"partition" if alert["stream"] is None else "stream": place_of(alert)}
         return {
             "labels": labels | ({"cluster": alert["cluster"]} if "cluster" in alert else {}),
             "annotations": {"summary": alert["text"], "key": alert["key"], **setting},
@@ -87,7 +88,7 @@ class PagerDuty(Receiver):
         names = ("stream", "cluster", "version", "evidence", "features", "setting", "cause", "key")
         payload = {
             "summary": alert["text"][:SUMMARY_CHARACTERS],
-            "source": alert["stream"] or _partition(alert),
+            "source": place_of(alert),
             "severity": alert["severity"],
             "timestamp": alert["since"],
             "group": self._deployment,
@@ -122,8 +123,3 @@ def receiver(url: str, token: str, deployment: str) -> Receiver:
         return PagerDuty(url, token, deployment)
     path = path if path.endswith("/api/v2/alerts") else f"{path}/api/v2/alerts"
     return Receiver(parts._replace(path=path, fragment="").geturl(), token, deployment)
-
-
-def _partition(alert: Alert) -> str:
-    """Return the partition of an alert without a stream, as its key has it."""
-    return alert["key"].split("/")[2]

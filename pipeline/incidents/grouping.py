@@ -1,7 +1,8 @@
 """Signs that belong together: of one stream by time, of several by time and by features."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -124,21 +125,21 @@ def _agree(one: Episode, other: Episode) -> bool | None:
         return any(_are_close(mine, yours) for mine in one.centres for yours in other.centres)
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.centres:
-            return any(
-                sum(name in centre and _is_same(move, centre[name]) for name, move in mine.moves.items())
-                >= ALIKE * len(mine.moves)
-                for centre in yours.centres
-            )
+            return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     if one.values and other.values:
         return _is_alike(one.values, other.values)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
-            return any(
-                sum(each.is_close(centre[name]) for name, each in mine.values.items() if name in centre)
-                >= ALIKE * len(mine.values)
-                for centre in yours.centres
-            )
+            return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
     return None
+
+
+def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mapping[str, float]]) -> bool:
+    """Whether one of some centres has enough features that pass."""
+    return any(
+        sum(name in centre and passes(centre[name]) for name, passes in tests.items()) >= ALIKE * len(tests)
+        for centre in centres
+    )
 
 
 def _is_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool | None:

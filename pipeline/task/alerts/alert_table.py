@@ -21,7 +21,7 @@ class OpenedAlert(NamedTuple):
     @property
     def numbered(self) -> str:
         """What its messages are numbered for: the stream, or the partition."""
-        return _numbered(self.payload)
+        return place_of(self.payload)
 
     @property
     def stream(self) -> str | None:
@@ -65,7 +65,7 @@ class OpenAlertTable:
             try:
                 payload = exact_json.loads(record.value or b"null")
                 place, _, _ = payload["key"].rsplit("/", 2)
-                self.numbers[_numbered(payload)] = payload["seq"]
+                self.numbers[place_of(payload)] = payload["seq"]
                 is_open = payload["kind"] == "opened"
             except (AttributeError, KeyError, TypeError, ValueError):
                 self.foreign += 1
@@ -106,7 +106,7 @@ def _urgency(alert: Mapping[str, Any]) -> int:
     return {"critical": 0, "warning": 1, "info": 2}.get(alert["severity"], 3)
 
 
-def _numbered(payload: Mapping[str, Any]) -> str:
+def place_of(payload: Mapping[str, Any]) -> str:
     """Return the stream of an alert; for one of a partition its topic and number, as its key has them."""
     stream: str | None = payload["stream"]
     return payload["key"].split("/")[2] if stream is None else stream

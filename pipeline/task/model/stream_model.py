@@ -206,10 +206,10 @@ class StreamModel:
         if isinstance(change, Settling):
             self.engine.move(*change)
             marks = release(self.drift, len(change.after), result.marks, 0)
-            answers = self.engine.predict(change.after).cluster[:, 0]
-            for part in parts_of(self.drift, len(answers)):
-                own = None if marks is None else marks.take(part)
-                self._watch(change.after[part], answers[part], own, [0] * len(answers), result)
+            if marks is not None:
+                answers = self.engine.predict(change.after).cluster[:, 0]
+                for part in parts_of(self.drift, len(answers)):
+                    self._watch(change.after[part], answers[part], marks.take(part), [0] * len(answers), result)
         elif change is not None:
             self.engine.rescale(change.factor, change.shift)
             if self.drift is not None:
