@@ -44,12 +44,17 @@ def measure_ranges(model):
 
 
 @inline
+def _part(model, x, place, f):
+    """Return the distance of a feature from the middle of a cluster, in what it may be; 0 where that is not known."""
+    return abs(x[f] - model.middle[place, f]) * model.narrow[place, f]
+
+
+@inline
 def _excess(model, x, place):
     """Return the largest distance of a feature from the middle of a cluster, in what it may be, squared."""
     most = 0.0
     for f in range(len(x)):
-        part = abs(x[f] - model.middle[place, f]) * model.narrow[place, f]
-        most = max(most, part)
+        most = max(most, _part(model, x, place, f))
     return most * most
 
 
@@ -101,7 +106,7 @@ def name_outside(model, x, near, squared, outside):
         return
     place, parts = model.place[compared], np.empty(len(x))
     for f in range(len(x)):
-        parts[f] = abs(x[f] - model.middle[place, f]) * model.narrow[place, f]
+        parts[f] = _part(model, x, place, f)
     for row in outside:
         f = np.argmax(parts)
         if parts[f] <= 0.5:

@@ -6,6 +6,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any, Final, NamedTuple
 
+from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import epoch_ms
 from resonance.schemas import AlertSeverity, ClusterSnapshot
 
@@ -164,7 +165,7 @@ class SignTable:
         elif alert.get("cluster") in self._begun:
             began, cluster = self._begun[alert["cluster"]]
             onset, centre = seconds(began) - pace * cluster["size"], dict(cluster["centre"])
-        place = alert["stream"] or alert["key"].split("/")[2]
+        place = place_of(alert)
         is_open = alert["key"] not in self._cleared
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
