@@ -44,6 +44,18 @@ def exact(text: bytes | str, found: Any) -> Any:
         return found
 
 
+def beyond(text: bytes) -> Any:
+    """Return a text with numbers beyond float64, which `loads` does not read, these as `Digits`; None for no JSON."""
+    try:
+        return json.loads(text, parse_int=_integer, parse_float=number, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
 def has_long(text: bytes) -> bool:
     """Return whether a text may have a number that a float64 does not hold."""
     shapes = text.translate(_SHAPES)

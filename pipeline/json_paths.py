@@ -6,6 +6,9 @@ from typing import Any
 
 Path = tuple[str, ...]
 
+WHOLE = "."
+"""Stands for the path of the value itself, where that can be meant."""
+
 _SEPARATOR = re.compile(r"(?<!\\)\.")
 
 

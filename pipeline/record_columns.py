@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import overload
+from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from resonance.pipeline.records import Record, RoutedRecord, SourceRecord
 from resonance.pipeline.text.messages import NULL_KEY, NULL_VALUE
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+MESSAGE: Final = -1
+"""Stands for a record that is a message of its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +38,9 @@ class RecordColumns(Sequence[SourceRecord]):
     headers: Mapping[int, Headers] = field(default_factory=dict)
     """Headers by row, of the records that have any."""
 
+    elements: NDArray[np.int64] | None = None
+    """Which record of its message each is, `MESSAGE` for one that is the message; None where all are."""
+
     routed: Sequence[RoutedRecord] | None = None
     """The records themselves where they came over the routes, and then have more than these columns."""
 
@@ -52,6 +58,7 @@ class RecordColumns(Sequence[SourceRecord]):
             nulls[[key is None for key in keys]] |= NULL_KEY
         first = records[0] if records else None
         routed = [record for record in records if isinstance(record, RoutedRecord)]
+        elements = [MESSAGE if record.element is None else record.element for record in records]
         return cls(
             first.topic if first else "",
             first.partition if first else 0,
@@ -63,6 +70,7 @@ class RecordColumns(Sequence[SourceRecord]):
             np.array([record.timestamp for record in records], np.int64),
             nulls,
             {row: record.headers for row, record in enumerate(records) if record.headers},
+            np.array(elements, np.int64) if max(elements, default=MESSAGE) > MESSAGE else None,
             routed or None,
         )
 
@@ -80,7 +88,14 @@ class RecordColumns(Sequence[SourceRecord]):
         headers = map(self.headers.get, range(len(self)), repeat(())) if self.headers else repeat(())
         offsets, times = self.offsets.tolist(), self.times.tolist()
         places = repeat(self.topic), repeat(self.partition)
-        return map(Record._make, zip(*places, offsets, times, self.named_keys(), self.values(), headers, strict=False))
+        columns = offsets, times, self.named_keys(), self.values(), headers, self.named_elements() or repeat(None)
+        return map(Record._make, zip(*places, *columns, strict=False))
+
+    def named_elements(self) -> list[int | None] | None:
+        """Return which record of its message each is; None where all are messages."""
+        if self.elements is None:
+            return None
+        return [None if element == MESSAGE else element for element in self.elements.tolist()]
 
     def values(self) -> Texts[bytes | None]:
         """Return the values as a column of their own."""
@@ -125,6 +140,7 @@ class RecordColumns(Sequence[SourceRecord]):
                 None if null & NULL_KEY else self.keys[key_begin : self.key_ends[row]].tobytes(),
                 None if null & NULL_VALUE else self.text[begin : self.ends[row]].tobytes(),
                 self.headers.get(row, ()),
+                None if self.elements is None or self.elements[row] == MESSAGE else int(self.elements[row]),
             )
         first, last, step = at.indices(len(self))
         if step != 1:
@@ -145,5 +161,6 @@ class RecordColumns(Sequence[SourceRecord]):
             self.times[first:last],
             self.nulls[first:last],
             {row - first: own for row, own in self.headers.items() if first <= row < last},
+            None if self.elements is None else self.elements[first:last],
             None if self.routed is None else self.routed[first:last],
         )

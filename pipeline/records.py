@@ -18,6 +18,10 @@ STREAM_BYTES: Final = 256
 """Bytes of a stream's name, at most; a record with a longer one is a dead letter."""
 
 
+MOST_ELEMENTS: Final = 10_000
+"""Records of one message, at most."""
+
+
 class Record(NamedTuple):
     """A record as Kafka stores it."""
 
@@ -29,6 +33,8 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
+    element: int | None = None
+    """Which record of its message it is, from 0; None where it is the message."""
 
 
 class RoutedRecord(NamedTuple):
@@ -49,10 +55,17 @@ class RoutedRecord(NamedTuple):
     """Key of the stream."""
     source_offset: int
     """Offset of the feature record in its own partition."""
+    element: int | None = None
+    """As in `Record`."""
 
 
 SourceRecord = Record | RoutedRecord
 """What a partition task takes."""
+
+
+def offset_text(offset: int, element: int | None) -> str:
+    """Return the place of a record in its partition as text: ``42``, ``42.3`` for one of several in a message."""
+    return str(offset) if element is None else f"{offset}.{element}"
 
 
 def routes_offset_header(name: str, offset: int) -> tuple[str, bytes | None]:

@@ -4,7 +4,8 @@ A pair behind a type, such as ``("minimum", 0)``, is a keyword of its JSON Schem
 made from these types and the text behind each member by ``python -m tests.json_schemas``.
 """
 
-from typing import Annotated, TypedDict
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypedDict
 
 Text = Annotated[str, ("minLength", 1)]
 Count = Annotated[int, ("minimum", 0)]
@@ -42,6 +43,22 @@ class Source(TypedDict):
     """Partition of it."""
     offset: Count
     """Offset in that partition."""
+    index: NotRequired[Count]
+    """Which record of its message it is, from 0, where a message has many (``input.records``)."""
+
+
+def place_of(topic: str, partition: int, offset: int, index: int | None = None) -> Source:
+    """Return where a record stands."""
+    place: Source = {"topic": topic, "partition": partition, "offset": offset}
+    if index is not None:
+        place["index"] = index
+    return place
+
+
+def place_text(source: Mapping[str, Any]) -> str:
+    """Return where a record stands as text: ``orders[0]@42``, ``orders[0]@42.3`` for one of several in a message."""
+    index = f".{source['index']}" if "index" in source else ""
+    return f"{source['topic']}[{source['partition']}]@{source['offset']}{index}"
 
 
 class Cause(TypedDict):

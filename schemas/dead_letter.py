@@ -23,6 +23,7 @@ DeadLetterClass = Literal[
     "wrong_dimension",
     "bad_time",
     "record_too_large",
+    "too_many_records",
     "no_key",
     "key_too_long",
     "too_many_streams",
@@ -58,6 +59,8 @@ class DeadLetter(_FaultClass):
     """Its partition."""
     offset: Digits
     """Its offset."""
+    index: NotRequired[Digits]
+    """Which record of that message it is, from 0, where a message has many: then the value is that record alone."""
     stage: DeadLetterStage
     """What it did not pass."""
     message: str
@@ -76,8 +79,8 @@ class DeadLetter(_FaultClass):
     """Version with which the models of new streams began in that partition when it was written: a lower number than
     that of a later dead letter belongs to a history that was given up."""
     decided_by: NotRequired[Text]
-    """The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``: labels had
-    waited for their record until then."""
+    """The record with which it was decided, where that is a later one, as ``<topic>-<partition>-<offset>``, with
+    ``.<index>`` where its message has many: labels had waited for their record until then."""
     routes_offset: NotRequired[Digits]
     """Offset in the routes topic of the record with which it was decided, where that is learned in a second stage."""
 

@@ -57,11 +57,11 @@ def silences(records: int, streams: int) -> int:
     for first in range(0, records, CHUNK):
         count = min(CHUNK, records - first)
         times = time + np.cumsum(rng.exponential(10_000 / streams, count)).astype(np.int64)
-        time, start = int(times[-1]), 0
+        time, start, fresh = int(times[-1]), 0, np.ones(count, np.bool_)
         offsets, owners, logs = np.arange(first, first + count), rng.integers(streams, size=count), np.zeros(count, int)
         while start < count:
             found, start = silence.follow(
-                times, times, offsets, owners, logs, start, count, rows, means, roots, rules.SILENT_GAPS,
+                times, times, offsets, owners, fresh, logs, start, count, rows, means, roots, rules.SILENT_GAPS,
                 round(1_000 * rules.SILENT_SECONDS), out,
             )  # fmt: skip
             opened += int(out[:found, 2].sum())

@@ -59,6 +59,8 @@ class DeploymentContext:
             **{f"input.{name}": getattr(settings.input, name) for name in ("time_path", "id_path", "dimension")},
             **{f"output.{name}": getattr(settings.output, name) for name in ("include", "clusters_grace")},
         }
+        if settings.input.records is not None:
+            limits |= {"input.records": settings.input.records}
         if settings.input.format != "json":
             limits |= {"input.format": settings.input.format}
         if settings.limits.stream_ttl:

@@ -189,7 +189,7 @@ def _format(settings: Fields) -> Iterator[Problem]:
     if given.format == "json" or settings.is_framed:
         return
     allowed = f"reads a member of a JSON object, and a record in input.format = {given.format} has none; leave it out"
-    for name in ("sparse", "id_path", "time_path", "label_path"):
+    for name in ("records", "sparse", "id_path", "time_path", "label_path"):
         if (value := getattr(given, name)) is not None:
             yield Problem(f"input.{name}", value, allowed)
     if settings.output.include:
@@ -199,6 +199,21 @@ def _format(settings: Fields) -> Iterator[Problem]:
     if settings.prepare.categories:
         named = ", ".join(settings.prepare.categories)
         yield Problem("prepare.categories", named, "are texts of a JSON object; leave them out, or send JSON")
+
+
+def _records(settings: Fields) -> Iterator[Problem]:
+    given = settings.input
+    if given.records is None:
+        return
+    if settings.is_keyed:
+        allowed = "does not go together with hierarchy = keyed; choose hierarchy = local, or send a record a message"
+        yield Problem("input.records", given.records, allowed)
+    if settings.features is None and given.dimension is None and given.sparse is None:
+        allowed = (
+            "needs features that are known before the first message; list them (input.features), or say how long the "
+            f"array {given.features} is (input.dimension)"
+        )
+        yield Problem("input.records", given.records, allowed)
 
 
 def _schema_registry(settings: Fields) -> Iterator[Problem]:
@@ -324,6 +339,7 @@ RULES: Final[tuple[Callable[[Fields], Iterator[Problem]], ...]] = (
     _hierarchy,
     _prepare,
     _format,
+    _records,
     _schema_registry,
     _sparse,
     _delivery,

@@ -30,6 +30,7 @@ from resonance.pipeline.config.values import (
     Names,
     OptionalCount,
     OptionalPath,
+    OptionalRecords,
     OptionalText,
     OptionalTopic,
     Paths,
@@ -116,6 +117,8 @@ class InputSection(Section):
     """Topics to read, all with the same number of partitions."""
     format: Literal["json", "float32", "avro", "protobuf", "json_schema"] = "json"
     """Format of values (docs/data.md)."""
+    records: OptionalRecords = None
+    """Where a message has its records, if many: path to their array, or ``.``, its value (docs/data.md)."""
     features: FeaturePaths = "features"
     """Paths to numbers, or to one array or object."""
     id_path: OptionalPath = None

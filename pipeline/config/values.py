@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator
 from resonance.engine.parameters import Parameter
 from resonance.pipeline.exact_json import Digits
-from resonance.pipeline.json_paths import parse_path
+from resonance.pipeline.json_paths import WHOLE, parse_path
 from resonance.pipeline.memory_budget import LEAST
 from resonance.pipeline.timestamps import canonical
 from resonance.schemas import AlertRule
@@ -64,6 +64,10 @@ def _no_boolean(value: Any) -> Any:
 def _path(text: str) -> str:
     parse_path(text)
     return text
+
+
+def _records(text: str) -> str:
+    return text if text == WHOLE else _path(text)
 
 
 def _paths(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -233,6 +237,7 @@ Servers = Annotated[str, AfterValidator(_servers)]
 TopicPattern = Annotated[str, AfterValidator(_topic_pattern)]
 OptionalTopic = Annotated[Annotated[str, AfterValidator(_topic)] | None, BeforeValidator(_optional)]
 OptionalPath = Annotated[Annotated[str, AfterValidator(_path)] | None, BeforeValidator(_optional)]
+OptionalRecords = Annotated[Annotated[str, AfterValidator(_records)] | None, BeforeValidator(_optional)]
 OptionalCount = Annotated[int | None, BeforeValidator(_optional), BeforeValidator(_no_boolean)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional)]
 Categories = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_category_texts)]

@@ -1,16 +1,19 @@
 """Records of a file in the input format of a deployment: their JSON objects become arrays where it takes arrays."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, InputFileError
 from resonance.pipeline.files.rows import FileRecord
+from resonance.pipeline.json_paths import WHOLE
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.float_records import as_float32
 from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.unpacking import wrapped
 
 Encode = Callable[[list[FileRecord]], list[FileRecord]]
 
@@ -22,7 +25,8 @@ def encoder(settings: Settings, path: Path) -> Encode:
     a format whose values have a schema is a `ConfigurationError`.
     """
     if settings.input.format == "json":
-        return _unchanged
+        records = settings.input.records
+        return _unchanged if records in (None, WHOLE) else partial(_wrapped, records)
     if settings.is_framed:
         raise ConfigurationError(
             f"input.format = {settings.input.format}: {path} has rows without a schema; send them with a producer that "
@@ -35,6 +39,11 @@ def encoder(settings: Settings, path: Path) -> Encode:
 def _unchanged(records: list[FileRecord]) -> list[FileRecord]:
     """Return the records as they are; a function of the module can be sent to another process."""
     return records
+
+
+def _wrapped(path: str, records: list[FileRecord]) -> list[FileRecord]:
+    """Return the records of a file as messages with one record each."""
+    return [each._replace(value=wrapped(path, each.value)) for each in records]
 
 
 class _Arrays:

@@ -395,8 +395,8 @@ def records_of(partition: TopicPartition, messages: list[Message]) -> list[Recor
     """Return the records of a partition's messages."""
     headers = map(headers_of, messages)
     columns = (map(_offset, messages), map(_milliseconds, map(_timestamp, messages)), map(_key, messages))
-    topic, number = partition
-    return list(map(_make, zip(repeat(topic), repeat(number), *columns, map(_value, messages), headers, strict=False)))
+    place, rest = map(repeat, partition), (map(_value, messages), headers, repeat(None))
+    return list(map(_make, zip(*place, *columns, *rest, strict=False)))
 
 
 def headers_of(message: Message) -> tuple[tuple[str, bytes | None], ...]:

@@ -5,7 +5,8 @@ A route is a feature record on its way to the partition where its stream is lear
 =======================  ==========================================================================================
 key                      key of the stream
 value                    the record's own value, unchanged
-header resonance.source  ``[topic, partition, offset, timestamp]`` of the record, as JSON
+header resonance.source  ``[topic, partition, offset, timestamp]`` of the record, as JSON; behind them which record
+                         of its message it is, if it is not the message
 header resonance.key     the record's own key
 further headers          the record's own, in their order
 =======================  ==========================================================================================
@@ -20,7 +21,7 @@ from typing import Final
 
 import orjson
 from resonance.pipeline.errors import BrokerError
-from resonance.pipeline.records import Message, RoutedRecord, SourceRecord, bytes_beside
+from resonance.pipeline.records import MOST_ELEMENTS, Message, RoutedRecord, SourceRecord, bytes_beside
 
 SOURCE: Final = "resonance.source"
 KEY: Final = "resonance.key"
@@ -50,7 +51,8 @@ def route_message(record: SourceRecord, topic: str, partition: int, stream: byte
 
     `to` is the partition of the routes where `stream` is learned.
     """
-    source = b'["%b",%d,%d,%d]' % (topic.encode(), partition, record.offset, record.timestamp)
+    element = b"" if record.element is None else b",%d" % record.element
+    source = b'["%b",%d,%d,%d%b]' % (topic.encode(), partition, record.offset, record.timestamp, element)
     headers: list[tuple[str, bytes | None]] = [(SOURCE, source), (KEY, record.key)]
     if record.headers:
         headers += record.headers
@@ -73,7 +75,7 @@ def read_route(record: SourceRecord) -> RoutedRecord | None:
     headers: Sequence[tuple[str, bytes | None]] = record.headers
     try:
         (first, source), (second, key) = headers[0], headers[1]
-        topic, partition, offset, timestamp = orjson.loads(source or b"")
+        topic, partition, offset, timestamp, *rest = orjson.loads(source or b"")
     except (IndexError, TypeError, ValueError):
         return None
     if (first, second) != (SOURCE, KEY) or not record.key or record.value is None:
@@ -84,7 +86,11 @@ def read_route(record: SourceRecord) -> RoutedRecord | None:
         return None
     if not -_MAX <= timestamp < _MAX:
         return None
-    return RoutedRecord(topic, partition, record.offset, timestamp, key, record.value, headers[2:], record.key, offset)
+    element = rest[0] if rest else None
+    if len(rest) > 1 or (rest and not (type(element) is int and 0 <= element < MOST_ELEMENTS)):
+        return None
+    place = topic, partition, record.offset, timestamp
+    return RoutedRecord(*place, key, record.value, headers[2:], record.key, offset, element)
 
 
 def no_place(where: str, source: tuple[str, int, int], known: int) -> BrokerError:

@@ -24,7 +24,7 @@ class RoutedTask(PartitionTask):
 
     def __init__(self, settings: Settings, topic: str, partition: int, context: TaskContext = NO_CONTEXT) -> None:
         super().__init__(settings, topic, partition, context)
-        self._strange = 0
+        self._strange, self._unpacker = 0, None
         self._inputs, self._most = context.inputs, max(context.inputs, context.labels)
         # Records of other topics were routed under other settings.
         self._known = dict.fromkeys(settings.input.topics, context.inputs)

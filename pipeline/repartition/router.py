@@ -15,6 +15,7 @@ from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.labels import LabelMessages
+from resonance.pipeline.task.decode.unpacking import Unpacker
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 
@@ -31,6 +32,7 @@ class RouterTask(StreamTask):
         super().__init__(settings, topic, partition, context)
         self.models.record_after = settings.snapshots.records
         self._routes = context.routes
+        self._unpacker = Unpacker.of(settings)
         if topic == settings.labels.topic:
             self._stream_of = LabelMessages(settings).stream_of
         else:
@@ -49,9 +51,11 @@ class RouterTask(StreamTask):
         self._run(records, None)
 
     def _run(self, found: Sequence[SourceRecord], outputs: Outputs | None) -> None:
-        records = RecordColumns.of(found)
+        records, faults = RecordColumns.of(found), list[Fault]()
+        if self._unpacker is not None and records:
+            records, faults = self._unpacker.columns(records)
+            self._skipped -= len(faults)
         self._records += len(records)
-        faults: list[Fault] = []
         for index, record in enumerate(records):
             if record.value is None:
                 self._skipped += 1

@@ -56,6 +56,7 @@ class Routed:
             self.keys,
             self.values,
             repeat(()),
+            repeat(None),
             strict=False,
         )
         return list(map(_make, columns))

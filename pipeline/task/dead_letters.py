@@ -57,7 +57,7 @@ class DeadLetters:
                     fault,
                     version,
                     self._topic_ids,
-                    None if fault.record is None else records[fault.index],
+                    records[fault.index] if fault.is_earlier(records) else None,
                 )
                 for fault in faults
             ]

@@ -13,9 +13,10 @@ from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
-from resonance.pipeline.task.decode.faults import FaultError
+from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.late_labels import LabelDecoding
 from resonance.pipeline.task.decode.record_batch import RecordBatch, slice_of
+from resonance.pipeline.task.decode.unpacking import Unpacker
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.cluster_events import EventCause
 from resonance.pipeline.task.encode.selection import Answers
@@ -89,6 +90,7 @@ class PartitionTask(StreamTask):
         self._learner = Learner(settings, topic, partition, self.models, self.health, context.event_bytes)
         if settings.raises_alerts:
             self._raise_alerts()
+        self._unpacker = Unpacker.of(settings)
         self._decode = self._features.decode
         if settings.labels.topic is not None:
             self._decode = LabelDecoding(settings, self._features.mapping).decode
@@ -97,7 +99,7 @@ class PartitionTask(StreamTask):
             self._learner.further_check = sender.check_room
 
     def process(self, records: Sequence[SourceRecord]) -> Outputs:
-        """Learn records and return their outputs.
+        """Learn records, or messages that have many of them, and return their outputs.
 
         Records must be in offset order, with gaps or without; so are the outputs of each kind. Every record with a
         value becomes an assignment or a dead letter, unless the settings leave assignments out, or it was learned
@@ -134,11 +136,17 @@ class PartitionTask(StreamTask):
         self._features.move(offset)
 
     def _run(self, records: RecordColumns, outputs: Outputs | None) -> None:
-        self._records += len(records)
         size = PIECE_OF_STREAMS if self._by_key else PIECE
-        for start in range(0, len(records), size):
-            piece = records[start : start + size]
-            self._batch(piece, self._decode(piece), outputs)
+        start = 0
+        while start < len(records):
+            faults: list[Fault] = []
+            piece = records[start : start + (size if self._unpacker is None else self._unpacker.messages(size))]
+            start += len(piece)
+            if self._unpacker is not None:
+                piece, faults = self._unpacker.columns(piece)
+            self._records += len(piece)
+            if piece:
+                self._batch(piece, self._decode(piece).with_faults(faults), outputs)
 
     # A batch
 

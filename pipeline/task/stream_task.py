@@ -93,6 +93,11 @@ class StreamTask(ABC):
         return set() if self._alerts is None else self._alerts.open_keys()
 
     @property
+    def records(self) -> int:
+        """Records so far: more than messages where these have many."""
+        return self._records
+
+    @property
     def counts(self) -> Counts:
         """Counts of what was seen so far; safe to read from another thread."""
         dead, models = self._dead_letters, self.models

@@ -190,19 +190,21 @@ class Processor:
             part = records[at : at + self._slice(chunk.tp, partition)]
             self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part.offsets[0]} has been learned")
             began = time.monotonic()
+            before = partition.task.records
             outputs = partition.task.process(part)
+            count = max(partition.task.records - before, len(part))
             spent = time.monotonic() - began
             self._record_seconds += 0.2 * (spent / len(part) - self._record_seconds)
-            self.counters.records += len(part)
+            self.counters.records += count
             self.counters.routes += len(part) if chunk.topic == self.commits.topics.get("routes") else 0
             self.counters.process_seconds += spent
             self.commits.histograms.batch.observe(spent)
             partition.last_record = began
             at += len(part)
-            self.commits.learned(chunk.tp, outputs, len(part), chunk.size * len(part) // len(whole), spent)
+            self.commits.learned(chunk.tp, outputs, count, chunk.size * len(part) // len(whole), spent)
             partition.position = int(part.offsets[-1]) + 1 if at < size else chunk.next_offset
             partition.timestamp = int(part.times[-1])
-            paused = self.pauses.note(chunk.tp, len(part), len(outputs.dead_letters), partition.position)
+            paused = self.pauses.note(chunk.tp, count, len(outputs.dead_letters), partition.position)
             if (self.commits.is_full or self.commits.left(self._record_seconds) <= 0) and not self.commits.is_closing:
                 self.commits.commit()
         if not records:

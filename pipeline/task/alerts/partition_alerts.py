@@ -166,7 +166,7 @@ class PartitionAlerts:
             # Which alerts the end of a drift clears depends on what the changes before it have opened.
             for one in [change] if isinstance(change, Transition) else self._of_drift(model, change, texts):
                 self._apply(model, one, cause)
-        self.count(records, [fault for fault in batch.faults if fault.record is None], outputs)
+        self.count(records, [fault for fault in batch.faults if not fault.is_earlier(records)], outputs)
 
     def count(self, records: RecordColumns, faults: Iterable[Fault], outputs: Outputs | None) -> None:
         """Apply the rule on dead letters to records of the partition; `faults` are those of these records."""

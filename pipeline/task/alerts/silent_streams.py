@@ -141,7 +141,9 @@ class SilentStreams:
         """Take the usable records of a batch; those at the positions `no_ones` are no stream's."""
         times, clocks = np.array(batch.own_times, np.int64), np.array(batch.clocks, np.int64)
         offsets, rows = np.array(batch.offsets, np.int64), self._owners(batch, no_ones)
-        logs = self._logs_of(batch)
+        logs, fresh = self._logs_of(batch), rows >= 0
+        # Before any is taken: those of one message have one offset.
+        fresh[fresh] = offsets[fresh] >= self._rows[rows[fresh], silence.UNTIL]
         found: list[Silence] = []
         out: IntArray = np.empty((ROOM, 5), np.int64)
         start, end = 0, len(offsets)
@@ -151,7 +153,7 @@ class SilentStreams:
                 silence.watch(self._rows, self._means, self._dues, row, self._gaps, self._least)
             stop = int(np.searchsorted(offsets, self._ahead[0][0])) if self._ahead else end
             count, start = silence.follow(
-                times, clocks, offsets, rows, logs, start, stop, self._rows, self._means, self._dues, self._gaps,
+                times, clocks, offsets, rows, fresh, logs, start, stop, self._rows, self._means, self._dues, self._gaps,
                 self._least, out,
             )  # fmt: skip
             for position, row, opened, length, usual in out[:count].tolist():

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from resonance.engine.prepare.sparse import Problem
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import SourceRecord
 from resonance.schemas import DeadLetterClass, DeadLetterStage
 
@@ -19,7 +20,12 @@ class Fault:
     message: str
     """What is wrong and what to do."""
     record: SourceRecord | None = None
-    """The faulty record, if it came before the batch; the record at `index` then only decided it."""
+    """The faulty record, if it came before the batch, when the record at `index` then only decided it; or a message
+    that could not be taken apart."""
+
+    def is_earlier(self, records: RecordColumns) -> bool:
+        """Return whether the faulty record came before the one of its batch with which that was decided."""
+        return self.record is not None and self.record.offset != records.offsets[self.index]
 
 
 class FaultError(Exception):

@@ -93,13 +93,13 @@ def description(value: bytes) -> str:
         return f"text that is not UTF-8 ({where}), as Latin-1 and Windows-1252 are{_AS_UTF8}"
     if _is_base64(text):
         return "JSON in base64; send the object itself"
-    return "several JSON values in one message; send each record as a message of its own" if _several(text) else ""
+    return "several JSON values in one message; send each alone, or set input.records = ." if _several(text) else ""
 
 
 def no_object(parsed: Any) -> str:
     """Return what is to be done about JSON that is no object; empty where that does not show."""
     if isinstance(parsed, list) and parsed and all(isinstance(each, dict) for each in parsed):
-        return f" of {len(parsed):,} objects; send each as a record of its own"
+        return f" of {len(parsed):,} objects; send each alone, or set input.records = ."
     if not isinstance(parsed, str):
         return ""
     inner = _loaded(parsed)

@@ -187,6 +187,12 @@ class FramedMapping(InputMapping):
             raise FaultError("decode", "not_an_object", text)
         return found
 
+    def document(self, value: bytes) -> tuple[Any, bool]:
+        """Return what a message holds, and whether it can be written without loss by orjson alone."""
+        found = self._readers.object(value)
+        exact = self._exact(value, found)
+        return exact, exact is found
+
     def _members(self, value: bytes) -> dict[str, Any]:
         return self.parsed(value)
 

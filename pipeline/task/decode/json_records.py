@@ -72,7 +72,7 @@ class InputMapping:
         self._time_path = _path(settings.input.time_path)
         self._label_path = _path(settings.input.label_path)
         self._takes_labels = settings.takes_labels
-        self._is_json = settings.input.format == "json"
+        self._is_json = settings.input.format == "json" or settings.input.records is not None
         self._accepts_missing = settings.prepare.missing != "reject"
         self._include = [(path_name(text), parse_path(text)) for text in settings.output.include]
         self._texts = TimeTexts()
@@ -318,6 +318,18 @@ class InputMapping:
         """Return a record as an object, or raise `FaultError` if it is none, too large, or nested too deep."""
         self.check_size(value)
         return parsed_json(value)
+
+    def document(self, value: bytes) -> tuple[Any, bool]:
+        """Return what a message holds, an object or not, and whether it can be written without loss by orjson alone."""
+        try:
+            found = _loads(value)
+        except orjson.JSONDecodeError as error:
+            if "infinity" in str(error) and (exact := exact_json.beyond(value)) is not None:
+                return exact, False
+            # Raises what is wrong.
+            return parsed_json(value), True
+        exact = self._exact(value, found)
+        return exact, exact is found
 
     def member(self, value: bytes, path: Path) -> Any:
         """Return a member of a record that `parsed` reads, whatever its nesting: a router looks at one member."""

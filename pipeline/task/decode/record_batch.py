@@ -63,6 +63,8 @@ class RecordBatch:
     """The partition's clock as of each record, where anything depends on it (`PartitionClock`); empty otherwise."""
     own_times: list[int] = field(default_factory=list)
     """The records' own times on the scale of that clock, in milliseconds; one ahead of it is not confirmed."""
+    elements: list[int | None] | None = None
+    """Which record of its message each is, None for one that is the message; None where all are."""
     index: Sequence[int] = field(default_factory=list)
     """Positions of the usable records in the batch."""
     faults: list[Fault] = field(default_factory=list)
@@ -91,6 +93,12 @@ class RecordBatch:
         faults = [replace(fault, index=positions[fault.index]) for fault in others.faults]
         return replace(whole, faults=faults, skipped=others.skipped)
 
+    def with_faults(self, faults: list[Fault]) -> Self:
+        """Add the faults of rows that have no value because of them."""
+        self.faults += faults
+        self.skipped -= len(faults)
+        return self
+
     def place(self, records: RecordColumns) -> Self:
         """Take over what the records of the batch have beside their values."""
         keys = records.named_keys()
@@ -102,6 +110,8 @@ class RecordBatch:
             own = [records.headers.get(at, ()) for at in self.index]
             found = [next((value for name, value in each if name == "traceparent"), None) for each in own]
             self.traces = [value if value is not None and len(value) <= TRACE_BYTES else None for value in found]
+        if (elements := records.named_elements()) is not None:
+            self.elements = [elements[at] for at in self.index]
         if records.routed is not None and self.index:
             routed = [records.routed[at] for at in self.index]
             self.sources = Sources(
@@ -158,6 +168,7 @@ class RecordBatch:
             labels,
             some(self.clocks),
             some(self.own_times),
+            some(self.elements),
         )
 
 

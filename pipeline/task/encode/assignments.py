@@ -22,6 +22,7 @@ from resonance.pipeline.records import (
     RoutedRecord,
     SourceRecord,
     TopicPartition,
+    offset_text,
     routes_offset_header,
 )
 from resonance.pipeline.task.decode.faults import Fault
@@ -178,6 +179,7 @@ class Encoder:
             b"null" if batch.ids is None else Texts.of(batch.ids).pieces(),
             texts[0].source if routed is None else _column(text.source for text in texts),
             joined.replace(b",", b"\0") + b"\0",
+            *_index_columns(batch.elements),
             _column(clusters),
             _numbers(score),
             b',"novel":',
@@ -194,12 +196,12 @@ class Encoder:
         return Messages(
             *paste(len(batch), columns),
             batch.keys,
-            self._assignment_headers(batch, joined, texts),
+            self._assignment_headers(batch, _place_texts(joined, batch.elements), texts),
             None if routed is None else [number for _, number in routed.places],
         )
 
     def _assignment_headers(
-        self, batch: RecordBatch, joined: bytes, texts: list[_PlaceTexts]
+        self, batch: RecordBatch, places: list[bytes], texts: list[_PlaceTexts]
     ) -> list[list[Header]] | None:
         if self._plain and batch.sources is None and batch.traces is None:
             return None
@@ -208,16 +210,14 @@ class Encoder:
             headers: list[list[Header]] = [[] for _ in batch.offsets]
         elif batch.sources is None:
             _, prefix, (version, kind, source, schema) = texts[0]
-            names = (prefix + joined.replace(b",", b"," + prefix)).split(b",")
             headers = [
-                [version, ("ce_id", name), kind, source, time, schema] for name, time in zip(names, named, strict=True)
+                [version, ("ce_id", prefix + place), kind, source, time, schema]
+                for place, time in zip(places, named, strict=True)
             ]
         else:
             headers = [
-                [version, ("ce_id", prefix + offset), kind, source, time, schema]
-                for (_, prefix, (version, kind, source, schema)), offset, time in zip(
-                    texts, joined.split(b","), named, strict=True
-                )
+                [version, ("ce_id", prefix + place), kind, source, time, schema]
+                for (_, prefix, (version, kind, source, schema)), place, time in zip(texts, places, named, strict=True)
             ]
         if batch.sources is not None:
             for own, offset in zip(headers, batch.offsets, strict=True):
@@ -250,7 +250,7 @@ class Encoder:
         decided_by : SourceRecord, optional
             The record that decided it, where that is a later one.
         """
-        (topic, partition, offset), to = self._source(record), None
+        (topic, partition, offset, element), to = self._source(record), None
         if isinstance(record, RoutedRecord):
             to = partition
         dead_letter: DeadLetter = {
@@ -262,12 +262,15 @@ class Encoder:
             "message": fault.message,
             "version": str(version),
         }
+        if element is not None:
+            dead_letter["index"] = str(element)
         if topic_id := topic_ids.get(topic):
             dead_letter["topic_id"] = topic_id
         if isinstance(record, RoutedRecord):
             dead_letter["routes_offset"] = str((decided_by or record).offset)
         if decided_by is not None:
-            dead_letter["decided_by"] = "{}-{}-{}".format(*self._source(decided_by))
+            of, number, at, its = self._source(decided_by)
+            dead_letter["decided_by"] = f"{of}-{number}-{offset_text(at, its)}"
         headers = [*(record.headers or ()), *dead_letter_headers(self._name, dead_letter)]
         if len(record.key or b"") + len(record.value or b"") + _size(headers) <= DEAD_LETTER_BYTES:
             return Message(record.key, record.value, headers, to)
@@ -296,11 +299,11 @@ class Encoder:
         text = dead_letter_headers(self._name, dead_letter)
         return Message(None if record.key is None else key, None if record.value is None else value, headers + text)
 
-    def _source(self, record: SourceRecord) -> tuple[str, int, int]:
-        """Return topic, partition and offset at which a record was read first."""
+    def _source(self, record: SourceRecord) -> tuple[str, int, int, int | None]:
+        """Return topic, partition and offset at which a record was read first, and which of its message it is."""
         if isinstance(record, RoutedRecord):
-            return record.topic, record.partition, record.source_offset
-        return (*self._place, record.offset)
+            return record.topic, record.partition, record.source_offset, record.element
+        return (*self._place, record.offset, record.element)
 
 
 def _held_back(count: int, depth: int) -> Step:
@@ -318,6 +321,26 @@ def _label_texts(answers: LabelAnswers) -> list[bytes]:
         known = b",".join([name + number for name, number in zip(names, numbers, strict=False) if number != b"null"])
         texts.append(b'"labels":{%b},' % known if known else b"")
     return texts
+
+
+def _index_columns(elements: Sequence[int | None] | None) -> list[bytes]:
+    """Return which record of its message each is, as columns to `paste`."""
+    if elements is None:
+        return []
+    if None in elements:
+        return [_column(b"" if each is None else b',"index":%d' % each for each in elements)]
+    return [b',"index":', orjson.dumps(elements)[1:-1].replace(b",", b"\0") + b"\0"]
+
+
+def _place_texts(offsets: bytes, elements: Sequence[int | None] | None) -> list[bytes]:
+    """Return the places of records in their partitions as text; `offsets` are joined by commas."""
+    places = offsets.split(b",")
+    if elements is None:
+        return places
+    return [
+        place if element is None else b"%b.%d" % (place, element)
+        for place, element in zip(places, elements, strict=True)
+    ]
 
 
 def _column(pieces: Iterable[bytes]) -> bytes:

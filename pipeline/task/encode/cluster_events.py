@@ -8,7 +8,7 @@ import orjson
 from resonance.engine.base import Event
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
+from resonance.pipeline.records import Message, Outputs, TopicPartition, offset_text, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts
@@ -29,6 +29,7 @@ from resonance.schemas import (
     source_uri,
 )
 from resonance.schemas import Cause as NamedCause
+from resonance.schemas.common import place_of
 
 _MAX_PARTS: Final = 10**9
 """Upper bound on the parts of an event, to reserve room for their numbers."""
@@ -48,7 +49,8 @@ class EventCause:
         sources = self.batch.sources
         topic, partition = own if sources is None else sources.places[self.position]
         offsets = self.batch.offsets if sources is None else sources.offsets
-        return {"topic": topic, "partition": partition, "offset": offsets[self.position]}
+        elements = self.batch.elements
+        return place_of(topic, partition, offsets[self.position], None if elements is None else elements[self.position])
 
     def named(self, own: TopicPartition) -> NamedCause:
         """Return the id and the position of the record; `own` as in `source`."""
@@ -217,7 +219,8 @@ class EventEncoder:
             if envelope is None:
                 envelope = CloudEvents(kind, source_uri(self._name, topic, partition))
                 self._envelopes[kind, topic, partition] = envelope
-            headers = envelope.headers(f"{topic}-{partition}-{source['offset']}/{name}", cause.time)
+            place = offset_text(source["offset"], source.get("index"))
+            headers = envelope.headers(f"{topic}-{partition}-{place}/{name}", cause.time)
         if cause.batch.sources is not None:
             headers.append(routes_offset_header(self._name, cause.offset))
         traces = cause.batch.traces

@@ -12,6 +12,7 @@ from resonance.pipeline import exact_json
 from resonance.pipeline.records import TopicPartition
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.schemas import ClusterExample
+from resonance.schemas.common import place_of
 
 EXAMPLES: Final = 3
 """Records that are kept of each cluster."""
@@ -36,6 +37,12 @@ class _Typical(NamedTuple):
     """Topic and partition; None for those of the task."""
     id: str | None
     """As JSON; None where it is too long, or records have none."""
+    element: int | None = None
+    """Which record of its message it is; None where it is the message."""
+
+    def state(self) -> list[Any]:
+        """Return it for JSON."""
+        return list(self[:4] if self.element is None else self)
 
 
 class _OfCluster:
@@ -119,7 +126,8 @@ class Examples:
         place = None if sources is None else sources.places[position]
         offset = (batch.offsets if sources is None else sources.offsets)[position]
         text = None if batch.ids is None or len(batch.ids[position]) > ID_BYTES else batch.ids[position].decode()
-        own.best.insert(at, _Typical(score, offset, place, text))
+        element = None if batch.elements is None else batch.elements[position]
+        own.best.insert(at, _Typical(score, offset, place, text, element))
         del own.best[EXAMPLES:]
         # As many of the block before as are still missing.
         del own.before[EXAMPLES - len(own.best) :]
@@ -136,7 +144,7 @@ class Examples:
         return [
             {
                 "id": None if each.id is None else exact_json.loads(each.id),
-                "source": {"topic": place[0], "partition": place[1], "offset": each.offset},
+                "source": place_of(*place, each.offset, each.element),
                 "score": each.score,
             }
             for each, place in ((each, each.place or own) for each in records)
@@ -145,7 +153,7 @@ class Examples:
     def state(self) -> list[Any]:
         """Return the records for JSON."""
         return [
-            [cluster, own.block, list(map(list, own.best)), list(map(list, own.before))]
+            [cluster, own.block, *([each.state() for each in some] for some in (own.best, own.before))]
             for cluster, own in sorted(self._clusters.items())
         ]
 
@@ -180,9 +188,10 @@ def best_of(
 
 
 def _typical(content: Any) -> _Typical:
-    score, offset, place, id_ = content
-    if not 0.0 <= float(score) <= 1.0 or int(offset) < 0:
-        raise ValueError(f"score {score}, offset {offset}")
+    score, offset, place, id_, *rest = content
+    element = int(rest[0]) if rest else None
+    if not 0.0 <= float(score) <= 1.0 or int(offset) < 0 or (element or 0) < 0:
+        raise ValueError(f"score {score}, offset {offset}, record {element} of its message")
     if id_ is not None:
         orjson.loads(id_)
-    return _Typical(float(score), int(offset), None if place is None else (str(place[0]), int(place[1])), id_)
+    return _Typical(float(score), int(offset), None if place is None else (str(place[0]), int(place[1])), id_, element)

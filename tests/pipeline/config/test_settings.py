@@ -612,3 +612,30 @@ def test_a_setting_of_an_earlier_release_names_what_takes_its_place(old, value, 
     with pytest.raises(ConfigurationError, match=re.escape(f"{old}: there is no such setting any more; ")) as raised:
         Settings.of({"input.topics": ["in"], old: value})
     assert now in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"records": ""}, None),
+        ({"records": "."}, None),
+        ({"records": "batch.items"}, None),
+        ({"records": "a..b"}, r"input\.records = 'a\.\.b': a path is names joined by dots"),
+        ({"records": ".", "features": "x"}, r"input\.records = '\.': needs features that are known"),
+        ({"records": ".", "features": "x", "dimension": 3}, None),
+        ({"records": ".", "format": "float32", "features": "x"}, r"input\.records = '\.': reads a member of a JSON"),
+    ],
+)
+def test_the_records_of_messages_need_a_path_and_features_that_are_known(changes, text):
+    given = {"input": {"topics": ["t"], "features": ["a", "b"], **changes}}
+    if text is None:
+        assert Settings.of(given).input.records == (changes["records"] or None)
+    else:
+        with pytest.raises(ConfigurationError, match=text):
+            Settings.of(given)
+
+
+def test_the_records_of_messages_are_no_trees_over_workers():
+    given = {"input": {"topics": ["t"], "features": ["a"], "records": "."}, "hierarchy": "keyed"}
+    with pytest.raises(ConfigurationError, match=r"input\.records = '\.': does not go together with hierarchy = keyed"):
+        Settings.of({**given, "engine": {"name": "hcaea"}, "stream": "key"})

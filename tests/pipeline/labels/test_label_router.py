@@ -1,5 +1,7 @@
 """The first hop of labels: to the stream of the record, or a dead letter that says what a message must be."""
 
+import re
+
 import orjson
 import pytest
 from resonance.pipeline.kafka.partitioner import partition_of
@@ -134,3 +136,39 @@ def test_a_record_of_a_topic_that_is_no_input_any_more_is_answered_where_there_i
     moved = record._replace(headers=[(name, (source or b"").replace(b'"features"', b'"old"')), *others])
     outputs = make_task(late(), ROUTES, 0, TaskContext(inputs=3, labels=8)).process([moved])
     assert [message.partition for message in outputs.assignments] == [2]
+
+
+def test_labels_find_the_records_of_messages():
+    points = rows(200)
+    single = [feature(i, row) for i, row in enumerate(points)]
+    said = [label(i, f"r{i}" if i % 3 else "none", ["a" if row[0] > 0.5 else "b"]) for i, row in enumerate(points)]
+    found = []
+    for size in (1, 20):
+        given = late(input__records=".", labels__wait_records=30)
+        messages = [
+            part[0]._replace(offset=number, value=b"\n".join(record.value for record in part))
+            for number, part in enumerate(single[start : start + size] for start in range(0, 200, size))
+        ]
+        order = []
+        for number, message in enumerate(messages):
+            order += [message, *said[number * size : (number + 1) * size]]
+        if size == 1:
+            order = [
+                each
+                for start in range(0, 400, 40)
+                for each in order[start : start + 40 : 2] + order[start + 1 : start + 40 : 2]
+            ]
+        hops = routed(given, order)
+        hops.learn()
+        answers = payloads(hops.outputs.assignments)
+        letters = [dict(message.headers) for message in hops.outputs.dead_letters]
+        found.append(([[each["id"], each["cluster"], each.get("labels")] for each in answers],
+                      [each["resonance.error.offset"] for each in letters]))  # fmt: skip
+        assert {each["resonance.error.topic"] for each in letters} == {LABELS.encode()}
+        deciders = [
+            each["resonance.error.decided_by"].decode() for each in letters if "resonance.error.decided_by" in each
+        ]
+        assert any(re.fullmatch(rf"{TOPIC}-0-\d+\.\d+", each) for each in deciders)
+        assert not any("resonance.error.index" in each for each in letters)
+    assert found[0] == found[1]
+    assert any(labels for *_, labels in found[0][0])

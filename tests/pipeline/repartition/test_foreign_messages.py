@@ -10,7 +10,7 @@ import pytest
 from resonance.engine.prepare import Preparation
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import MismatchError
-from resonance.pipeline.records import Outputs, Record
+from resonance.pipeline.records import MOST_ELEMENTS, Outputs, Record
 from resonance.pipeline.repartition.envelope import MAX_PARTITIONS
 from resonance.pipeline.repartition.keyed.operation_records import COPIED, HEAD, LABELLED, Reader
 from resonance.pipeline.task.stream_task import TaskContext
@@ -64,7 +64,8 @@ def test_no_route_that_a_worker_could_not_have_written_ends_a_worker():
     [
         *(["a b", 0, 4, STAMP], [TOPIC, -1, 4, STAMP], [TOPIC, MAX_PARTITIONS, 4, STAMP]),
         *([TOPIC, 0, -4, STAMP], [TOPIC, 0, 2**63, STAMP], [TOPIC, 0, 4, 2**63], [TOPIC, 0, 4, 2**64 - 1]),
-        *([TOPIC, True, 4, STAMP], [TOPIC, 0, 4, STAMP, 3]),
+        *([TOPIC, True, 4, STAMP], [TOPIC, 0, 4, STAMP, -1], [TOPIC, 0, 4, STAMP, MOST_ELEMENTS]),
+        *([TOPIC, 0, 4, STAMP, True], [TOPIC, 0, 4, STAMP, 3, 3], [TOPIC, 0, 4, STAMP, "3"]),
     ],
 )
 def test_a_route_from_a_place_that_is_not_there_is_left_aside(source):

@@ -67,7 +67,7 @@ class Echo:
     """A task that answers every record with its offset, without a value as a dead letter; `gate` holds it back."""
 
     def __init__(self):
-        self.learned, self.models, self.parts = [], (), []
+        self.learned, self.models, self.parts, self.records = [], (), [], 0
         self.learning, self.gate = threading.Event(), threading.Event()
         self.gate.set()
 
@@ -75,6 +75,7 @@ class Echo:
         self.learning.set()
         assert self.gate.wait(5)
         self.parts.append(len(records))
+        self.records += len(records)
         self.learned += [record.offset for record in records]
         good, bad = ([r for r in records if (r.value is None) is dead] for dead in (False, True))
         return Outputs(*([Message(None, b"%d" % record.offset, []) for record in some] for some in (good, [], bad)))

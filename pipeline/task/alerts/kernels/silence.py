@@ -91,12 +91,12 @@ def _take(rows, means, row, log, time, claim, offset):
 
 
 @jit
-def follow(times, clocks, offsets, owners, logs, start, stop, rows, means, dues, gaps, least, out):
+def follow(times, clocks, offsets, owners, fresh, logs, start, stop, rows, means, dues, gaps, least, out):
     """Follow records from one position to another; return how many alerts opened or cleared, and where it stopped.
 
     `clocks` is the time that is known with each record: a later one of its own does not count yet. `owners` has the row
-    of each record, -1 for none, and `logs` the number of its log, -1 where it is no clock. It stops early where `out`
-    (position, row, opened, milliseconds, usual milliseconds) is full.
+    of each record, -1 for none, `fresh` whether it still has to take that, and `logs` the number of its log, -1 where
+    it is no clock. It stops early where `out` (position, row, opened, milliseconds, usual milliseconds) is full.
     """
     found = 0
     for i in range(start, stop):
@@ -107,7 +107,8 @@ def follow(times, clocks, offsets, owners, logs, start, stop, rows, means, dues,
             return found, i
         time = min(times[i], clocks[i])
         row = owners[i]
-        if row >= 0 and offsets[i] >= rows[row, UNTIL]:
+        if fresh[i]:
+            fresh[i] = False
             usual = int(means[row])
             ended = _take(rows, means, row, log, time, times[i], offsets[i])
             if ended >= 0:
@@ -164,4 +165,5 @@ def compile() -> None:
     rows, means = new_rows(1)
     zeros: IntArray = np.zeros(1, np.int64)
     watch(rows, means, zeros + NEVER, 0, 1.0, 1)
-    follow(zeros, zeros, zeros, zeros, zeros, 0, 1, rows, means, zeros + NEVER, 1.0, 1, np.zeros((1, 5), np.int64))
+    fresh, out = np.ones(1, np.bool_), np.zeros((1, 5), np.int64)
+    follow(zeros, zeros, zeros, zeros, fresh, zeros, 0, 1, rows, means, zeros + NEVER, 1.0, 1, out)

@@ -105,7 +105,7 @@ def test_what_may_be_no_frame_is_perhaps_one(value):
         (json.dumps(TEXT).encode(), "this one is text that holds an object: it was written as JSON twice"),
         (json.dumps(base64.b64encode(GOOD).decode()).encode(), "text that holds an object in base64"),
         (b'"a text"', "this one is text"),
-        (b'[{"a": 1}, {"a": 2}]', "an array of 2 objects; send each as a record of its own"),
+        (b'[{"a": 1}, {"a": 2}]', "an array of 2 objects; send each alone, or set input.records = ."),
         (b"[1]", "this one is an array"),
     ],
 )

@@ -306,3 +306,28 @@ def test_garbage_becomes_dead_letters(mappings, garbage):
         assert [fault.message for own in alone for fault in own.faults] == [fault.message for fault in found.faults]
         if len(found):
             assert np.array_equal(found.rows, np.concatenate([own.rows for own in alone if len(own)]))
+
+
+def test_an_array_in_a_message_with_a_schema_has_many_records(registry):
+    rows = points(600).tolist()
+    objects = [reading(row, i) for i, row in enumerate(rows)]
+    objects[100] |= {"latency_ms": None}
+    objects[101] |= {"cpu": float("inf")}
+    objects[102] |= {"cpu": float("nan")}
+    batches = [{"from": "a", "items": objects[start : start + 50]} for start in range(0, 600, 50)]
+    schema = record(("from", "string"), ("items", {"type": "array", "items": SCHEMA}), name="Batch")
+    values = registry.avro(schema, *batches)
+    log = [Record(TOPIC, 0, i, STAMP, b"k", value) for i, value in enumerate(values)]
+    log.insert(6, Record(TOPIC, 0, 6, STAMP, b"k", b"{}"))
+    log = [each._replace(offset=i) for i, each in enumerate(log)]
+    own = given_settings(registry, input__records="items")
+    _, outputs = alike(own, log, stops=(1, 4))
+    single = streams.task(given_settings(registry)).process(log_of(registry.avro(SCHEMA, *objects)))
+    parts = ("id", "cluster", "score", "novel", "path", "time", "status")
+    found, wanted = ([[each[name] for name in parts] for each in payloads(o.assignments)] for o in (outputs, single))
+    assert found == wanted
+    headers = [dict(message.headers) for message in outputs.dead_letters]
+    kinds = [each["resonance.error.class"] for each in headers]
+    assert kinds == [b"missing_feature", b"out_of_range", b"missing_feature", b"not_framed"]
+    assert [each.get("resonance.error.index") for each in headers] == [b"0", b"1", b"2", None]
+    assert orjson.loads(outputs.dead_letters[0].value)["id"] == "r100"

@@ -18,7 +18,7 @@ class Partition:
         logs = np.zeros(len(times), np.int64) if logs is None else np.asarray(logs, np.int64)
         clocks = times if clocks is None else np.asarray(clocks, np.int64)
         offsets = np.arange(self.offset, self.offset + len(times))
-        out = np.zeros((room, 5), np.int64)
+        out, fresh = np.zeros((room, 5), np.int64), owners >= 0
         start, turn = 0, 0
         while start < len(times):
             stop = min(start + cuts[turn % len(cuts)], len(times))
@@ -28,6 +28,7 @@ class Partition:
                     clocks,
                     offsets,
                     owners,
+                    fresh,
                     logs,
                     start,
                     stop,
