@@ -15,7 +15,7 @@ from resonance.pipeline.cli.output import footnote, print_json, print_line, prin
 from resonance.pipeline.cli.progress import progress
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
 from resonance.pipeline.errors import ConfigurationError, counted, nearest
-from resonance.schemas import DeadLetterClass, DeadLetterStage
+from resonance.schemas import DeadLetterClass, DeadLetterStage, common
 
 if TYPE_CHECKING:
     from resonance.pipeline.config import settings as config
@@ -162,6 +162,7 @@ def replay_dead_letters(
             ("cut", made.truncated),
             ("no input topic", made.foreign),
             ("of an earlier topic of that name", made.earlier),
+            ("part of a message with a schema", made.parts),
         )
         for entry in entries
     ]
@@ -173,7 +174,7 @@ def replay_dead_letters(
                 "classes": dict(made.kinds),
                 "replayed_before": made.done,
                 "refused": [
-                    {"source": dict(zip(("topic", "partition", "offset"), entry.source, strict=True)), "reason": reason}
+                    {"source": common.place_of(*entry.source, entry.element), "reason": reason}
                     for reason, entry in refused
                 ],
             }
@@ -185,7 +186,13 @@ def replay_dead_letters(
         if refused:
             print_line()
             print_line("cannot be replayed:")
-            print_table(["record", "why"], [("{}[{}]@{}".format(*entry.source), reason) for reason, entry in refused])
+            print_table(
+                ["record", "why"],
+                [
+                    (common.place_text(common.place_of(*entry.source, entry.element)), reason)
+                    for reason, entry in refused
+                ],
+            )
     if made.oldest is not None and time.time() * 1_000 - made.oldest > FORGOTTEN_MS:
         say(
             "nothing is known of earlier replays of these partitions, and some dead letters are older than a week, "
@@ -214,6 +221,7 @@ def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") ->
     """Return the dead letters of a deployment, and the topics that they came from."""
     from resonance.pipeline.dead_letters import replay as work
     from resonance.pipeline.kafka import admin
+    from resonance.pipeline.task.decode import unpacking
     from resonance.pipeline.topics import kinds
 
     client, partitions = connected(settings, choice)
@@ -226,6 +234,7 @@ def replay_source(settings: "config.Settings", choice: "dead_letters.Choice") ->
         cluster.describe(names),
         atomic=not cluster.embedded,
         transaction_timeout=settings.delivery.transaction_timeout,
+        wrapped=unpacking.wrapping(settings),
     )
 
 

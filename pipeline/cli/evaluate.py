@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -89,6 +90,7 @@ def evaluate(
     from resonance.pipeline.evaluate import evaluation, source, summary, tables
     from resonance.pipeline.evaluate import report as reports
     from resonance.pipeline.files import arrays
+    from resonance.pipeline.task.decode import unpacking
 
     check_extra("evaluate")
     under, over = summary.bounds_of("--fail-under", fail_under), summary.bounds_of("--fail-over", fail_over)
@@ -100,8 +102,9 @@ def evaluate(
         given = load(suited, **named) if suited else load_for(source_name, partial(load, **named))
         return with_assignments(given, "all")
 
-    found = grid.candidates(loaded, engines or (), grid.sweep_of(sweep or ()))
-    settings = found[0].settings
+    made = grid.candidates(loaded, engines or (), grid.sweep_of(sweep or ()))
+    settings = made[0].settings
+    found = [replace(each, settings=unpacking.of_single_records(each.settings)) for each in made]
     truth = truth or settings.input.label_path
     if folder is not None:
         reports.make_folder(folder)
@@ -113,7 +116,7 @@ def evaluate(
                 raise ConfigurationError("--from, --to, --last and --partition are for topics; leave them out")
             settings.check_stream(partitions)
             chosen = source.with_members(columns, [truth] if truth else [])
-            encode = arrays.encoder(settings, file)
+            encode = arrays.encoder(found[0].settings, file)
             records = source.FileSource(file, chosen, settings.input.topics[0], partitions, skip_bad, encode=encode)
         else:
             records = source.open_topic(settings, source_name, span, settings.labels.topic)

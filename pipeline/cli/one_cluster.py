@@ -5,6 +5,7 @@ from resonance.pipeline.cli.output import print_json, print_line, print_table, s
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.errors import ConfigurationError
 from resonance.schemas import AutomaticNames, ClusterTable
+from resonance.schemas.common import place_text
 
 
 def show_lineage(cluster: str, *, as_json: bool) -> None:
@@ -51,7 +52,7 @@ def show_records(cluster: str, *, as_json: bool) -> None:
         clusters = {each.id: each for each in found.clusters}
         if cluster not in clusters:
             raise ConfigurationError(naming.unknown_cluster(cluster, clusters))
-        records = originals.originals(reader, clusters[cluster].examples)
+        records = originals.originals(reader, clusters[cluster].examples, settings)
     if as_json:
         print_json([record.as_json(settings) for record in records])
         return
@@ -60,7 +61,7 @@ def show_records(cluster: str, *, as_json: bool) -> None:
     for record in records:
         where = record.example["source"]
         name = "" if record.example["id"] is None else f" {record.example['id']}"
-        place = f"{where['topic']}[{where['partition']}]@{where['offset']}{name} ({record.example['score']:.3g})"
+        place = f"{place_text(where)}{name} ({record.example['score']:.3g})"
         if record.record is None:
             print_line(f"{place}: {record.missing}", 2)
             continue

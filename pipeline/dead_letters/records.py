@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 from resonance.pipeline.kafka.log_reader import LogReader, OffsetRange
 from resonance.pipeline.kafka.positions import EARLIEST, Position
 from resonance.pipeline.records import Record, TopicPartition
+from resonance.schemas.common import place_of, place_text
 
 Header = tuple[str, bytes | None]
 
@@ -41,6 +42,8 @@ class StoredDeadLetter:
     """Kafka's id of the original's topic; empty where the dead letter does not have it."""
     version: int = 0
     """Version with which new streams started then; 0 where the dead letter does not have it."""
+    index: int | None = None
+    """Which record of the original message it is; None where it is the message."""
 
     @classmethod
     def of(cls, record: Record, name: str) -> Self | None:
@@ -50,6 +53,7 @@ class StoredDeadLetter:
         texts = {member: (text or b"").decode(errors="replace") for member, text in described.items()}
         try:
             source = texts["topic"], int(texts["partition"]), int(texts["offset"])
+            index = int(texts["index"]) if "index" in texts else None
             length = int(texts.get("length", len(record.value or b"")))
             version = int(texts.get("version", 0))
         except (KeyError, ValueError):
@@ -68,13 +72,13 @@ class StoredDeadLetter:
             tuple(header for header in record.headers if not header[0].startswith(prefix)),
             texts.get("topic_id", ""),
             version,
+            index,
         )
 
     @property
     def where(self) -> str:
         """Where the original stands: ``features[0]@42``."""
-        topic, partition, offset = self.source
-        return f"{topic}[{partition}]@{offset}"
+        return place_text(place_of(*self.source, self.index))
 
     def as_json(self, *, content: bool = False) -> dict[str, Any]:
         """Return the dead letter as JSON values; with `content` also key, value and headers.
@@ -85,7 +89,7 @@ class StoredDeadLetter:
             "topic": self.at[0],
             "partition": self.at[1],
             "offset": self.at[2],
-            "source": dict(zip(("topic", "partition", "offset"), self.source, strict=True)),
+            "source": place_of(*self.source, self.index),
             "stage": self.stage,
             "class": self.kind,
             "message": self.message,

@@ -20,7 +20,7 @@ from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
-from resonance.pipeline.records import Message, TopicPartition
+from resonance.pipeline.records import Message, TopicPartition, offset_text
 from resonance.pipeline.topics.acls import replay_group, replay_id
 
 STEP_RECORDS: Final = 1_000
@@ -47,6 +47,8 @@ class ReplaySource:
     """Whether the broker has transactions."""
     transaction_timeout: float = 60.0
     """Seconds that a transaction may take, as many as a worker's: librdkafka compares other times with them."""
+    wrapped: Callable[[bytes], bytes] | None = bytes
+    """Returns the value of a message with one record, which was one of many; None where none can be made."""
 
     @property
     def group(self) -> str:
@@ -70,6 +72,8 @@ class Entry(NamedTuple):
     """Its class."""
     size: int
     """Bytes of key and value."""
+    element: int | None = None
+    """Which record of the original message it is; None where it is the message."""
 
 
 @dataclass(slots=True)
@@ -84,6 +88,8 @@ class Plan:
     """Dead letters whose topic or partition is no input of the deployment: they cannot be replayed."""
     earlier: list[Entry] = field(default_factory=list)
     """Dead letters whose topic was deleted and created again since: their record belongs to another log."""
+    parts: list[Entry] = field(default_factory=list)
+    """Records of messages with a schema, without which they cannot be replayed."""
     done: int = 0
     """Dead letters that were replayed before."""
     oldest: int | None = None
@@ -107,12 +113,13 @@ class Plan:
 def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan:
     """Return what a replay would do now, with at most `limit` dead letters."""
     made = Plan(_progress=_read_progress(source))
-    replayed: set[tuple[str, int, int]] = set()
+    replayed: set[tuple[Any, ...]] = set()
     with LogReader(source.client, source.group, ANSWER_SECONDS) as reader:
         for at, dead_letters in read_dead_letters(reader, reader.bounds(source.partitions), source.name):
             progress = made._progress[at]
             for one in dead_letters:
-                entry = Entry(one.source, one.at[2], one.kind, len(one.key or b"") + len(one.value or b""))
+                size = len(one.key or b"") + len(one.value or b"")
+                entry = Entry(one.source, one.at[2], one.kind, size, one.index)
                 refused, is_chosen = _refused(made, source, one), choice.has(one)
                 if refused is not None:
                     if is_chosen:
@@ -120,7 +127,7 @@ def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan
                     continue
                 made._dead_letters.setdefault(at, []).append(entry.offset)
                 if progress.has(entry.offset):
-                    replayed.add(entry.source)
+                    replayed.add((*entry.source, entry.element))
                     made.done += is_chosen
                 elif is_chosen:
                     made.entries.setdefault(at, []).append(entry)
@@ -128,9 +135,9 @@ def plan(source: ReplaySource, choice: Choice, limit: int | None = None) -> Plan
                         made.oldest = min(one.timestamp, one.timestamp if made.oldest is None else made.oldest)
     for at, entries in made.entries.items():
         # At-least-once delivery can write several dead letters for one original: the first stands for all.
-        firsts: dict[tuple[str, int, int], Entry] = {}
+        firsts: dict[tuple[Any, ...], Entry] = {}
         for entry in sorted(entries):
-            firsts.setdefault(entry.source, entry)
+            firsts.setdefault((*entry.source, entry.element), entry)
         kept = [entry for where, entry in firsts.items() if where not in replayed]
         made.done += len(entries) - len(kept)
         made.entries[at] = kept[:limit]
@@ -143,6 +150,8 @@ def _refused(made: Plan, source: ReplaySource, dead_letter: StoredDeadLetter) ->
     topic, partition, _ = dead_letter.source
     if dead_letter.truncated:
         return made.truncated
+    if dead_letter.index is not None and source.wrapped is None:
+        return made.parts
     found = source.topics.get(topic)
     if found is None or topic == dead_letter.at[0] or partition >= found.partitions:
         return made.foreign
@@ -221,18 +230,20 @@ def _replay_step(
     with step(outlet, consumer, [offset], atomic=source.atomic):
         for entry in entries:
             topic, partition, _ = entry.source
-            outlet.send(Batch(topic, partition, [original(dead_letters[entry.offset], source.name)]))
+            outlet.send(Batch(topic, partition, [original(dead_letters[entry.offset], source)]))
     made._progress[at] = progress
 
 
-def original(dead_letter: StoredDeadLetter, name: str) -> Message:
+def original(dead_letter: StoredDeadLetter, source: ReplaySource) -> Message:
     """Return the original record of a dead letter, with a header that says where it stands.
 
     The dead letter of a record that was itself replayed keeps the header that says where the first original stands.
     """
-    mark = f"{name}.{SOURCE_HEADER}"
+    mark, value = f"{source.name}.{SOURCE_HEADER}", dead_letter.value
     headers = list(dead_letter.headers)
     if not any(header == mark for header, _ in headers):
         topic, partition, offset = dead_letter.source
-        headers.append((mark, f"{topic}-{partition}-{offset}".encode()))
-    return Message(dead_letter.key, dead_letter.value, headers)
+        headers.append((mark, f"{topic}-{partition}-{offset_text(offset, dead_letter.index)}".encode()))
+    if dead_letter.index is not None and value is not None and source.wrapped is not None:
+        value = source.wrapped(value)
+    return Message(dead_letter.key, value, headers)

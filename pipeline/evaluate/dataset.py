@@ -14,12 +14,14 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError, nearest
 from resonance.pipeline.evaluate.source import Recording, shuffled
 from resonance.pipeline.json_paths import ABSENT, Path, find, parse_path
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.records import MOST_ELEMENTS, Record, TopicPartition
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.json_records import id_text
 from resonance.pipeline.task.decode.mapping import make_mapping
 from resonance.pipeline.task.decode.record_batch import RecordBatch
+from resonance.schemas import Source
+from resonance.schemas.common import place_of
 
 UNKNOWN: Final = -1
 """Class of a record whose truth is not known."""
@@ -36,6 +38,7 @@ class Dataset:
     log: NDArray[np.int32]
     """Number of each record's partition among `logs`."""
     offset: NDArray[np.int64]
+    """Offsets; numbers of records that grow with them where messages have `many`."""
     features: tuple[str, ...]
     """Names of the features; none where records are sparse."""
     rows: NDArray[np.float64]
@@ -49,6 +52,15 @@ class Dataset:
     """The records where they are sparse; one that cannot be used has no entries."""
     remark: str = ""
     """What is to be known of the order."""
+
+    many: bool = False
+    """Whether messages have many records."""
+
+    def source(self, record: int) -> Source:
+        """Return where a record stands."""
+        topic, partition = self.logs[self.log[record]]
+        number = int(self.offset[record])
+        return place_of(topic, partition, *(divmod(number, MOST_ELEMENTS) if self.many else (number,)))
 
     def __len__(self) -> int:
         return len(self.offset)

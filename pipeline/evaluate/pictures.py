@@ -96,15 +96,11 @@ def lives(data: Dataset, run: Run, detail: dict[str, Any]) -> list[str]:
 
 def _assignments(data: Dataset, run: Run) -> Iterator[dict[str, Any]]:
     """Yield what life-lines need of each assignment."""
-    offsets = data.offset.tolist()
-    for at, (log, stream, path) in enumerate(
-        zip(data.log.tolist(), run.stream.tolist(), run.path.tolist(), strict=True)
-    ):
+    for at, (stream, path) in enumerate(zip(run.stream.tolist(), run.path.tolist(), strict=True)):
         if stream >= 0:
-            topic, partition = data.logs[log]
             yield {
                 "stream": run.streams[stream],
-                "source": {"topic": topic, "partition": partition, "offset": offsets[at]},
+                "source": data.source(at),
                 "clusters": run.paths[path] if path >= 0 else (),
                 "time": "1970-",
             }

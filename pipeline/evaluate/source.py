@@ -20,6 +20,7 @@ from resonance.pipeline.kafka.positions import Span
 from resonance.pipeline.records import Record, TopicPartition
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.replay.two_stage_file import MADE_ORDER, read_rows
+from resonance.pipeline.task.decode.unpacking import Unpacker
 
 Offsets = NDArray[np.int64]
 
@@ -96,6 +97,8 @@ class TopicSource:
     ranges: tuple[PartitionRange, ...]
     in_order: bool = False
     remedy: str = "compare input.features with a record"
+    unpacker: Unpacker | None = None
+    """Takes messages apart; None where each is a record."""
     remark: str = ""
     """What is said of an order that is of time alone."""
 
@@ -115,7 +118,10 @@ class TopicSource:
             for part in self.ranges:
                 reader = reader or stack.enter_context(part.open())
                 for batch in part.records(reader, part.begin, part.end):
-                    if valued := [record for record in batch if record.value is not None]:
+                    valued = [record for record in batch if record.value is not None]
+                    if self.unpacker is not None:
+                        valued = list(self.unpacker.single(valued))
+                    if valued:
                         yield valued
 
 
@@ -136,7 +142,7 @@ def open_topic(settings: Settings, topic: str, span: Span, labels: str | None = 
     if labels is not None:
         with open_ranges(settings, [labels], Span(), or_unrouted=True) as (_, late):
             found += late
-    return TopicSource(tuple(found), remark=remark)
+    return TopicSource(tuple(found), unpacker=Unpacker.of(settings), remark=remark)
 
 
 def merged(timestamps: NDArray[np.int64], log: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -10,7 +10,8 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.records import Record
 from resonance.pipeline.task.decode.faults import FaultError
-from resonance.pipeline.task.decode.mapping import make_mapping
+from resonance.pipeline.task.decode.mapping import message_mapping
+from resonance.pipeline.task.decode.unpacking import Unpacker
 from resonance.schemas import ClusterExample
 
 SHOWN: Final = 1_000
@@ -43,8 +44,9 @@ def value_of(record: Record, settings: Settings) -> Any:
     """Return the value of a record as JSON; as text where it is none, and has no schema by which it could be."""
     if not record.value:
         return None
+    framed = settings.is_framed and record.element is None
     try:
-        return make_mapping(settings).parsed(record.value) if settings.is_framed else exact_json.loads(record.value)
+        return message_mapping(settings).parsed(record.value) if framed else exact_json.loads(record.value)
     except (orjson.JSONDecodeError, FaultError):
         return record.value.decode(errors="replace")
 
@@ -56,13 +58,24 @@ def shown(value: Any) -> str:
     return f"{text[:SHOWN]}{more}"
 
 
-def originals(reader: LogReader, examples: Sequence[ClusterExample]) -> list[Original]:
+def originals(reader: LogReader, examples: Sequence[ClusterExample], settings: Settings) -> list[Original]:
     """Return the records of some examples; one that is no longer stored has the reason instead."""
-    return [Original(example, *read_original(reader, example["source"])) for example in examples]
+    return [Original(example, *read_original(reader, example["source"], settings)) for example in examples]
 
 
-def read_original(reader: LogReader, source: Mapping[str, Any]) -> tuple[Record | None, str]:
+def read_original(reader: LogReader, source: Mapping[str, Any], settings: Settings) -> tuple[Record | None, str]:
     """Return the record at a place; None with the reason where it is no longer stored."""
+    message, missing = _message(reader, source)
+    element, unpacker = source.get("index"), Unpacker.of(settings)
+    if message is None or element is None or unpacker is None:
+        return message, missing
+    for record in unpacker.records([message]):
+        if record.element == element:
+            return record, ""
+    return None, "its message is another one by now, or settings have changed (input.records)"
+
+
+def _message(reader: LogReader, source: Mapping[str, Any]) -> tuple[Record | None, str]:
     at, offset = (source["topic"], source["partition"]), source["offset"]
     if not reader.has(at):
         return None, "its topic does not exist any more, or may not be read"

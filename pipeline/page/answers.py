@@ -12,6 +12,7 @@ from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
 from resonance.pipeline.watch.lifelines import LifeLine, in_order
 from resonance.pipeline.watch.sentences import SHOWN, centres
+from resonance.schemas.common import place_text
 from resonance.schemas.sets_apart import sets_apart
 
 MOST_ROWS: Final = 200
@@ -180,7 +181,7 @@ def _examples(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "id": _text(each["id"]),
-            "where": "{topic}[{partition}]@{offset}".format(**each["source"]),
+            "where": place_text(each["source"]),
             "score": each["score"],
         }
         for each in records

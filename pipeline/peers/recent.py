@@ -16,12 +16,16 @@ from resonance.pipeline.repartition.envelope import read_route
 from resonance.pipeline.task.decode.dense import Layout
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.stream_names import StreamNames
+from resonance.pipeline.task.decode.unpacking import Unpacker
 
 FEWEST_RECORDS: Final = 20_000
 """Offsets at the end of the logs that are read at least, over all partitions."""
 
 MOST_RECORDS: Final = 1_500_000
 """Those that are read at most."""
+
+SAMPLED: Final = 20
+"""Messages that show how many records a message has."""
 
 MOST_VALUES: Final = 20_000_000
 """Features of all these records: of wide ones fewer are read."""
@@ -119,10 +123,20 @@ def plan(settings: Settings, reader: LogReader, states: Sequence[StoredPartition
     ranges, older = {}, False
     for at, (first, end) in reader.bounds(list(mappings)).items():
         stop = min(end, committed[at])
-        start = max(first, stop - max(wanted * own[at] // total, 1))
+        each = _each(settings, reader, at, first, stop)
+        start = max(first, stop - max(int(wanted * own[at] // total / each), 1))
         ranges[at] = start, max(start, stop)
         older = older or start > first
     return RecentPlan(names, mappings, ranges, columns, older and wanted < total * profiles.RECENT)
+
+
+def _each(settings: Settings, reader: LogReader, at: TopicPartition, first: int, stop: int) -> float:
+    """Return how many records the last messages of a log have on average."""
+    unpacker = None if at[0] == settings.topic("routes") else Unpacker.of(settings)
+    if unpacker is None:
+        return 1.0
+    last = [record for _, part in reader.read({at: (max(first, stop - SAMPLED), stop)}) for record in part]
+    return max(len(list(unpacker.records(last))) / max(len(last), 1), 1.0)
 
 
 def read(settings: Settings, reader: LogReader, plan: RecentPlan, read: Callable[[int], None]) -> Recent:
@@ -157,6 +171,8 @@ def _take(
     """Decode records of one partition; `known` has the numbers of the streams of keys there."""
     names = StreamNames.of(settings, *at)
     found: Sequence[Record | RoutedRecord] = records
+    if names.prefix and (unpacker := Unpacker.of(settings)) is not None:
+        found = list(unpacker.records(records))
     if not names.prefix:
         routed = [route for record in records if (route := read_route(record)) is not None]
         # Labels take the way of their records.

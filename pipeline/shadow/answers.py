@@ -11,11 +11,11 @@ from resonance.pipeline.evaluate.dataset import UNKNOWN, Dataset
 from resonance.pipeline.evaluate.run import NO_ANSWER, NO_CLUSTER, Numbers, Run
 from resonance.pipeline.evaluate.source import merged
 from resonance.pipeline.kafka.log_reader import OffsetRange
-from resonance.pipeline.records import Record, TopicPartition
+from resonance.pipeline.records import MOST_ELEMENTS, Record, TopicPartition
 from resonance.pipeline.text import times as time_texts
 
-_PLACE: Final = 44
-"""Bits of an offset in a key; those above have the number of its partition."""
+_PLACE: Final = 48
+"""Bits of the place of a record in a key; those above have the number of its partition."""
 
 _OFFSET: Final = (1 << _PLACE) - 1
 
@@ -25,7 +25,9 @@ Keys = NDArray[np.int64]
 class RecordedAnswers:
     """What a deployment has recorded about ranges of the input; the last answer of a record counts."""
 
-    def __init__(self, ranges: Mapping[TopicPartition, OffsetRange]) -> None:
+    def __init__(self, ranges: Mapping[TopicPartition, OffsetRange], *, many: bool) -> None:
+        self.each = MOST_ELEMENTS if many else 1
+        """Places that an offset has."""
         self._ranges = {at: (number << _PLACE, *bounds) for number, (at, bounds) in enumerate(ranges.items())}
         self._keys, self._times = array("q"), array("q")
         self._cluster, self._stream = Numbers(0), Numbers(0)
@@ -70,7 +72,8 @@ class RecordedAnswers:
             offset = source["offset"]
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return None
-        return (number + offset, content) if begin <= offset < end else None
+        place = offset * self.each + source.get("index", 0)
+        return (number + place, content) if begin <= offset < end else None
 
     def newest(self) -> tuple[Keys, Keys]:
         """Return the keys of the records that were answered, and where in the columns the last answer of each is."""
@@ -129,7 +132,7 @@ def together(
         begin, last = max(int(each[0]) for each in parts), min(int(each[-1]) for each in parts)
         if begin <= last:
             inside |= (keys >= begin) & (keys <= last)
-            ranges[at] = (begin & _OFFSET, (last & _OFFSET) + 1)
+            ranges[at] = (begin & _OFFSET) // first.each, (last & _OFFSET) // first.each + 1
     keys = keys[inside]
     times = np.empty(len(keys), dtype=np.int64)
     for answers, (own, rows) in zip((second, first), reversed(found), strict=True):
@@ -147,5 +150,6 @@ def together(
         np.where(ours.cluster == NO_ANSWER, UNKNOWN, np.where(ours.cluster < 0, len(ours.names), ours.cluster)),
         [*ours.names, "none"],
         [],
+        many=first.each > 1,
     )
     return data, ours, theirs, ranges

@@ -19,6 +19,7 @@ from resonance.pipeline.records import Message, Record, TopicPartition
 from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.opening import PartitionRange, open_ranges
 from resonance.pipeline.shadow.answers import RecordedAnswers, together
+from resonance.pipeline.task.decode.unpacking import Unpacker, of_single_records
 from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref, event_ref
 
 SETTLE_SECONDS: Final = 10.0
@@ -116,7 +117,8 @@ def read(
 def _read(
     one: DeploymentContext, ranges: Mapping[TopicPartition, OffsetRange], *, events: bool, report: Report
 ) -> RecordedAnswers:
-    settings, found = one.settings, RecordedAnswers(ranges)
+    settings = one.settings
+    found = RecordedAnswers(ranges, many=settings.input.records is not None)
     kinds = (
         ("assignments", found.add, assignment_ref),
         *((("cluster_events", found.add_events, event_ref),) if events else ()),
@@ -170,10 +172,10 @@ def learn_again(both: tuple[DeploymentContext, DeploymentContext], found: Record
 
 
 def _learn(one: DeploymentContext, found: RecordedBoth, report: Report) -> Run:
-    settings = one.settings
+    settings = of_single_records(one.settings)
     ranges = [PartitionRange(one, at, *bounds) for at, bounds in found.ranges.items()]
     if settings.labels.topic is not None:
         with open_ranges(settings, [settings.labels.topic], Span(), or_unrouted=True) as (_, late):
             ranges += late
-    source = TopicSource(tuple(ranges))
+    source = TopicSource(tuple(ranges), unpacker=Unpacker.of(one.settings))
     return run_candidate(settings, source, dataset.read(settings, source, None), None, report)

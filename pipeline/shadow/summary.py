@@ -18,6 +18,7 @@ from resonance.pipeline.evaluate.tables import Table, shown
 from resonance.pipeline.inspect import originals
 from resonance.pipeline.inspect.listing import read_states
 from resonance.pipeline.shadow.comparison import Pairs, RecordedBoth, agreeing, pairs_of
+from resonance.schemas.common import place_text
 
 MOST_RECORDS: Final = 20
 """Records that disagree most, of which these are listed."""
@@ -88,7 +89,7 @@ def _add_contents(one: DeploymentContext, disagreeing: Sequence[dict[str, Any]])
     """Add key and value to each record of a list, or why they are missing; `one` reads the same input."""
     with one.reader() as reader:
         for each in disagreeing:
-            each.update(originals.content_of(*originals.read_original(reader, each), one.settings))
+            each.update(originals.content_of(*originals.read_original(reader, each, one.settings), one.settings))
 
 
 def _bytes_of(one: DeploymentContext) -> int:
@@ -121,10 +122,8 @@ def _disagreeing(pairs: Pairs, data: Dataset, first: Run, second: Run) -> list[d
     for each in chosen:
         pair, record = pairs.of[each], pairs.records[each]
         if overlap[each] < 1:
-            topic, partition = data.logs[data.log[record]]
             names = [_name(first, pairs.first[pair]), _name(second, pairs.second[pair])]
-            place = {"topic": topic, "partition": partition, "offset": int(data.offset[record])}
-            found.append({**place, "clusters": names, "overlap": float(overlap[each])})
+            found.append({**data.source(record), "clusters": names, "overlap": float(overlap[each])})
     return found
 
 
@@ -178,7 +177,7 @@ def all_tables(document: Mapping[str, Any]) -> list[Table]:
 
 def place_of(record: Mapping[str, Any]) -> str:
     """Return where a record that disagrees stands."""
-    return f"{record['topic']}[{record['partition']}]@{record['offset']}"
+    return place_text(record)
 
 
 def content_of(record: Mapping[str, Any]) -> str:

@@ -73,8 +73,12 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
     def place(kind: str) -> TopicPartition:
         return settings.topic(kind), at[1]
 
+    answers: Recorded = Assignments(at, begin, end, oldest)
+    if settings.input.records is not None:
+        # A message has several.
+        answers = Others(at, begin, end, assignment_ref, oldest)
     return [
-        Compared("assignments", place("assignments"), Assignments(at, begin, end, oldest), assignment_ref),
+        Compared("assignments", place("assignments"), answers, assignment_ref),
         *compared_events(settings, part, event_ref),
         _dead_letters(settings, place("dead_letters"), part, dead_letter_ref(settings.name)),
         *compared_alerts(settings, part, alert_ref),
@@ -120,13 +124,15 @@ def compared_of_router(source: DeploymentContext, part: RecordRange) -> list[Com
             return None
         if (route.topic, route.partition) != at:
             return OutputRef(ELSEWHERE, -1)
-        routed.add(route.source_offset)
-        return OutputRef(route.topic, route.source_offset, partition=route.partition)
+        identity = () if route.element is None else (route.element,)
+        ref = OutputRef(route.topic, route.source_offset, 0, identity, route.partition, element=route.element)
+        routed.add(ref.place)
+        return ref
 
     def dead_letter_of_router(message: Message | Record) -> OutputRef | None:
         # Routes are read first: a dead letter about a routed record comes from the second stage.
         ref = dead_letters(message)
-        if ref is not None and ((ref.topic, ref.partition) != at or ref.offset in routed):
+        if ref is not None and ((ref.topic, ref.partition) != at or ref.place in routed):
             return ref._replace(topic=ELSEWHERE)
         return ref
 
@@ -181,7 +187,8 @@ class LearnedAt:
             if (route := read_route(record)) is None:
                 continue
             sources, offsets = self._columns.setdefault((route.topic, route.partition), (array("q"), array("q")))
-            sources.append(route.source_offset)
+            source = OutputRef(route.topic, route.source_offset, element=route.element)
+            sources.append(source.place)
             offsets.append(route.offset)
 
     def of(self, ref: RefOf) -> RefOf:
@@ -194,8 +201,8 @@ class LearnedAt:
             columns = self._columns.get((source.topic, source.partition))
             if columns is not None:
                 sources, offsets = columns
-                place = bisect_left(sources, source.offset)
-                if place < len(sources) and sources[place] == source.offset:
+                place = bisect_left(sources, source.place)
+                if place < len(sources) and sources[place] == source.place:
                     return source._replace(topic=self._topic, offset=offsets[place])
             return source._replace(topic=ELSEWHERE)
 

@@ -1,14 +1,14 @@
 """Which source record an output is about, as the output itself states it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
-from resonance.pipeline.records import Message, Record
+from resonance.pipeline.records import MOST_ELEMENTS, Message, Record
 
 
 class OutputRef(NamedTuple):
-    """The source record of an output, and what identifies the output among those of that record."""
+    """The source record of an output, and what identifies the output among those of that message."""
 
     topic: str
     offset: int
@@ -20,6 +20,13 @@ class OutputRef(NamedTuple):
     subject: tuple[str, ...] = ()
     """What the version is of: a record can have outputs about several streams, and about the end of one and what the
     stream's next life begins with."""
+    element: int | None = None
+    """Which record of its message it is; None where it is the message."""
+
+    @property
+    def place(self) -> int:
+        """A number that orders records of one partition, whether or not messages have many."""
+        return self.offset * MOST_ELEMENTS + (self.element or 0)
 
 
 def assignment_ref(message: Message | Record) -> OutputRef | None:
@@ -27,7 +34,8 @@ def assignment_ref(message: Message | Record) -> OutputRef | None:
     content = _object(message.value)
     try:
         source = content["source"]
-        return _checked(OutputRef(source["topic"], source["offset"], content["version"], (), source["partition"]))
+        own = _ref(source, content["version"])
+        return _checked(own if own.element is None else own._replace(identity=(own.element,)))
     except (KeyError, TypeError):
         return None
 
@@ -42,7 +50,7 @@ def event_ref(message: Message | Record) -> OutputRef | None:
         stream, is_end = str(content["stream"]), content["kind"] == "stream_ended"
         identity = (int(content["seq"]), stream, version, *places)
         subject = (stream, "end") if is_end else (stream,)
-        return _checked(OutputRef(source["topic"], source["offset"], version, identity, source["partition"], subject))
+        return _checked(_ref(source, version, identity)._replace(subject=subject))
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -66,13 +74,18 @@ def is_of_command(message: Message | Record) -> bool:
 
 def _checked(ref: OutputRef) -> OutputRef | None:
     """Return the reference, or None where a foreign record has something else in place of numbers."""
-    return ref if all(isinstance(n, int) for n in (ref.offset, ref.version, ref.partition)) else None
+    return ref if all(isinstance(n, int) for n in (ref.offset, ref.version, ref.partition, ref.element or 0)) else None
+
+
+def _ref(source: Mapping[str, Any], version: int, identity: tuple[Any, ...] = ()) -> OutputRef:
+    place = source["topic"], source["offset"], version, identity, source["partition"]
+    return OutputRef(*place, element=source.get("index"))
 
 
 def dead_letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]:
     """Return the function that finds the source record of a dead letter of a deployment."""
-    parts = ("topic", "partition", "offset", "version", "decided_by", "class")
-    topic, partition, offset, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
+    parts = ("topic", "partition", "offset", "index", "version", "decided_by", "class")
+    topic, partition, offset, index, version, decided_by, kind = (f"{name}.error.{part}" for part in parts)
 
     def ref(message: Message | Record) -> OutputRef | None:
         # A dead letter that was replayed and failed again has these headers twice; the last topic begins its own.
@@ -80,13 +93,17 @@ def dead_letter_ref(name: str) -> Callable[[Message | Record], OutputRef | None]
         try:
             headers = dict(message.headers[len(names) - 1 - names[::-1].index(topic) :])
             number, of_version = int(headers.get(partition) or b"-1"), int(headers.get(version) or b"0")
-            own = OutputRef((headers[topic] or b"").decode(), int(headers[offset] or b""), of_version, partition=number)
-            if (place := headers.get(decided_by)) is None:
+            place = (headers[topic] or b"").decode(), int(headers[offset] or b"")
+            element = None if (text := headers.get(index)) is None else int(text)
+            own = OutputRef(*place, of_version, () if element is None else (element,), number, element=element)
+            if (decided := headers.get(decided_by)) is None:
                 return own
             # A later record decides about a label that waited. Labels that waited too long come last.
-            decider, decided_in, decided_at = place.decode().rsplit("-", 2)
+            decider, decided_in, decided_at = decided.decode().rsplit("-", 2)
+            at, _, its = decided_at.partition(".")
             identity = (headers.get(kind) == b"too_late", own.topic, number, own.offset)
-            return OutputRef(decider, int(decided_at), of_version, identity, int(decided_in))
+            decisive = int(its) if its else None
+            return OutputRef(decider, int(at), of_version, identity, int(decided_in), element=decisive)
         except (KeyError, ValueError):
             return None
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import first_offset
-from resonance.pipeline.records import Message, Messages, Outputs, Record
+from resonance.pipeline.records import Message, Messages, Outputs, Record, offset_text
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.initial_models import InitialModels, find_start
@@ -183,6 +183,17 @@ def _begun_anew(reader: LogReader, part: PartitionRange, start: InitialModels, o
     return later if any(version > before.get(name, version) for name, version in after.items()) else None
 
 
+def _of_first(ref: RefOf, recorded: list[Message], replayed: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return, of the outputs about a message, those about the first of its records where they differ."""
+    of_each: dict[int | None, tuple[list[Message], list[Message]]] = {}
+    for side, outputs in enumerate((recorded, replayed)):
+        for one in outputs:
+            own = ref(one)
+            of_each.setdefault(None if own is None else own.element, ([], []))[side].append(one)
+    ordered = sorted(of_each.items(), key=lambda item: -1 if item[0] is None else item[0])
+    return next((pair for _, pair in ordered if compare(*pair)[0] != "reordered"), (recorded, replayed))
+
+
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """Compares a replay with the recorded outputs, and counts records in `found`."""
@@ -250,6 +261,7 @@ class _Comparison:
         bare = kind.recorded.bare
         replayed = [bare(message) for message in self._messages(outputs, kind) if kind.offset(message) == offset]
         recorded = list(map(bare, self._recorded_about(kind, offset)))
+        recorded, replayed = _of_first(kind.ref, recorded, replayed)
         what, members = compare(recorded, replayed)
         if what == "surplus" and len(set(map(kind.ref, recorded))) < len(recorded):
             what, (_, members) = "repeated", compare(recorded[len(replayed) :], replayed[-1:])
@@ -267,8 +279,8 @@ class _Comparison:
     def _about(self, outputs: Sequence[Message | Record]) -> str:
         """Return the record that outputs name, as text, where it is not in the log that is compared; else ``""``."""
         for ref in map(assignment_ref, outputs):
-            if ref is not None and (ref.topic, ref.partition) != self.part.at:
-                return f"{ref.topic}[{ref.partition}]@{ref.offset}"
+            if ref is not None and ((ref.topic, ref.partition) != self.part.at or ref.element is not None):
+                return f"{ref.topic}[{ref.partition}]@{offset_text(ref.offset, ref.element)}"
         return ""
 
     def _recorded_about(self, kind: Compared, offset: int) -> list[Record]:

@@ -144,9 +144,9 @@ class _Outputs:
         self.events: list[ClusterEvent] = []
         self.drifts: list[DriftEvent] = []
         self.present: dict[str, ClusterSnapshot] = {}
-        self.causes: set[tuple[str, int, int]] = set()
+        self.causes: set[tuple[Any, ...]] = set()
         self.count = 0
-        self._places: dict[tuple[str, int, int], int] = {}
+        self._places: dict[tuple[Any, ...], int] = {}
         # By level the number of the cluster of each record, -1 for none, and the numbers of the clusters.
         self._levels: list[array[int]] = []
         self._numbers: dict[str, int] = {}
@@ -157,7 +157,7 @@ class _Outputs:
 
     def add(self, answer: Assignment) -> None:
         """Add the next answer."""
-        source = answer["source"]["topic"], answer["source"]["partition"], answer["source"]["offset"]
+        source = _place(answer["source"])
         if source in self.causes:
             self._places[source] = self.count
         named = answer["clusters"]
@@ -255,6 +255,9 @@ def in_order(lines: Sequence[LifeLine]) -> list[LifeLine]:
     return list(ordered.values())
 
 
-def _source(event: ClusterEvent | DriftEvent) -> tuple[str, int, int]:
-    source = event["cause"]["source"]
-    return source["topic"], source["partition"], source["offset"]
+def _source(event: ClusterEvent | DriftEvent) -> tuple[Any, ...]:
+    return _place(event["cause"]["source"])
+
+
+def _place(source: Mapping[str, Any]) -> tuple[Any, ...]:
+    return source["topic"], source["partition"], source["offset"], source.get("index")

@@ -17,6 +17,7 @@ from resonance.pipeline.watch.named import mentioned, with_names
 from resonance.pipeline.watch.outputs import DeploymentOutputs, record_of
 from resonance.pipeline.watch.sentences import portrait, second, sentence
 from resonance.schemas import ClusterEvent, ClusterEventKind, ClusterNames, ClusterSnapshot, ClusterTable, Output
+from resonance.schemas.common import place_text
 
 OUTPUTS: Final[Mapping[str, str]] = {
     "assignments": "assignments",
@@ -309,7 +310,7 @@ def as_json(output: WatchedOutput, names: ClusterNames | None = None) -> dict[st
 def _assignment(payload: Mapping[str, Any]) -> str:
     source = payload["source"]
     name = "" if payload["id"] is None else f" {payload['id']}"
-    where = f"{source['topic']}[{source['partition']}]@{source['offset']}{name}"
+    where = f"{place_text(source)}{name}"
     if payload["status"] == "warming_up":
         return f"{where} is kept for the warm-up of {payload['stream']}"
     novel = ", like nothing known" if payload["novel"] else ""

@@ -236,3 +236,18 @@ class MemoryDeployment(MemoryReader):
 
 def rekeyed(patch, partitions=2, routes=3, records=900, **changed):
     return MemoryDeployment(patch, partitions, records, routes=routes, **changed)
+
+
+def packed(made, size=10):
+    """Put so many records of the input into each message: one record is of no use, and one message."""
+    for partition in made.partitions:
+        log, made.logs[TOPIC, partition] = made.logs[TOPIC, partition], []
+        for number, start in enumerate(range(0, len(log), size)):
+            values = [record.value for record in log[start : start + size]]
+            if number == 7:
+                values[3] = b'{"cpu": "much"}'
+            text = b"{" if number == 30 else b"[%b]" % b",".join(values)
+            # Those of one message have one key.
+            message = Message(b"ab"[number % 2 :][:1], text, [])
+            made.append((TOPIC, partition), message, timestamp=log[start].timestamp)
+    return made

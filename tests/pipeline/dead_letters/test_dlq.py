@@ -32,6 +32,9 @@ def run(monkeypatch, broker, *arguments, name="shop", topic="orders"):
     return run_command(monkeypatch, "dlq", *arguments, *options)
 
 
+LISTED = ("--input.features", "a,b")
+
+
 def dead_letter(offset, *, kind="wrong_type", stage="validate", partition=0, topic="orders", **more):
     text = {"topic": topic, "partition": partition, "offset": offset, "stage": stage, "class": kind}
     return dead_letter_headers("shop", text | {"message": "x is text, not a number"} | more)
@@ -157,6 +160,31 @@ def test_a_replay_gives_each_record_back_once_and_in_order(monkeypatch, capsys, 
     assert (capsys.readouterr().err, len(stored(broker))) == ("nothing to replay; 3 were replayed before\n", 2)
 
 
+def test_a_record_of_a_message_goes_back_in_a_message_of_its_own(monkeypatch, capsys, broker):
+    filled(broker, *((dead_letter(5, index=index), b'{"n":%d}' % index) for index in (0, 3, 3)))
+    assert run(monkeypatch, broker.bootstrap, "list", "--json", "--input.records", "batch.items", *LISTED) == 0
+    first, last, _ = json.loads(capsys.readouterr().out)["letters"]
+    assert first["source"] == {"topic": "orders", "partition": 0, "offset": 5, "index": 0}
+    assert last["source"] == {"topic": "orders", "partition": 0, "offset": 5, "index": 3}
+    assert run(monkeypatch, broker.bootstrap, "replay", "--yes", "--input.records", "batch.items", *LISTED) == 0
+    found = stored(broker)
+    assert [message.value() for message in found] == [b'{"batch":{"items":[{"n":%d}]}}' % index for index in (0, 3)]
+    assert [message.headers()[-1] for message in found] == [
+        ("shop.dlq.source", b"orders-0-5.0"),
+        ("shop.dlq.source", b"orders-0-5.3"),
+    ]
+
+
+def test_a_record_of_a_message_with_a_schema_stays(monkeypatch, capsys, broker):
+    filled(broker, (dead_letter(5, index=2), b'{"n":2}'))
+    avro = ("--input.format", "avro", "--schema_registry.url", "http://127.0.0.1:1")
+    assert run(monkeypatch, broker.bootstrap, "replay", "--yes", "--input.records", "items", *LISTED, *avro) == 0
+    out = capsys.readouterr().out
+    assert "orders[0]@5.2" in out
+    assert "part of a message with a schema" in out
+    assert not stored(broker)
+
+
 def test_dead_letters_of_which_the_broker_may_have_forgotten_that_they_were_replayed_are_reported(
     monkeypatch, capsys, broker
 ):
@@ -224,7 +252,9 @@ def test_dead_letters_of_an_earlier_topic_of_that_name_stay(monkeypatch, capsys,
 def test_a_record_that_fails_again_keeps_the_place_of_its_first_original():
     headers = [("shop.dlq.source", b"orders-0-3"), *dead_letter(77)]
     found = StoredDeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "shop")
-    assert original(found, "shop") == Message(None, b"v", [("shop.dlq.source", b"orders-0-3")])
+    assert original(found, ReplaySource({}, "shop", [], {})) == Message(
+        None, b"v", [("shop.dlq.source", b"orders-0-3")]
+    )
     assert StoredDeadLetter.of(Record("shop.dead-letters", 0, 1, 0, None, b"v", headers), "other") is None
 
 

@@ -12,11 +12,12 @@ from resonance.pipeline.evaluate.run import run_candidate
 from resonance.pipeline.evaluate.source import FileSource, open_topic
 from resonance.pipeline.files.rows import Columns
 from resonance.pipeline.kafka.positions import Span
-from resonance.pipeline.records import Message
+from resonance.pipeline.records import MOST_ELEMENTS, Message
+from resonance.pipeline.task.decode.unpacking import of_single_records
 
 from tests.pipeline.labels.feedback import LABELS, labelled, labels_of, late, rows
 from tests.pipeline.logs import MemoryReader
-from tests.pipeline.memory_deployment import MemoryDeployment
+from tests.pipeline.memory_deployment import MemoryDeployment, packed
 from tests.pipeline.streams import STAMP, TOPIC, settings
 
 
@@ -127,3 +128,21 @@ def test_ten_thousand_clusters_are_measured_without_k_means(tmp_path):
     found = evaluate([Candidate("evq", given, {})], FileSource(path, Columns(), TOPIC), truth="kind")
     assert "k-means would have 12,000 clusters, 500 are computed at most: left out" in found.notes
     assert [one.name for one in found.baselines] == ["one cluster"]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_the_records_of_a_message_are_evaluated_one_by_one(monkeypatch, seed):
+    made = packed(MemoryDeployment(monkeypatch, input__records=".", input__id_path="id"))
+    made.work(60)
+    source = open_topic(made.given, TOPIC, Span())
+    single = of_single_records(made.given)
+    data = read(single, source, None)
+    run = run_candidate(single, source, data, seed, silent)
+    # What is no message is no record, either.
+    assert len(data) == 591
+    assert int((run.cluster > -2).sum()) == 589
+    if seed is None:
+        answers = [orjson.loads(record.value) for record in made.recorded()]
+        places = [each["source"]["offset"] * MOST_ELEMENTS + each["source"]["index"] for each in answers]
+        known = dict(zip(data.offset.tolist(), names(run), strict=True))
+        assert [known[place] for place in places] == [each["cluster"] for each in answers]

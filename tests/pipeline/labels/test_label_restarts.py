@@ -192,10 +192,12 @@ def test_a_dead_letter_that_failed_again_is_said_with_its_own_record():
     text = dead_letter_ref("n")
     first = {"topic": "labels", "partition": "1", "offset": "5", "class": "too_late", "version": "1"}
     headers = dead_letter_headers("n", {**first, "decided_by": "songs-0-40"})
-    assert text(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0, ())
+    assert text(Message(None, b"{}", headers)) == ("songs", 40, 1, (True, "labels", 1, 5), 0, (), None)
     again = dead_letter_headers("n", {**first, "offset": "9", "class": "wrong_type"})
-    assert text(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1, ())
-    assert text(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0, ())
+    assert text(Message(None, b"{}", headers + again)) == ("labels", 9, 1, (), 1, (), None)
+    assert text(Message(None, b"{}", [*again, *headers])) == ("songs", 40, 1, (True, "labels", 1, 5), 0, (), None)
+    within = dead_letter_headers("n", {**first, "decided_by": "songs-0-40.3"})
+    assert text(Message(None, b"{}", within)) == ("songs", 40, 1, (True, "labels", 1, 5), 0, (), 3)
     assert text(Message(None, b"{}", [])) is None
 
 

@@ -370,3 +370,20 @@ def test_times_that_are_out_of_order_hide_no_drift():
     for times in (["2026-01-02", "2026-01-04"], ["2026-01-03", "2026-01-01"]):
         read.add((TOPIC, 0), np.zeros((2, 1)), ["x"], [0, 0], times)
     assert read.newest == {0: "2026-01-04"}
+
+
+def test_devices_that_send_many_records_in_a_message_are_compared_by_as_many_records(monkeypatch):
+    deployment = fleet(monkeypatch, records=600, begin=200, input__records=".")
+    plain, deployment.logs[TOPIC, 0] = deployment.logs[TOPIC, 0], []
+    for start in range(0, 12 * 600, 12 * 20):
+        block = plain[start : start + 12 * 20]
+        for device in range(12):
+            own = block[device::12]
+            assert len({record.key for record in own}) == 1
+            message = Message(own[0].key, b"\n".join(record.value for record in own), [])
+            deployment.append((TOPIC, 0), message, timestamp=own[0].timestamp)
+    deployment.work(len(deployment.logs[TOPIC, 0]), everything=True)
+    read = []
+    found = compare_streams(deployment.given, deployment, read_states(deployment.source, deployment), read=read.append)
+    assert named(found) == [("p0:dev3", "vibration", "high")]
+    assert sum(read) < 12 * 600

@@ -13,6 +13,7 @@ from sklearn import metrics
 
 from tests.pipeline.commands import run
 from tests.pipeline.evaluate.test_report import Page
+from tests.pipeline.memory_deployment import packed
 from tests.pipeline.shadow.two import LIVE, SHADOW, Both, both
 from tests.pipeline.streams import TOPIC, payloads, settings
 
@@ -235,3 +236,18 @@ def test_a_shadow_raises_no_alerts():
 def test_a_shadow_writes_to_topics_of_its_own(changes, text):
     with pytest.raises(ConfigurationError, match=text):
         Settings.of({"input.topics": [TOPIC], "shadow_of": LIVE, **changes})
+
+
+def test_records_of_messages_are_compared_one_by_one(monkeypatch, capsys):
+    made = Both(monkeypatch, given={"input__records": ".", "input__id_path": "id"}, engine__name="caea")
+    packed(made.live)
+    for one in (made.live, made.shadow):
+        one.work(60, everything=True)
+    monkeypatch.setattr("resonance.pipeline.shadow.summary.MOST_RECORDS", 5)
+    found = compared(monkeypatch, capsys, "--contents")
+    assert (found["records"], found["compared"]) == (589, 589)
+    live = {tuple(one["source"].values()): one for one in payloads(made.live.recorded())}
+    assert len(found["disagreeing"]) == 5
+    for one in found["disagreeing"]:
+        answer = live[one["topic"], one["partition"], one["offset"], one["index"]]
+        assert (one["clusters"][0], one["value"]["id"]) == (answer["cluster"], answer["id"])
