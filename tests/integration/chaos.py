@@ -103,6 +103,21 @@ def values(first, count, partitions, keys, *, alike=False, sparse=False, waves=F
         yield partition, b"k%d" % ((place // WAVE if waves else place) % keys), value
 
 
+def bunched(records, most=5):
+    """Yield some records of a partition and a key as one message with a record on each line."""
+    waiting = {}
+    for number, (partition, key, value) in enumerate(records):
+        own = waiting.setdefault((partition, key), [])
+        if value is not None:
+            own.append(value)
+        if value is None or len(own) > number % most:
+            yield partition, key, b"\n".join(own) if own else None
+            own.clear()
+    for (partition, key), own in waiting.items():
+        if own:
+            yield partition, key, b"\n".join(own)
+
+
 def feed(broker, topic, records, rng):
     """Write records in transactions, with aborted ones between them."""
     producer = Producer(
@@ -181,8 +196,11 @@ class Chaos:
         keys = 3 if self.deployment.settings["stream"] == "key" else 5
         settings = self.settings()
         sparse = settings.input.sparse is not None
-        how = {"alike": settings.is_rekeyed, "sparse": sparse, "waves": settings.limits.stream_ttl > 0}
+        many = settings.input.records is not None
+        how = {"alike": settings.is_rekeyed or many, "sparse": sparse, "waves": settings.limits.stream_ttl > 0}
         records = values(self.records, count, self.PARTITIONS, keys, **how)
+        if many:
+            records = bunched(records)
         feed(self.deployment.broker, self.deployment.input, records, self.rng)
         self.records += count
         self._ends = sum(self.deployment.ends().values())

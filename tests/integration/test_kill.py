@@ -21,7 +21,7 @@ from resonance.pipeline.verify.output_refs import assignment_ref
 from resonance.pipeline.verify.verify import verify
 
 from tests import LONG
-from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, states
+from tests.integration.chaos import OUTPUTS, Chaos, KeyedChaos, datasets, states
 from tests.integration.label_chaos import LabelChaos
 from tests.pipeline.repartition.two_hops import by_id, by_record
 
@@ -34,6 +34,8 @@ CASES = [
     pytest.param("sa_art", "exactly_once", "key", id="sa-art-sparse", marks=pytest.mark.nightly),
     pytest.param("mlca", "exactly_once", "field:group", id="mlca-exactly-once-labels", marks=pytest.mark.nightly),
     pytest.param("caea", "exactly_once", "key", id="caea-streams-that-end", marks=pytest.mark.nightly),
+    pytest.param("modal", "exactly_once", "key", id="modal-many-in-a-message", marks=pytest.mark.nightly),
+    pytest.param("caea", "exactly_once", "field:group", id="caea-many-in-a-message-rekeyed", marks=pytest.mark.nightly),
 ]
 ONLY_LONG = [
     pytest.param("evq", "exactly_once", "key", id="evq-exactly-once"),
@@ -49,6 +51,8 @@ SHORT = {
     "sa-art-sparse": ["kill", "between-snapshot-chunks"],
     "mlca-exactly-once-labels": ["kill", "during-commit"],
     "caea-streams-that-end": ["kill", "during-commit", "between-snapshot-chunks"],
+    "modal-many-in-a-message": ["kill", "during-commit"],
+    "caea-many-in-a-message-rekeyed": ["kill", "after-produce"],
 }
 EAGER = {"drift.rarity": 100}
 """Every dead letter opens an alert, and a stream of a whole partition is long enough for events of drift."""
@@ -69,6 +73,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
     kinds = every if LONG else list(SHORT[request.node.callspec.id])
     random.Random(seed).shuffle(kinds)
     by_labels, ending = engine == "mlca", request.node.callspec.id == "caea-streams-that-end"
+    many = "many-in-a-message" in request.node.callspec.id
     chaos = (LabelChaos if by_labels else Chaos)(
         broker,
         records=100_000 if LONG else 4_000 if by_labels else 8_000,
@@ -82,6 +87,7 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
             **EAGER,
             **OWN.get(engine, {}),
             **(ENDS if ending else {}),
+            **({"input.records": ".", "input.dimension": datasets()[0].shape[1]} if many else {}),
         },
         folder=tmp_path,
         seed=seed,
@@ -115,10 +121,10 @@ def test_outputs_and_state_are_those_of_a_run_that_never_stopped(broker, request
                 found, messages = sorted(found, key=repr), sorted(messages, key=repr)
             assert found == messages, first_difference(kind, partition, found, messages)
 
-    if stream == "partition":
+    if stream == "partition" or many:
         verdict = verify(chaos.settings(), Span.parse())
         assert verdict.identical
-        assert {kind: verdict.total(kind) for kind in ("alerts", "drift_events")} == {
+        assert many or {kind: verdict.total(kind) for kind in ("alerts", "drift_events")} == {
             kind: counts[kind] for kind in ("alerts", "drift_events")
         }
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 from faust.types import TP
@@ -21,6 +22,7 @@ from resonance.pipeline.worker.delivery.exactly_once import ExactlyOnce
 from resonance.pipeline.worker.processor import Processor
 
 from tests import LONG
+from tests.simulation import checks
 from tests.simulation.clients import group_metadata
 from tests.simulation.group import Who
 from tests.simulation.network import Weather
@@ -38,6 +40,33 @@ BROKEN_SEEDS = range(200, 600)
 def test_nothing_is_lost_doubled_or_different_and_it_goes_on(first):
     for seed in range(first, first + BUNCH):
         simulate(seed)
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(10, 200, 10))])
+def test_it_is_the_same_where_messages_have_many_records(first, monkeypatch):
+    layout = checks.layout
+
+    def packed(number, partition):
+        rows = iter(checks.points(4 * checks.RECORDS, seed=partition).tolist())
+        for gap, message in layout(number, partition):
+            values = [checks.value_of(row) for row in islice(rows, 4)]
+            if message.offset % 19 == 5:
+                values[1] = b"5"
+            good = message.value != b"not JSON"
+            yield gap, message._replace(value=b'{"items":[%b]}' % b",".join(values)) if good else message
+
+    def forget():
+        checks.given.cache_clear()
+        checks.reference.cache_clear()
+
+    monkeypatch.setattr(checks, "layout", packed)
+    monkeypatch.setitem(checks.OWN, "input__records", "items")
+    forget()
+    try:
+        for seed in range(first, first + 10):
+            simulate(seed)
+    finally:
+        forget()
 
 
 def test_a_seed_replays_exactly():
