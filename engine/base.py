@@ -218,6 +218,8 @@ class Prediction:
         As in `Step`.
     score : ndarray of float64, shape (n,)
         As in `Step`.
+    novel : ndarray of bool, shape (n,)
+        As in `Step`; of a `labels.LabelEngine` as of records without labels: False.
     label : ndarray of int64, shape (n,)
         Majority label of the nearest node that has one; -1 where nothing was learned with labels, and of a
         `labels.LabelEngine`.
@@ -227,6 +229,7 @@ class Prediction:
 
     cluster: IntArray
     score: FloatArray
+    novel: BoolArray
     label: IntArray
     labels: LabelAnswers | None = None
 

@@ -39,7 +39,7 @@ def arrays_of(step: Step) -> tuple[IntArray, FloatArray, BoolArray, IntArray]:
 def empty_prediction(count: int, depth: int = 1) -> Prediction:
     """Return room for the answers of `count` records that are not learned."""
     cluster, label = np.full((count, depth), -1, dtype=np.int64), np.full(count, -1, dtype=np.int64)
-    return Prediction(cluster, np.full(count, np.nan), label)
+    return Prediction(cluster, np.full(count, np.nan), np.zeros(count, dtype=np.bool_), label)
 
 
 class SingleModelEngine(Engine):

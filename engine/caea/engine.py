@@ -101,7 +101,7 @@ class CAEA(SingleModelEngine):
             self._model = Model(with_room(self._model))
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
-        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
+        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.novel, answer.label)
 
     def _shapes(self) -> FloatArray:
         shapes: FloatArray = stored_shapes(self._model)

@@ -356,7 +356,7 @@ def learn_batch(model, rules, factors, X, labels, start, path, log, scratch, clu
 
 
 @jit
-def predict_batch(model, rules, X, cluster, score, label):
+def predict_batch(model, rules, X, cluster, score, novel, label):
     """Answer for a batch: nearest clustered node, and the majority label of the nearest node that has one."""
     capacity, k, padded = len(model.id), model.nodes, (model.nodes + 7) & ~7
     sums, squares = np.empty(capacity), np.empty(capacity, dtype=np.int64)
@@ -366,8 +366,11 @@ def predict_batch(model, rules, X, cluster, score, label):
     taken = np.empty(padded, dtype=np.int64)
     for t in range(len(X)):
         if k == 0:
+            novel[:] = True
             break
         squared_cim(model.weight.reshape(-1), capacity, k, rules.d, scale_of(mean_sigma(model)), X[t], sums, squares)
+        where, best = smallest(squares, padded)
+        novel[t] = k < rules.h or cim(best) > model.threshold[where]
         taken[:] = FAR
         for j in range(k):
             if model.cluster[j] >= 0:

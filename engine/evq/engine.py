@@ -84,7 +84,7 @@ class EVQ(SingleModelEngine):
             self._model = resized(self._model, slots=slots)
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
-        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
+        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.novel, answer.label)
 
     def _shapes(self) -> FloatArray:
         shapes: FloatArray = shapes_of(self._model, self._rules, self._model.slot[: self._model.clusters])

@@ -252,18 +252,19 @@ def learn_batch(model, rules, X, labels, start, work, cluster, score, novel, nod
 
 
 @jit
-def predict_batch(model, rules, X, cluster, score, label):
+def predict_batch(model, rules, X, cluster, score, novel, label):
     """Answer for a batch: the nearest cluster if it is near enough, and the majority label of the nearest with any."""
     clusters = model.clusters
     if clusters == 0:
+        novel[:] = not rules.running or model.learned >= rules.warmup
         return
     majority = np.empty(len(model.slot), dtype=np.int64)
     for at in range(clusters):
         majority[model.slot[at]] = majority_label(model.votes[model.slot[at]])
     for t in range(len(X)):
         i, squared = nearest(model, rules, X[t])
-        if np.sqrt(squared) <= model.radius[i]:
-            cluster[t, 0] = model.id[i]
+        novel[t] = np.sqrt(squared) > model.radius[i]
+        cluster[t, 0] = -1 if novel[t] else model.id[i]
         score[t] = score_of(squared, model.radius[i])
         label[t] = majority[i]
         if label[t] >= 0 or model.votes.shape[1] == 0:

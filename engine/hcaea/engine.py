@@ -270,7 +270,7 @@ class HCAEA(RootedTree):
         count = len(batch)
         answer = empty_prediction(count, self.depth)
         if self.dimension and count:
-            predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score)
+            predict_clusters(self._memory[1], self._rules, batch, answer.cluster, answer.score, answer.novel)
             # All leaves are described for their labels alone.
             leaves = self.arrays() if self._classes else None
             if leaves and (total := len(leaves["sigma"])):

@@ -84,13 +84,14 @@ def predict_labels(weights, stride, leaves, sigma, label, X, out):
 
 
 @jit
-def predict_clusters(indexes, rules, X, clusters, score):
+def predict_clusters(indexes, rules, X, clusters, score, novel):
     """Answer each record on every level of the path that it would take: down to where it would found a node."""
     table = indexes[0]
     room = (rules.max_nodes + 16) // 8 * 8
     sums, squares = np.empty(room), np.empty(room, dtype=np.int64)
     for t in range(len(X)):
         m = ROOT
+        novel[t] = model_of(table, m).nodes == 0
         while m >= 0 and model_of(table, m).nodes > 0:
             model = model_of(table, m)
             k, scale = model.nodes, scale_of(mean_sigma(model))
@@ -105,6 +106,7 @@ def predict_clusters(indexes, rules, X, clusters, score):
                 if model.level == 0:
                     score[t] = 1.0 - cim(best)
             if k < rules.h or cim(nearest) > model.threshold[where]:
+                novel[t] = model.level == 0
                 break
             m = model.child[where]
 

@@ -67,7 +67,8 @@ class HCAEARoot(RootedTree):
         batch = check_batch(X, self.dimension)
         answer = empty_prediction(len(batch), self.depth)
         if self.dimension and len(batch):
-            predict_batch(self._model(ROOT), self._rules, batch, answer.cluster, answer.score, answer.label)
+            given = self._model(ROOT), self._rules, batch
+            predict_batch(*given, answer.cluster, answer.score, answer.novel, answer.label)
         return answer
 
     def _further(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -180,7 +180,7 @@ class ILDN(SingleModelEngine):
                 self._model = with_room(self._model, edges)
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
-        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.label)
+        predict_batch(self._model, self._rules, batch, answer.cluster, answer.score, answer.novel, answer.label)
 
     def _shapes(self) -> FloatArray:
         shapes: FloatArray = shapes_of(self._model, self._rules, present_clusters(self._model))

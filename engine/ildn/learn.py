@@ -289,7 +289,7 @@ def learn_batch(model, rules, X, labels, start, log, cluster, score, novel, node
 
 
 @jit
-def predict_batch(model, rules, X, cluster, score, label):
+def predict_batch(model, rules, X, cluster, score, novel, label):
     """Answer for a batch: nearest clustered node within reach, and the majority label of the nearest that has one."""
     room = room_for(model, rules)
     nodes = model.nodes
@@ -297,7 +297,7 @@ def predict_batch(model, rules, X, cluster, score, label):
     for row in range(nodes):
         majority[row] = majority_label(model.labels[row])
     for t in range(len(X)):
-        holders(model, rules, X[t], room, False)
+        novel[t] = holders(model, rules, X[t], room, True) == 0
         where, ratio = nearest(model, rules, X[t], model.cluster, room)
         if where >= 0:
             cluster[t, 0] = model.cluster[where] if ratio <= _FAR else -1

@@ -94,6 +94,12 @@ def answer(model, rules, x, gap, near, squared):
     return within, place if within else np.int64(-1), whole / (1.0 + max(outside, excess))
 
 
+@inline
+def is_novel(model, within, place):
+    """Whether a record is new: before there are clusters, what is like a landmark is not."""
+    return not within or (place < 0 and model.clusters > 0)
+
+
 @jit
 def name_outside(model, x, near, squared, outside):
     """Write the features in which a record is outside of the cluster that `answer` compared it with, farthest first.
@@ -117,10 +123,11 @@ def name_outside(model, x, near, squared, outside):
 
 
 @jit
-def predict_batch(model, rules, X, squared, cluster, score, label):
+def predict_batch(model, rules, X, squared, cluster, score, novel, label):
     """Answer for a batch: the cluster of the nearest landmark, and the majority label of the nearest that has one."""
     landmarks = model.landmarks
     if landmarks == 0:
+        novel[:] = True
         return
     majority, room = np.empty(landmarks, dtype=np.int64), np.empty(len(squared))
     for i in range(landmarks):
@@ -128,7 +135,8 @@ def predict_batch(model, rules, X, squared, cluster, score, label):
     for t in range(len(X)):
         squared_distances(model.at, 0, landmarks, X[t], squared)
         near = nearest(squared, landmarks)
-        _, place, score[t] = answer(model, rules, X[t], squared[near], near, room)
+        within, place, score[t] = answer(model, rules, X[t], squared[near], near, room)
+        novel[t] = is_novel(model, within, place)
         if place >= 0:
             cluster[t, 0] = model.cluster_id[place]
         best = np.inf

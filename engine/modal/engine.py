@@ -110,7 +110,7 @@ class Modal(SingleModelEngine):
 
     def _predict(self, batch: FloatArray, answer: Prediction) -> None:
         room = np.empty(len(self._model.id))
-        predict_batch(self._model, self._rules, batch, room, answer.cluster, answer.score, answer.label)
+        predict_batch(self._model, self._rules, batch, room, answer.cluster, answer.score, answer.novel, answer.label)
 
     def _shapes(self) -> FloatArray:
         model = self._model

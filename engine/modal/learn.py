@@ -1,7 +1,7 @@
 """A batch learned or answered by one model: which records become landmarks, and which landmarks make room for them."""
 
 import numpy as np
-from resonance.engine.modal.answers import answer, name_outside
+from resonance.engine.modal.answers import answer, is_novel, name_outside
 from resonance.engine.modal.density import counted, length, logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
     UNFILLED,
@@ -350,8 +350,7 @@ def learn_batch(model, rules, cells, X, labels, start, squared, cluster, score, 
         elif unlike or model.span[near] < 0.0:
             # Beside an outlier of long ago nothing begins.
             model.unplaced += 1
-        # Before there are clusters, what is like a landmark is not new.
-        novel[t] = unlike or (place < 0 and model.clusters > 0)
+        novel[t] = is_novel(model, not unlike, place)
         if novel[t] and model.clusters > 0:
             name_outside(model, x, near, squared, outside[t])
         # One landmark stands for the record: itself, or the nearest.

@@ -134,9 +134,9 @@ class Columns:
         among = [c for c in range(len(columns)) if values[c] or is_flag(columns[c])]
         return go_together(columns, [c for c in among if len(usable) and not is_common(columns[c])])
 
-    def spread(self, raw: FloatArray, number: int) -> FloatArray:
+    def spread(self, raw: FloatArray, number: int, further: int = 1) -> FloatArray:
         """Return raw records, the first of which has this number, with values spread over their steps."""
-        return spread_steps(raw, self.table.step, number) if self._has_steps else raw
+        return spread_steps(raw, self.table.step, number, further) if self._has_steps else raw
 
     def transform(self, raw: FloatArray, clip: bool) -> tuple[FloatArray, IntArray, int, int]:
         """Return columns, (feature, code) of each record's fault, values outside their range, and faulty records."""

@@ -299,6 +299,10 @@ class Preparation:
             raise RuntimeError(f"{self.wanted} more records are wanted before the scale is frozen")
         return self._prepared(self._rows(X))[0]
 
+    def transform_next(self, X: ArrayLike) -> FloatArray:
+        """Prepare records that are not learned, each as `apply` would the next one; nothing changes."""
+        return self._prepared(self._columns.spread(self._rows(X), self._number, 0))[0]
+
     @property
     def _rescales(self) -> bool:
         return self._parameters.rescale and self._axes is None
@@ -455,7 +459,7 @@ class Preparation:
         preparation.apply(np.zeros((1, 1)))
         preparation.to_input_units(np.ones(1), np.ones(1))
         sinh_and_slope(0.5)
-        spread_steps(np.zeros((1, 1)), np.ones(1), 0)
+        spread_steps(np.zeros((1, 1)), np.ones(1), 0, 1)
         watching = cls(["x"], warmup_records=2, rescale=True)
         watching.hold(np.eye(2)[:, :1])
         watching.freeze()

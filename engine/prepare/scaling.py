@@ -225,10 +225,10 @@ def fine_step(values: FloatArray) -> float:
 
 
 @jit
-def spread_steps(X, step, number):
+def spread_steps(X, step, number, further):
     """Return raw rows, each value moved within its step by a number that follows from the record's number alone.
 
-    A value so large that it is as good as far away stays: there a step is less than the last bit.
+    The first row has `number`, and each one a number that is `further` by so much. A value so large that it is as good as far away stays: there a step is less than the last bit.
     """
     n, d = X.shape
     out = np.empty((n, d))
@@ -237,7 +237,7 @@ def spread_steps(X, step, number):
             v = X[i, c]
             out[i, c] = v
             if step[c] > 0.0:
-                moved = v + step[c] * (draw((number + i) * d + c + _SALT) - 0.5)
+                moved = v + step[c] * (draw((number + i * further) * d + c + _SALT) - 0.5)
                 if abs(moved) <= MAGNITUDE:
                     out[i, c] = moved
     return out

@@ -124,7 +124,7 @@ class AdaptiveResonance(SingleModelEngine, SparseEngine):
     def _predict(self, batch: SparseBatch, answer: Prediction) -> None:
         known = self._categories.labels[: self._categories.count]
         majority = np.array([majority_label(counts) for counts in known], dtype=np.int64)
-        parts = batch.indices, batch.indptr, batch.data, answer.cluster, answer.score, answer.label
+        parts = batch.indices, batch.indptr, batch.data, answer.cluster, answer.score, answer.novel, answer.label
         predict_batch(self._categories, self._kernel_rules, majority, *parts)
 
     def _shapes(self) -> Iterator[FloatArray]:

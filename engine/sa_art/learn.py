@@ -376,12 +376,13 @@ def learn_batch(
 
 
 @jit
-def predict_batch(categories, rules, majority, indices, indptr, data, cluster, score, label):
+def predict_batch(categories, rules, majority, indices, indptr, data, cluster, score, novel, label):
     """Answer for a batch: best choice, its match, and the label of the best choice that has one."""
     for t in range(len(indptr) - 1):
         a, b = indptr[t], indptr[t + 1]
         compare(categories, rules, indices[a:b], data[a:b])
         first = first_choice(categories)
+        novel[t] = (b > a or rules.complement) and search(categories, 0.0) < 0
         if first < 0:
             continue
         cluster[t, 0] = categories.id[first]

@@ -91,6 +91,7 @@ class Leader(SingleModelEngine):
             j, squared = nearest(self._model, x)
             answer.cluster[t, 0], answer.label[t] = self._model.id[j], majority_label(self._model.votes[j])
             answer.score[t] = 1.0 / (1.0 + squared / self._given["radius"] ** 2)
+            answer.novel[t] = squared > self._given["radius"] ** 2
 
     def _shapes(self):
         order = np.argsort(self._model.id[: self._model.leaders])

@@ -228,12 +228,15 @@ def test_predict_changes_nothing_and_agrees_with_learning(make, shifting):
     X = shifting(1200)
     engine = make()
     engine.learn(X[:1000])
-    before = engine.state()
-    predicted = engine.predict(X[1000:1001])
-    assert engine.state() == before
-    step = engine.learn(X[1000:1001])
-    assert predicted.cluster[0, 0] == step.cluster[0, 0]
-    np.testing.assert_array_equal(predicted.score, step.score)
+    for at in range(1000, 1200):
+        before, x = engine.state(), X[at : at + 1]
+        predicted = engine.predict(x)
+        assert engine.state() == before
+        step = engine.learn(x)
+        assert predicted.cluster[0, 0] == step.cluster[0, 0]
+        np.testing.assert_array_equal(predicted.score, step.score)
+        # Of those that learn labels the record may have some, which predicting knows nothing of.
+        assert predicted.novel[0] == (step.novel[0] and not isinstance(engine, LabelEngine))
 
 
 def test_predict_before_any_record_has_no_answer(make):
