@@ -8,7 +8,7 @@ from typing import Final, overload
 import numpy as np
 from numpy.typing import NDArray
 from resonance.pipeline.columns import Texts, behind
-from resonance.pipeline.records import Record, RoutedRecord, SourceRecord
+from resonance.pipeline.records import Record, RoutedRecord, SourceRecord, TopicPartition
 from resonance.pipeline.text.messages import NULL_KEY, NULL_VALUE
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -72,6 +72,21 @@ class RecordColumns(Sequence[SourceRecord]):
             {row: record.headers for row, record in enumerate(records) if record.headers},
             np.array(elements, np.int64) if max(elements, default=MESSAGE) > MESSAGE else None,
             routed or None,
+        )
+
+    @classmethod
+    def of_values(cls, at: TopicPartition, values: Sequence[bytes], key: bytes | None, time: int) -> "RecordColumns":
+        """Return values as records of one key and one time, which stand nowhere in the log: their offset is -1."""
+        count, sizes = len(values), np.fromiter(map(len, values), np.int64, len(values))
+        return cls(
+            *at,
+            np.frombuffer(b"\0".join([*values, b""]), np.uint8),
+            np.cumsum(sizes + 1) - 1,
+            np.frombuffer((key or b"") * count, np.uint8),
+            np.arange(1, count + 1) * len(key or b""),
+            np.full(count, -1),
+            np.full(count, time),
+            np.full(count, NULL_KEY if key is None else 0, np.uint8),
         )
 
     def copy(self) -> "RecordColumns":

@@ -20,7 +20,7 @@ FLOORS = (
     *(
         ("incidents", "inspect", "topics"),
         ("dead_letters", "peers", "recovery"),
-        ("watch", "worker"),
+        ("scorer", "watch", "worker"),
         ("demo", "forward", "page", "replay"),
         ("evaluate", "verify"),
     ),

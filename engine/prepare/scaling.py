@@ -228,7 +228,8 @@ def fine_step(values: FloatArray) -> float:
 def spread_steps(X, step, number, further):
     """Return raw rows, each value moved within its step by a number that follows from the record's number alone.
 
-    The first row has `number`, and each one a number that is `further` by so much. A value so large that it is as good as far away stays: there a step is less than the last bit.
+    The first row has `number`, and each one a number that is `further` by so much. A value so large that it is as good
+    as far away stays: there a step is less than the last bit.
     """
     n, d = X.shape
     out = np.empty((n, d))

@@ -188,9 +188,26 @@ class SparsePreparation:
 
         Raise `RecordError`, with nothing changed, if a record cannot be prepared; `check` reports which and why.
         """
+        batch, names, form, outside = self._prepared(rows)
+        if not len(rows.codes):
+            return batch
+        self._index |= zip(names, count(len(self._names)), strict=False)
+        self._names += names
+        self._by_index = form
+        if self._scale.ranged:
+            self.compared += len(rows.codes)
+            self.outside += outside
+        return batch
+
+    def transform_next(self, rows: SparseRows) -> SparseBatch:
+        """Prepare a batch that is not learned as `apply` would the next one; nothing changes."""
+        return self._prepared(rows)[0]
+
+    def _prepared(self, rows: SparseRows) -> tuple[SparseBatch, list[str], bool, int]:
+        """Return a prepared batch, its new names, the form of its records, and values outside their ranges."""
         if not len(rows.codes):
             # Records without entries fit both forms and decide neither.
-            return SparseBatch(rows.codes, rows.indptr, rows.data)
+            return SparseBatch(rows.codes, rows.indptr, rows.data), [], False, 0
         forms = rows.by_index[np.diff(rows.indptr) > 0]
         form = bool(forms[0]) if self._by_index is None else self._by_index
         if (forms != form).any():
@@ -205,13 +222,7 @@ class SparsePreparation:
             added = np.empty(len(looked.names), np.int64)
             added[new] = np.arange(len(self._names), len(self._names) + len(new))
             features = np.where(unknown, added[looked.place], features)
-            self._index |= zip(names, count(len(self._names)), strict=False)
-            self._names += names
-        self._by_index = form
-        if self._scale.ranged:
-            self.compared += len(features)
-            self.outside += looked.outside
-        return SparseBatch(features, rows.indptr, looked.prepared)
+        return SparseBatch(features, rows.indptr, looked.prepared), names, form, looked.outside
 
     def check(self, rows: SparseRows) -> dict[int, Problem]:
         """Return the fault of each record that cannot be prepared, in order; empty when `apply` takes them all."""

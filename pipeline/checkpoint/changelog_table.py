@@ -205,6 +205,11 @@ class ChangelogTable:
         """Return when the newest manifest of a stream was written, in milliseconds since 1970."""
         return self._stored(stream).written
 
+    def manifest(self, stream: str) -> Manifest | None:
+        """Return the newest manifest of a stream; None where it has none."""
+        found = (manifests.get(stream) for manifests in self._manifests.values())
+        return next((manifest for manifest in found if manifest is not None), None)
+
     def _stored(self, stream: str) -> StoredManifest:
         found = (manifests.find(stream) for manifests in self._manifests.values())
         return next(stored for stored in found if stored is not None)

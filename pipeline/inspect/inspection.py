@@ -195,7 +195,7 @@ def inspect(
             ranges = changed_ranges(drifts, model.version)
             hint = range_hint(model.name, drifts, model.version)
             history, recent = _history(outputs, read), _recent(outputs)
-            known = _Known(_time(reader, state.at, model.next), *history, recent, ranges, hint)
+            known = _Known(time_before(reader, state.at, model.next), *history, recent, ranges, hint)
         subtrees = [tree for tree in below.get(model.name, ()) if tree.version == model.version]
         # A root that learns apart still belongs to the tree: users know it by the name in the settings.
         engine = settings.engine.name if settings.hierarchy == "keyed" else model.engine.name
@@ -343,7 +343,7 @@ def _as_tree(clusters: Sequence[InspectedCluster]) -> list[InspectedCluster]:
     return ordered
 
 
-def _time(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
+def time_before(reader: LogReader, at: TopicPartition, next_: int) -> str | None:
     """Return the time of the record before an offset; None where it is deleted."""
     first, _ = reader.bounds([at])[at]
     if next_ > first:

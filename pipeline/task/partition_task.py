@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 from resonance.pipeline.columns import Times, some_of
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.record_columns import RecordColumns
@@ -24,6 +25,7 @@ from resonance.pipeline.task.learning import Learner, StreamRows
 from resonance.pipeline.task.model.learn_result import LearnResult
 from resonance.pipeline.task.model.stream_drift import Marks
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.pipeline.task.scoring import NO_VALUE, ModelPlace, Refusal, Scores, no_model
 from resonance.pipeline.task.stream_task import NO_CONTEXT, StreamTask, TaskContext
 
 
@@ -147,6 +149,46 @@ class PartitionTask(StreamTask):
             self._records += len(piece)
             if piece:
                 self._batch(piece, self._decode(piece).with_faults(faults), outputs)
+
+    # Answers without learning
+
+    def score(self, records: Sequence[SourceRecord]) -> Scores:
+        """Return what the models answer for records now, for each as if it came next; nothing is learned or counted.
+
+        A negative offset, of the record or of its source, stands for the place where the model would learn it.
+        """
+        columns = RecordColumns.of(records)
+        if self.mapping.layout is None:
+            stream = self.models.name_of(None)
+            return Scores(len(columns), refusals=dict.fromkeys(range(len(columns)), no_model(stream)))
+        return self.score_batch(self.mapping.decode(columns), len(columns))
+
+    def score_batch(self, batch: RecordBatch, count: int) -> Scores:
+        """Return what the models answer for the records of a batch, `count` with those that have faults."""
+        outputs, answers = Outputs(), Answers(self._settings, self._encoder, everything=True)
+        scores = Scores(count, refusals=dict.fromkeys(set(range(count)).difference(batch.index), NO_VALUE))
+        long = message_sizes.too_long(batch, keyed=self._by_key)
+        offsets = batch.offsets if batch.sources is None else batch.sources.offsets
+        for key, group in self._groups(batch, long):
+            if (model := self.models.get(key)) is None:
+                refusal = no_model(self.models.name_of(key))
+                scores.refusals |= dict.fromkeys([batch.index[at] for at in group], refusal)
+                continue
+            place, texts = ModelPlace(model.stream, model.version, model.next), self._learner.texts_of(model)
+            for at in group:
+                if offsets[at] < 0:
+                    offsets[at] = model.next
+            for positions in [group] if isinstance(batch.rows, np.ndarray) else [[at] for at in group]:
+                result = model.answer(batch.given(positions)[0])
+                for at, error in result.faults:
+                    batch.blame(error, [positions[at]])
+                answers.put(model, texts, positions, result)
+            scores.models.append((group if len(batch) == count else [batch.index[at] for at in group], place))
+        scores.refusals |= {fault.index: Refusal.of(fault) for fault in batch.faults}
+        answers.write(outputs, batch)
+        scores.assignments = outputs.sort().assignments
+        self.models.evict()
+        return scores
 
     # A batch
 

@@ -357,6 +357,19 @@ class Streams(ModelStore):
             # The changelog still holds only the old snapshot of this stream.
             self.touched(model, model.next)
 
+    def replace(self, name: str, snapshot: StreamSnapshot | None) -> None:
+        """Put the model of a snapshot in the place of a stream's, or remove it: of a task that only answers.
+
+        Raises `StateError` where it cannot be read.
+        """
+        key = self.key_of(name)
+        if snapshot is not None:
+            self._features.take(shape_from(snapshot.header.get("shape")), 0)
+            self._put(key, self._from_state(self._settings.engine_class.name, name, snapshot.body))
+        elif self.get(key) is not None:
+            self._drop(key)
+        self.evict()
+
     def _from_state(self, engine: str, name: str, state: bytes) -> StreamModel:
         model = StreamModel.from_state(engine, name, state)
         if model.labels is not None:

@@ -28,8 +28,8 @@ class _Rows(NamedTuple):
 class Answers:
     """Chooses the assignments that are emitted, and has them written, those of many streams at once."""
 
-    def __init__(self, settings: Settings, encoder: Encoder) -> None:
-        self._wanted = settings.output.assignments
+    def __init__(self, settings: Settings, encoder: Encoder, *, everything: bool = False) -> None:
+        self._wanted = "all" if everything else settings.output.assignments
         self._elsewhere = settings.is_keyed
         self._encoder = encoder
         self._held: list[_Rows] = []

@@ -273,6 +273,28 @@ class StreamModel:
         if position < len(rows):
             self._rest(rows, position, result)
 
+    def answer(self, rows: Any) -> LearnResult:
+        """Return what `process` would answer for rows, each as if it came next; nothing is learned, nothing changes.
+
+        No node has learned them, so their paths are empty. Sparse rows come one at a time: a new name of one would be
+        known to the next.
+        """
+        result, everything = LearnResult(), np.arange(len(rows))
+        if not self.preparation.ready:
+            result.warming = self._usable(rows, everything, result).tolist()
+            return result
+        preparation: Any = self.preparation
+        result.learned = range(len(rows))
+        try:
+            prepared = preparation.transform_next(rows)
+        except RecordError:
+            result.learned = self._usable(rows, everything, result).tolist()
+            prepared = preparation.transform_next(rows[result.learned])
+        found = self.engine.predict(prepared)
+        nowhere = np.full_like(found.cluster, -1)
+        result.step = Step(found.cluster, found.score, found.novel, nowhere, labels=found.labels)
+        return result
+
     def _rest(self, rows: Any, position: int, result: LearnResult) -> None:
         """Learn the rows from `position` on, except those that cannot be prepared."""
         learned = self._usable(rows, np.arange(position, len(rows)), result)
