@@ -57,6 +57,8 @@ class _Partition:
     """Checksum of the state of each stream's model."""
     times: dict[str, tuple[int, str | None]] = field(default_factory=dict)
     """Of streams that were scored: up to where their model had learned, and the time of the record before."""
+    position: int = 0
+    """Every snapshot contains the records below this offset."""
     end: int | None = None
 
 
@@ -229,11 +231,10 @@ class Scorer:
         """Return the place of a model with what is known of its time and of what stands behind it."""
         held = self._held[at]
         next_, moment = held.times.get(place.stream, (-1, None))
-        is_known = held.end is not None and time.monotonic() - self._looked < KNOWN_SECONDS
-        return place._replace(
-            time=moment if next_ == place.next else None,
-            behind=max(held.end - place.next, 0) if is_known and held.end else None,
-        )
+        behind = None
+        if held.end is not None and time.monotonic() - self._looked < KNOWN_SECONDS:
+            behind = max(held.end - max(place.next, held.position), 0)
+        return place._replace(time=moment if next_ == place.next else None, behind=behind)
 
     # The thread that follows
 
@@ -290,7 +291,7 @@ class Scorer:
             if held is None or held.identity != record.identity:
                 held = _Partition(empty_task(self._settings, checkpoint), record.identity)
             names = changed if held is self._held.get(at) else table.streams(topic)
-            self._held[at] = held
+            self._held[at], held.position = held, record.recovery_offset
             for name in names:
                 self._replace(held, name, table)
 

@@ -6,29 +6,32 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from resonance.pipeline.worker.transport.chunk import Chunk
 
+ResultT = TypeVar("ResultT")
+
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Command(Generic[ResultT]):
     """A request of another thread, carried out between two chunks."""
 
-    do: Callable[[], None]
-    answer: "Future[None]"
+    do: Callable[[], ResultT]
+    answer: "Future[ResultT]"
 
     def __call__(self) -> None:
         """Carry it out, and answer."""
         # The caller may have been cancelled; the command is carried out all the same.
         wanted = self.answer.set_running_or_notify_cancel()
         try:
-            self.do()
+            result = self.do()
         except BaseException as error:
             if wanted:
                 self.answer.set_exception(error)
             raise
         if wanted:
-            self.answer.set_result(None)
+            self.answer.set_result(result)
 
     def refuse(self, error: BaseException) -> None:
         """Answer with an error instead of carrying it out."""
@@ -62,7 +65,7 @@ class Inbox:
         """Return the next item; raise `queue.Empty` where none comes within `timeout` seconds."""
         return self._queue.get(timeout=timeout)
 
-    def call(self, do: Callable[[], None]) -> "Future[None]":
+    def call(self, do: Callable[[], ResultT]) -> "Future[ResultT]":
         """Queue a command; its result comes when it was carried out or refused."""
         command = Command(do, Future())
         with self._ending:

@@ -8,12 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Final
+from typing import Final, NamedTuple
 
 from faust.types import TP
 from resonance.pipeline.crash_points import reach
 from resonance.pipeline.errors import DeliveryError
 from resonance.pipeline.record_columns import RecordColumns
+from resonance.pipeline.records import SourceRecord
+from resonance.pipeline.task.partition_task import PartitionTask
+from resonance.pipeline.task.scoring import Scored
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.command_queue import Inbox, Item
 from resonance.pipeline.worker.commits import GIVE_UP_SECONDS, Commits
@@ -31,6 +34,15 @@ LONG_SLICE_SECONDS: Final = 1.0
 
 SLICE_RECORDS: Final = 16
 """Fewest records learned between two checks."""
+
+
+class Answered(NamedTuple):
+    """What the models of a partition answer a record with, and where the partition stands."""
+
+    scored: Scored
+    position: int
+    timestamp: int | None
+    """Kafka's, of the last record; None where none has come since the assignment."""
 
 
 class Processor:
@@ -95,6 +107,25 @@ class Processor:
     def resume(self, tps: Collection[TP]) -> "Future[None]":
         """Resume paused partitions at the record behind the last processed one."""
         return self._inbox.call(lambda: self._resume(tps))
+
+    def score(self, tp: TP, record: SourceRecord) -> "Future[Answered | Exception | None]":
+        """Answer a record from the models of a partition as they are between two chunks; nothing is learned.
+
+        The result is None where the partition is not owned. An error of the scoring is returned, because nothing has
+        changed with which the worker could not go on.
+        """
+
+        def answer() -> Answered | Exception | None:
+            partition = self.partitions.get(tp)
+            if partition is None or not isinstance(partition.task, PartitionTask):
+                return None
+            try:
+                (scored,) = partition.task.score([record]).each()
+            except Exception as error:  # as above
+                return error
+            return Answered(scored, partition.position, partition.timestamp)
+
+        return self._inbox.call(answer)
 
     def stop(self) -> None:
         """End the thread, after `close`."""

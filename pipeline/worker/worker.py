@@ -21,6 +21,7 @@ from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.machine import collect_rarely
 from resonance.pipeline.memory_budget import MemoryBudget
 from resonance.pipeline.records import OUTPUT_KINDS
+from resonance.pipeline.repartition.placing import Placing
 from resonance.pipeline.tasks import Task, make_task
 from resonance.pipeline.worker.assignment import AssignedPartition, Histograms, unchanged
 from resonance.pipeline.worker.before_joining import check_deployment, look_again
@@ -28,6 +29,7 @@ from resonance.pipeline.worker.commits import Commits, broker_seconds
 from resonance.pipeline.worker.dead_letter_breaker import DeadLetterBreaker
 from resonance.pipeline.worker.delivery.delivery import Delivery, end_others, make_delivery
 from resonance.pipeline.worker.delivery.gone_workers import END_SECONDS
+from resonance.pipeline.worker.http.assignments import RecordAssignments
 from resonance.pipeline.worker.http.metrics import make_registry, samples
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages, address, check_exposure
 from resonance.pipeline.worker.http.status import WorkerStatus, named
@@ -97,7 +99,8 @@ class Worker:
         registry = make_registry(partial(samples, self._status, self._settings.engine.name), self._histograms)
         worker = self._settings.worker
         check_exposure(worker)
-        pages = Pages(ContentOfWorker(self._status, registry, self._resume), worker.web_token)
+        content = ContentOfWorker(self._status, registry, self._resume)
+        pages = Pages(content, worker.web_token, RecordAssignments(self._settings, self._status))
         # Before anything else: a second worker on this host and port must fail before it fences the first.
         await pages.start(worker.web_host, worker.web_port)
         try:
@@ -244,6 +247,7 @@ class Worker:
             tp: part for tp, part in self._kept.items() if tp in membership.partitions and source is self._source
         }
         self._source = source
+        self._status.placing = Placing(self._settings, source.deployment.partitions, source.deployment.routes)
         kept = await asyncio.to_thread(unchanged, source, self._kept, assigned, cancelled)
         # The others are restored: twice in memory they would be too much.
         self._kept = {TP(*at): part for at, part in kept.items()}

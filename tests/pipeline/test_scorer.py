@@ -92,7 +92,7 @@ def test_the_models_are_followed_to_their_end(monkeypatch):
         until(lambda: scorer.score(VALUE, b"a", partition=0).model.time)
         place = scorer.score(VALUE, b"a", partition=0).model
         assert place.stream == "p0:a"
-        assert (place.next, place.behind) == (499, 401)
+        assert (place.next, place.behind) == (499, 400)
         assert place.time == "2023-11-14T22:21:38.000Z"
         assert scorer.models["p0:b"].next == 500
 
@@ -132,7 +132,7 @@ def test_while_the_snapshots_cannot_be_read_answers_go_on_and_say_that_they_are_
         raise BrokerError("no broker answers")
 
     with scoring(deployment) as scorer:
-        until(lambda: scorer.models["p0:a"].behind == 101)
+        until(lambda: scorer.models["p0:a"].behind == 100)
         monkeypatch.setattr("resonance.pipeline.scorer.KNOWN_SECONDS", 0.05)
         before, deployment.bounds = deployment.bounds, away
         until(lambda: scorer.trouble)

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.worker.http.assignments import ASSIGN_PATH, RecordAssignments
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_signed
 from resonance.pipeline.worker.http.status import WorkerStatus
@@ -97,8 +98,11 @@ class ContentOfWorker:
 class Pages:
     """Serves pages; with a `token` every request but those of probes must have it."""
 
-    def __init__(self, content: Content, token: SecretStr | None = None) -> None:
+    def __init__(
+        self, content: Content, token: SecretStr | None = None, assignments: RecordAssignments | None = None
+    ) -> None:
         self._content = content
+        self._assignments = assignments
         self._token = token.get_secret_value() if token else ""
         self._host = ""
         self._runner: web.AppRunner | None = None
@@ -106,12 +110,15 @@ class Pages:
     async def start(self, host: str, port: int) -> None:
         """Begin to serve; raise `ConfigurationError` where the port is taken or there is no such address."""
         self._host = host
-        app = web.Application(client_max_size=REQUEST_BYTES, middlewares=[self._authorized])
+        most = REQUEST_BYTES + (self._assignments.most if self._assignments else 0)
+        app = web.Application(client_max_size=most, middlewares=[self._authorized])
         app.router.add_get("/", self._index)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get(self._content.own_page, self._own_page)
         app.router.add_post(RESUME_PATH, self._dlq_resume)
+        if self._assignments is not None:
+            app.router.add_post(ASSIGN_PATH, self._assign)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
         await self._runner.setup()
         try:
@@ -126,7 +133,10 @@ class Pages:
 
     async def _index(self, request: web.Request) -> web.Response:
         own = self._content.own_page
-        return _json({"pages": PAGES | {f"GET {own}": OWN_PAGES[own]}}, 200)
+        assign = (
+            {f"POST {ASSIGN_PATH}": "the assignment of a record, which is not learned"} if self._assignments else {}
+        )
+        return _json({"pages": PAGES | assign | {f"GET {own}": OWN_PAGES[own]}}, 200)
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Answer) -> web.StreamResponse:
@@ -163,10 +173,16 @@ class Pages:
         page, content_type = await self._content.page(request)
         return web.Response(body=page, headers={"Content-Type": content_type})
 
+    async def _assign(self, request: web.Request) -> web.Response:
+        if refused := _of_browser(request, "ask from a program"):
+            return refused
+        assert self._assignments is not None  # noqa: S101 - or there is no such route
+        status, body = await self._assignments.answer(request.query, await request.read())
+        return web.Response(body=body, status=status, content_type="application/json")
+
     async def _dlq_resume(self, request: web.Request) -> web.Response:
-        # A browser names the requesting page, even where that page's name was made to point to this machine.
-        if "Origin" in request.headers:
-            return _json({"error": "no page of a browser may ask for this; use `resonance dlq resume`"}, 403)
+        if refused := _of_browser(request, "use `resonance dlq resume`"):
+            return refused
         if request.content_type != "application/json":
             return _json({"error": "send JSON, with Content-Type: application/json"}, 415)
         try:
@@ -217,6 +233,13 @@ def address(host: str, port: int) -> str:
     """Return where the pages are, as seen from this machine where they are served on all its addresses."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _of_browser(request: web.Request, instead: str) -> web.Response | None:
+    """Return the refusal of a request of a page: a browser names it, whatever machine its name was made to point to."""
+    if "Origin" not in request.headers:
+        return None
+    return _json({"error": f"no page of a browser may ask for this; {instead}"}, 403)
 
 
 def _json(shown: dict[str, Any], status: int) -> web.Response:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from faust.types import TP
 from resonance.pipeline.checkpoint.restore import RestoreProgress
 from resonance.pipeline.errors import counted
+from resonance.pipeline.repartition.placing import Placing
 from resonance.pipeline.worker.assignment import AssignedPartition, Counters
 from resonance.pipeline.worker.processor import Processor
 from resonance.pipeline.worker.transport.log_ends import KNOWN_SECONDS, Lag
@@ -55,6 +56,8 @@ class WorkerStatus:
     app: Any = None
     """The `WorkerApp`, once it is made."""
     processor: Processor | None = None
+    placing: Placing | None = None
+    """Where records are learned, once the partitions of the topics are known."""
     held_back: Mapping[TP, HeldRecords] = field(default_factory=dict)
     """By partition."""
 
@@ -98,7 +101,7 @@ class WorkerStatus:
         if self.failure is not None:
             return [f"it ends: {self.failure}"]
         if self.processor is None or self.app is None or self.phase != "running":
-            return [self._waiting()]
+            return [self.waiting()]
         if self.app.rebalancing or not (self.assigned or self.app.unassigned):
             return [_WAITS["joining"]]
         if self.consumer is not None and not self.consumer.has_coordinator:
@@ -112,7 +115,8 @@ class WorkerStatus:
             ]
         return sorted(self.processor.pauses.paused.copy().values())
 
-    def _waiting(self) -> str:
+    def waiting(self) -> str:
+        """Return what a worker waits for that does not run."""
         if self.phase in _WAITS:
             return _WAITS[self.phase]
         progress = self.progress or RestoreProgress()
