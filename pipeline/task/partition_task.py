@@ -166,7 +166,9 @@ class PartitionTask(StreamTask):
     def score_batch(self, batch: RecordBatch, count: int) -> Scores:
         """Return what the models answer for the records of a batch, `count` with those that have faults."""
         outputs, answers = Outputs(), Answers(self._settings, self._encoder, everything=True)
-        scores = Scores(count, refusals=dict.fromkeys(set(range(count)).difference(batch.index), NO_VALUE))
+        scores = Scores(count)
+        if batch.skipped:
+            scores.refusals = dict.fromkeys(set(range(count)).difference(batch.index), NO_VALUE)
         long = message_sizes.too_long(batch, keyed=self._by_key)
         offsets = batch.offsets if batch.sources is None else batch.sources.offsets
         for key, group in self._groups(batch, long):

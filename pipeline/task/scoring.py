@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self
 
 import orjson
+from resonance.pipeline.columns import Texts, behind
 from resonance.pipeline.records import Messages
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.schemas import DeadLetterClass, DeadLetterStage
@@ -44,8 +45,7 @@ class ModelPlace(NamedTuple):
     """Offsets of the log that stand behind it; None where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """The answer for one record.
 
     Attributes
@@ -84,8 +84,10 @@ class Scores:
 
     def each(self) -> list[Scored]:
         """Return the answer for each record."""
-        models = {at: model for positions, model in self.models for at in positions}
-        values = (message.value for message in self.assignments)
+        own, models = self.assignments, dict[int, ModelPlace]()
+        for positions, model in self.models:
+            models |= dict.fromkeys(positions, model)
+        values = iter(Texts(own.text, behind(own.ends), own.ends))
         return [
             Scored(None, refusal) if (refusal := self.refusals.get(at)) else Scored(next(values), None, models[at])
             for at in range(self.count)

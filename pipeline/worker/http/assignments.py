@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -66,7 +65,7 @@ class RecordAssignments:
             end = (status.consumer.ends() if status.consumer is not None else {}).get(tp)
             behind = None if end is None else max(end.stable - position, 0)
             shown = None if moment is None else self._texts[moment]
-            scored = replace(scored, model=scored.model._replace(time=shown, behind=behind))
+            scored = scored._replace(model=scored.model._replace(time=shown, behind=behind))
         return _answer(scored)
 
 
