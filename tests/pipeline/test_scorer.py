@@ -1,6 +1,9 @@
 """`Scorer`: the answers of a worker's model, in another process, from its snapshots."""
 
+import asyncio
+import re
 import time
+from pathlib import Path
 
 import orjson
 import pytest
@@ -179,3 +182,25 @@ def test_a_hierarchy_on_all_workers_is_refused(monkeypatch):
     deployment = rekeyed(monkeypatch, **KEYED)
     with pytest.raises(ConfigurationError, match="Scorer is not available with hierarchy = keyed"):
         Scorer(deployment.given)
+
+
+def test_the_examples_of_the_page_are_programs_and_the_agent_answers(monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "scorer.md").read_text()
+    served, agent = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert max(served.count("\n"), agent.count("\n")) <= 25
+    compile(served, "docs/scorer.md", "exec")
+    deployment = MemoryDeployment(monkeypatch, records=600)
+    deployment.work(600, everything=True)
+    with scoring(deployment) as scorer:
+        monkeypatch.setattr("resonance.pipeline.scorer.Scorer", lambda _: scorer)
+        names = {"__name__": "example"}
+        # What the agent yields goes to no broker.
+        exec(agent.replace('topic("orders"', f'topic("{TOPIC}"').replace(", sink=[pages]", ""), names)  # noqa: S102 - the example of our own page
+
+        async def answers():
+            async with names["page"].test_context() as context:
+                await context.put(VALUE, key=b"a")
+                return context.results
+
+        (assignment,) = asyncio.run(answers()).values()
+        assert orjson.loads(assignment)["stream"] == "p0:a"
