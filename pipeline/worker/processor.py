@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Final, NamedTuple
+from typing import Final
 
 from faust.types import TP
 from resonance.pipeline.crash_points import reach
@@ -36,13 +36,8 @@ SLICE_RECORDS: Final = 16
 """Fewest records learned between two checks."""
 
 
-class Answered(NamedTuple):
-    """What the models of a partition answer a record with, and where the partition stands."""
-
-    scored: Scored
-    position: int
-    timestamp: int | None
-    """Kafka's, of the last record; None where none has come since the assignment."""
+Answered = tuple[Scored, int, int | None]
+"""An answer, the position of the partition then, and Kafka's time of its last record, where there was one."""
 
 
 class Processor:
@@ -123,7 +118,7 @@ class Processor:
                 (scored,) = partition.task.score([record]).each()
             except Exception as error:  # as above
                 return error
-            return Answered(scored, partition.position, partition.timestamp)
+            return scored, partition.position, partition.timestamp
 
         return self._inbox.call(answer)
 

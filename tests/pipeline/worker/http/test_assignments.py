@@ -134,4 +134,4 @@ def test_an_error_of_the_scoring_does_not_end_the_worker(working):
     answer: Future = status.processor.score(TP(TOPIC, 0), LOG[300])
     assert isinstance(answer.result(5), ZeroDivisionError)
     del worker.score
-    assert status.processor.score(TP(TOPIC, 0), LOG[300]).result(5).scored.assignment
+    assert status.processor.score(TP(TOPIC, 0), LOG[300]).result(5)[0].assignment
