@@ -56,8 +56,8 @@ class Placing:
         # Of a record that is nowhere the place among the routes is known.
         stands = record.offset >= 0 <= record.partition
         own, source = ((record.topic, record.partition), record.offset) if stands else (at, -1)
-        _, _, _, timestamp, key, value, headers = record
-        return at, RoutedRecord(*own, 0, timestamp, key, value, headers, stream, source)
+        _, _, _, timestamp, key, value, headers, element = record
+        return at, RoutedRecord(*own, 0, timestamp, key, value, headers, stream, source, element)
 
     def of_stream(self, stream: bytes) -> TopicPartition:
         """Return the partition where a stream of repartitioned records is learned."""
