@@ -19,6 +19,8 @@ class IncidentFeature(TypedDict):
     """Its mean since; over several streams the median of their means."""
     usual: float | None
     """Its mean before; null where no drift says it."""
+    ratio: NotRequired[float]
+    """How many times as much it varies since, where its mean did not move."""
 
 
 class Incident(TypedDict):
@@ -27,9 +29,9 @@ class Incident(TypedDict):
     key: Text
     """Names the incident by its first sign: the key of an alert, or stream, version and number of a drift."""
     kind: IncidentKind
-    """``broke``: one of several streams is unlike what it was, and no other is so. ``unit``: one feature is many times
-    what it was. ``new_kind``: records of a new kind. ``drifted``: the data moved. ``silent``: no records. ``other``:
-    dead letters, shares, clusters that do not fit."""
+    """``broke``: one of several streams is unlike what it was, in at least half of its records, and no other is so.
+    ``unit``: one feature is many times what it was. ``new_kind``: records of a new kind. ``drifted``: the data moved.
+    ``silent``: no records. ``other``: dead letters, shares, clusters that do not fit."""
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity

@@ -15,7 +15,7 @@ from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.lifelines import StreamLife, stream_lives
 from resonance.pipeline.watch.sentences import sentence
-from resonance.schemas import ClusterEvent, ClusterTable, DriftEvent
+from resonance.schemas import ClusterEvent, ClusterTable, DriftEvent, Incident
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -135,6 +135,18 @@ def lives_of(story: Story, assignments: Sequence[Sequence[Message]], killed_at: 
     return lives
 
 
+def incident_table(incidents: Sequence[Incident]) -> RenderableType:
+    """Return a table of the incidents."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title="The incidents, the newest first, as in resonance alerts", title_justify="left"
+    )
+    for name in ("severity", "state", "what happened"):
+        table.add_column(name)
+    for each in incidents:
+        table.add_row(each["severity"], "open" if each["is_open"] else "over", Text(each["text"]))
+    return table
+
+
 def outcome_table(story: Story) -> RenderableType:
     """Return a table of what happened to each region, beside what the events reported."""
     table = Table(box=box.SIMPLE_HEAD, title="What happened, and what the events reported", title_justify="left")
@@ -151,7 +163,7 @@ def outcome_table(story: Story) -> RenderableType:
             if part == 0:
                 lines = [f"{len(lines)} events, until {_present(story, partition, bounds[1])} clusters were known"]
             lines += [f"▲ {drift_sentence(event)}" for event in _between(story.drifts[partition], *here)]
-            table.add_row(region if part == 0 else "", text, "\n".join(lines) or "none")
+            table.add_row(f"{region}, p{partition}" if part == 0 else "", text, "\n".join(lines) or "none")
     return table
 
 
@@ -203,13 +215,20 @@ def _compared(what: str, result: Comparison) -> Text:
     return Text.assemble(("✖ ", "bold red"), (text + gone, "bold red"))
 
 
-def as_json(compared: Mapping[str, Comparison], repeats: int, rows: Sequence[RegionQuality], seconds: float) -> bytes:
+def as_json(
+    compared: Mapping[str, Comparison],
+    repeats: int,
+    rows: Sequence[RegionQuality],
+    seconds: float,
+    incidents: Sequence[Incident],
+) -> bytes:
     """Return the figures of the demo for programs."""
     return orjson.dumps(
         {
             **{what.replace(" ", "_"): result for what, result in compared.items()},
             "repeats": repeats,
             "regions": rows,
+            "incidents": incidents,
             "seconds": seconds,
         },
         option=orjson.OPT_INDENT_2,

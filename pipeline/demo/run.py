@@ -61,6 +61,7 @@ FILES = {
     "assignments": ("assignments.jsonl", "an answer for each record"),
     "cluster_events": ("events.jsonl", "the life of the clusters"),
     "drift_events": ("drift.jsonl", "changes of the data themselves"),
+    "alerts": ("alerts.jsonl", "what needed a look"),
 }
 """Kinds of outputs, with the file of each and what is in it."""
 
@@ -200,7 +201,10 @@ class _Demo:
     def _receive(self, follower: DeploymentOutputs, wait: float = 0.03) -> None:
         """Take over what has arrived."""
         story = self._story
-        notes = {"assignments": story.assignment, "cluster-events": story.event, "drift-events": story.drift}
+        notes = {
+            **{"assignments": story.assignment, "cluster-events": story.event},
+            **{"drift-events": story.drift, "alerts": story.alert},
+        }
         for output in follower.poll(wait):
             message = Message(output.key, output.value, list(output.headers))
             self._written[output.kind.replace("-", "_")][output.partition].append(message)
@@ -265,8 +269,10 @@ class _Demo:
             lives = report.lives_of(story, self._written["assignments"], self._killed_at)
             draw(options.folder / PICTURE[0], lives)
         figures = (compared, follower.repeats, report.quality(story, rated="sklearn" not in lacking), story.seconds)
-        (options.folder / "report.json").write_bytes(report.as_json(*figures))
+        incidents = story.happened.incidents()
+        (options.folder / "report.json").write_bytes(report.as_json(*figures, incidents))
         console.print()
+        console.print(report.incident_table(incidents))
         console.print(report.outcome_table(story))
         console.print(report.verdict(*figures))
         for name, what in files:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import orjson
 from resonance.pipeline.demo.telemetry import REGIONS, DemoIncident, Telemetry
+from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.watch.drift_sentences import drift_sentence
 from resonance.pipeline.watch.sentences import sentence
-from resonance.schemas import Assignment, ClusterEvent, ClusterSnapshot, ClusterTable, DriftEvent
+from resonance.schemas import Alert, Assignment, ClusterEvent, ClusterSnapshot, ClusterTable, DriftEvent
 
 RATE_SECONDS = 1.0
 """Time between two points of the rate."""
@@ -21,7 +22,7 @@ class StoryLine:
     seconds: float
     """Time since the beginning."""
     kind: str
-    """``incident``, ``worker``, ``note``, ``change``, or the kind of a cluster event."""
+    """``incident``, ``worker``, ``note``, ``change``, ``alert``, or the kind of a cluster event."""
     text: str
 
 
@@ -38,6 +39,7 @@ class Story:
         self._table = ClusterTable(strict=False)
         self.events: list[list[ClusterEvent]] = [[] for _ in range(count)]
         self.drifts: list[list[DriftEvent]] = [[] for _ in range(count)]
+        self.happened = IncidentTable()
         # Cluster of each record by partition; None where it has none, or no answer yet.
         self.assigned: list[list[str | None]] = [[None] * telemetry.records for _ in range(count)]
         self.log: list[StoryLine] = []
@@ -93,12 +95,21 @@ class Story:
         self.say(event["kind"], sentence(event, self.present(partition)))
         self.events[partition].append(event)
         self._table.apply(event)
+        self.happened.apply("cluster_events", event)
 
     def drift(self, partition: int, value: bytes) -> None:
         """Log a drift event."""
         event: DriftEvent = orjson.loads(value)
         self.say("change", drift_sentence(event))
         self.drifts[partition].append(event)
+        self.happened.apply("drift_events", event)
+
+    def alert(self, partition: int, value: bytes) -> None:
+        """Log an alert that opens."""
+        alert: Alert = orjson.loads(value)
+        if alert["kind"] == "opened":
+            self.say("alert", f"{REGIONS[partition]}: {alert['severity']} alert: {alert['text']}")
+        self.happened.apply("alerts", alert)
 
     def tick(self) -> None:
         """Append a point to the rate once `RATE_SECONDS` have passed."""

@@ -20,6 +20,7 @@ STYLES = {
     "worker": ("bold red", "✖"),
     "note": ("dim", "·"),
     "change": ("bold bright_blue", "▲"),
+    "alert": ("bold red", "!"),
     "emerged": ("green", "●"),
     "split": ("bold yellow", "◐"),
     "absorbed": ("bold magenta", "◑"),

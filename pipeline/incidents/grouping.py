@@ -50,8 +50,13 @@ class Episode:
 
     @property
     def moves(self) -> dict[str, Move]:
-        """The features that moved, by the first drift that says so."""
-        return {name: move for sign in reversed(self.signs) for name, move in sign.moves.items()}
+        """The features that moved, by the first drift that says so, and up to the last that goes on from it."""
+        found = {name: move for sign in reversed(self.signs) for name, move in sign.moves.items()}
+        for sign in self.signs:
+            if sign.continues:
+                ends = {name: move.after for name, move in sign.moves.items() if name in found}
+                found |= {name: found[name]._replace(after=end) for name, end in ends.items()}
+        return found
 
     @property
     def centres(self) -> list[dict[str, float]]:
@@ -64,7 +69,12 @@ class Episode:
         return next((sign.values for sign in self.signs if sign.values), {})
 
     def takes(self, sign: Sign) -> bool:
-        """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled."""
+        """Whether a sign is of the same stream, kind and time; new clusters belong to a drift until it has settled.
+
+        A drift belongs to the one that it continues.
+        """
+        if sign.continues:
+            return any(each.key == sign.continues for each in self.signs)
         slack = GAP_RECORDS * self.pace
         is_follower = sign.rule == "new_cluster"
         latest = max(max(each.time, each.until if is_follower else 0.0) for each in self.signs)

@@ -16,6 +16,9 @@ from resonance.schemas import Incident, IncidentFeature, IncidentKind
 MANY: Final = 3
 """Streams that are a fleet; of fewer none is unlike the others."""
 
+BROKEN: Final = 0.5
+"""Share of a stream's records that are unlike all before where it broke; fewer are a new kind beside the usual ones."""
+
 UNIT: Final = 5.0
 """How many times what it was a feature has to be, or what part of it, to be in another unit."""
 
@@ -119,7 +122,12 @@ def _features(group: Sequence[Episode]) -> list[IncidentFeature]:
         after = median(seen) if seen else median(move.after for move in moves[name])
         before = [move.before for move in moves.get(name, ())] + [each.usual for each in values.get(name, ())]
         found.append({"feature": name, "value": after, "usual": median(before) if before else None})
-    return found
+    if found:
+        return found
+    varies = {name: move for each in group for sign in each.signs for name, move in sign.varies.items()}
+    for name, move in varies.items():
+        found.append({"feature": name, "value": move.after, "usual": move.before, "ratio": move.ratio})
+    return found[:SHOWN]
 
 
 def _kind(
@@ -138,7 +146,7 @@ def _kind(
         says = all(abs(move.before * move.shift) >= FROM_ZERO * abs(move.after - move.before) for move in own)
         if says and max(factor, 1 / factor if factor else 0.0) >= UNIT and len(group[0].centres) < MANY:
             return "unit", factor
-    if len(group) == 1 and known >= MANY and "unlike" in rules:
+    if len(group) == 1 and known >= MANY and max(sign.unlike for sign in signs) >= BROKEN:
         return "broke", None
     return ("new_kind" if rules & {"unlike", "new_cluster"} else "drifted"), None
 
@@ -151,17 +159,22 @@ def _names(streams: Sequence[str | None], known: int) -> str:
     return ", ".join(named) if named else "a partition"
 
 
+def _value(each: IncidentFeature, with_usual: bool) -> str:
+    if "ratio" in each:
+        return f"{each['feature']} varies {number(each['ratio'])} times as much"
+    usual = f", usually {number(each['usual'])}" if with_usual and each["usual"] is not None else ""
+    return f"{each['feature']} {number(each['value'])}{usual}"
+
+
 def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
     since = incident["since"][:19].replace("T", " ")
-    values = ", ".join(
-        f"{each['feature']} {number(each['value'])}"
-        + (f", usually {number(each['usual'])}" if each["usual"] is not None and incident["kind"] == "broke" else "")
-        for each in incident["features"][: 1 if incident["kind"] == "broke" else SHOWN]
-    )
+    is_broken = incident["kind"] == "broke"
+    with_usual = incident["kind"] in ("broke", "drifted")
+    values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
     behind = f", {values}" if values else ""
     if incident["kind"] == "unit":
         return f"{incident['features'][0]['feature']} in another unit since {since}, x {incident['factor']:.3g}"
-    if incident["kind"] == "broke":
+    if is_broken:
         return f"broke {since}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "new_kind":
         return f"a new kind of records since {since}{behind}"

@@ -1,6 +1,6 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from statistics import median
@@ -15,6 +15,7 @@ FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
 
 
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
+_MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
 
 class Move(NamedTuple):
@@ -24,6 +25,8 @@ class Move(NamedTuple):
     after: float
     shift: float
     """In spreads, with its sign."""
+    ratio: float
+    """How many times as much it varies."""
 
 
 class Value(NamedTuple):
@@ -64,6 +67,12 @@ class Sign:
     """Of a new cluster."""
     values: Mapping[str, Value] = field(default_factory=dict)
     """Of an alert that names features."""
+    unlike: float = 0.0
+    """Of an alert `unlike`: the share of the records that were."""
+    varies: Mapping[str, Move] = field(default_factory=dict)
+    """Features of a drift that vary more or less, and did not move."""
+    continues: str = ""
+    """Key of the drift that goes on."""
     is_whole: bool = False
     """Of a drift: whether the stream as a whole changed."""
     is_open: bool = False
@@ -157,11 +166,14 @@ class SignTable:
         if rule == "drift_open":  # The drift itself says more.
             return None
         time = seconds(since)
-        onset, centre = time, {}
+        onset, centre, share, evidence = time, {}, 0.0, alert["evidence"]
+        records = evidence.get("records", 0.0)
+        if rule == "unlike":
+            share = evidence.get("unlike", records) / (records or 1.0)
         if rule in ("unlike", "unconfirmed"):
-            onset -= pace * alert["evidence"].get("records", 0.0)
+            onset -= pace * records
         elif rule == "silent":
-            onset -= alert["evidence"].get("seconds", 0.0)
+            onset -= evidence.get("seconds", 0.0)
         elif alert.get("cluster") in self._begun:
             began, cluster = self._begun[alert["cluster"]]
             onset, centre = seconds(began) - pace * cluster["size"], dict(cluster["centre"])
@@ -169,7 +181,7 @@ class SignTable:
         is_open = alert["key"] not in self._cleared
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
-            alert["text"], centre=centre, is_open=is_open,
+            alert["text"], centre=centre, is_open=is_open, unlike=share,
             values={name: Value(*own) for name, *own in map(_NAMED, alert.get("features", ()))},
         )  # fmt: skip
 
@@ -178,19 +190,22 @@ class SignTable:
         ended = self._settled.get(key)
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
+        drifts = f"{stream}/{version}/drift"
         return Sign(
-            f"{stream}/{version}/drift/{seq}", stream, stream, "drift", "warning", time, min(onset, time),
-            drift["time"], moves=_moves(ended, drift), is_whole=drift.get("scope") == "stream", is_open=ended is None,
+            f"{drifts}/{seq}", stream, stream, "drift", "warning", time, min(onset, time), drift["time"],
+            moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
+            continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
+            is_whole=drift.get("scope") == "stream", is_open=ended is None,
             until=float("inf") if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
 
-def _moves(*events: Mapping[str, Any] | None) -> dict[str, Move]:
-    """Return the features that moved by a drift; the first event that has one counts, a settled one knows more."""
+def _moves(changes: Container[str], *events: Mapping[str, Any] | None) -> dict[str, Move]:
+    """Return the features that changed so by a drift; the first event that has one counts, a settled one knows more."""
     found: dict[str, Move] = {}
     for feature in _features(events):
-        if feature["change"] == "moved" and feature["feature"] not in found:
-            found[feature["feature"]] = Move(feature["before"], feature["after"], feature["shift"])
+        if feature["change"] in changes and feature["feature"] not in found:
+            found[feature["feature"]] = Move(*_MOVED(feature))
     return found
 
 

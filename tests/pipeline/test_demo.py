@@ -9,14 +9,15 @@ import time
 
 import orjson
 import pytest
-from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, outcome_table, verdict
+from resonance.pipeline.demo.report import Comparison, RegionQuality, compare, outcome_table, replay, verdict
 from resonance.pipeline.demo.run import Options, _settings, check_complete, follow, run
 from resonance.pipeline.demo.story import Story
-from resonance.pipeline.demo.telemetry import Telemetry
+from resonance.pipeline.demo.telemetry import START_MS, Telemetry
 from resonance.pipeline.demo.view import LiveView, PlainView, panel, spark
 from resonance.pipeline.errors import BrokerError
 from resonance.pipeline.kafka.embedded import EmbeddedBroker
 from resonance.pipeline.records import Message
+from resonance.pipeline.timestamps import epoch_ms
 from rich.console import Console
 
 
@@ -42,6 +43,7 @@ def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     code = run(Options(folder=tmp_path, seconds=3, records=1500), Console(file=screen, width=120))
     assert "6,000 of 6,000 assignments are identical to an uninterrupted replay" in screen.getvalue()
     assert code == 0
+    assert "The incidents, the newest first" in screen.getvalue()
     figures = orjson.loads((tmp_path / "report.json").read_bytes())
     assert figures["assignments"] == {
         "expected": 6000,
@@ -52,8 +54,30 @@ def test_the_demo_is_exact_although_its_worker_is_killed(tmp_path):
     answers = [orjson.loads(line) for line in (tmp_path / "assignments.jsonl").read_bytes().splitlines()]
     assert len(answers) == 6000
     assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == figures["cluster_events"]["expected"] > 0
+    assert (tmp_path / "alerts.jsonl").read_bytes().count(b"\n") == figures["alerts"]["expected"]
     assert (tmp_path / "lifelines.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "worker.log").read_text().count("processing from") == 2, "it was started twice"
+
+
+def test_what_happens_to_the_regions_is_four_incidents():
+    story = Story(telemetry := Telemetry())
+    for partition, part in enumerate(replay(_settings("127.0.0.1:9092"), telemetry)):
+        for kind, take in (("cluster_events", story.event), ("drift_events", story.drift), ("alerts", story.alert)):
+            for each in part.of(kind):
+                take(partition, each.value)
+    found = sorted(story.happened.incidents(), key=lambda each: each["since"])
+    assert [(each["streams"], each["kind"], each["features"][0]["feature"]) for each in found] == [
+        (["p2"], "drifted", "latency_ms"),
+        (["p0"], "drifted", "latency_ms"),
+        (["p1"], "new_kind", "error_rate"),
+        (["p0"], "drifted", "latency_ms"),
+    ]
+    creep, deploy, crawler, rollback = ((epoch_ms(each["since"]) - START_MS) / 5 for each in found)
+    began = [each.at for each in telemetry.incidents]
+    assert [deploy, crawler, rollback] == pytest.approx(began[1:], abs=30)
+    # A creep is seen once it has moved by a part of its noise.
+    assert began[0] < creep < began[0] + 700
+    assert [each["features"][0].get("ratio", 1.0) > 1.0 for each in found] == [False, True, False, False]
 
 
 def test_the_demo_needs_no_more_than_a_worker(tmp_path, monkeypatch):

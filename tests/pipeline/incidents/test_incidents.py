@@ -126,6 +126,25 @@ def test_a_new_cluster_belongs_to_the_drift_that_has_not_settled():
     assert len(incidents(BROKE[0], later)) == 2
 
 
+def test_a_drift_that_goes_on_is_the_same_incident_however_late_it_does():
+    later = drift("p1:d1", 900, seq=2, heat=(38.0, 60.0))
+    later[1]["continues"] = 0
+    (found,) = incidents(drift("p1:d1", 310, heat=(6.2, 38.0)), later)
+    assert found["features"] == [{"feature": "heat", "value": 60.0, "usual": 6.2}]
+
+
+def test_a_few_unlike_records_among_the_usual_ones_are_a_new_kind():
+    (found,) = incidents(alert("p1:d1", 300, records=72.0, unlike=12.0))
+    assert found["kind"] == "new_kind"
+
+
+def test_a_feature_that_only_varies_more_is_named():
+    made = drift("p1:d1", 310, heat=(6.2, 6.3))
+    made[1]["units"][0]["features"][0] |= {"change": "widened", "ratio": 3.0}
+    (found,) = incidents(made)
+    assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
+
+
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
