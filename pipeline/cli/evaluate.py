@@ -15,7 +15,7 @@ from resonance.pipeline.cli.file_settings import for_file
 from resonance.pipeline.cli.injection import CommandApp, injected
 from resonance.pipeline.cli.main import as_options
 from resonance.pipeline.cli.options import Json, load
-from resonance.pipeline.cli.output import footnote, print_json, print_line, print_table, say
+from resonance.pipeline.cli.output import footnote, print_incidents, print_json, print_line, print_table, say
 from resonance.pipeline.cli.progress import records_bar
 from resonance.pipeline.cli.replay import ChosenSpan, Partitions, Processes, as_file, load_for, with_assignments
 from resonance.pipeline.cli.stopping import UNCHANGED, says_when_stopped
@@ -131,6 +131,9 @@ def evaluate(
         print_json(content)
     else:
         shown = tables.short_names(content)
+        if content["incidents"]:
+            print_incidents(content["incidents"])
+            print_line()
         for table in tables.tables(content):
             print_table(table.columns, [(shown.get(str(name), name), *row) for name, *row in table.rows])
             print_line()

@@ -12,6 +12,7 @@ from resonance.pipeline.evaluate.detail import detail
 from resonance.pipeline.evaluate.evaluation import Evaluation
 from resonance.pipeline.evaluate.summary import best_sentence
 from resonance.pipeline.evaluate.tables import Cell, Shade, Table, tables
+from resonance.schemas import Incident
 
 PAGE, DATA = "report.html", "report.json"
 
@@ -71,6 +72,7 @@ def of_evaluation(found: Evaluation, document: Mapping[str, Any]) -> Report:
     features = counted(len(content["features"]), "feature") if content["features"] else "sparse features"
     confused = [confusion_table(own["confusion"])] if "confusion" in own else []
     parts = [
+        PagePart(f"What happened, by {content['best']['candidate']}", tables=_incidents(content["incidents"])),
         PagePart(tables=tables(content)),
         PagePart("Figures over the records", content["notes"], pictures=[pictures.curves(content)]),
         PagePart(
@@ -114,6 +116,11 @@ def _profile(profile: Mapping[str, Any]) -> list[Table]:
             row.append(shade._replace(tone="hot" if apart > 0 else "cold"))
         rows.append(row)
     return [Table("", ("cluster", *profile["features"]), rows)] if profile["features"] else []
+
+
+def _incidents(incidents: Sequence[Incident]) -> list[Table]:
+    rows = [[each["severity"], "open" if each["is_open"] else "over", each["text"]] for each in incidents]
+    return [Table("", ("severity", "state", "what happened"), rows)] if rows else []
 
 
 def _drifts(drifts: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.evaluate.dataset import Dataset
 from resonance.pipeline.evaluate.source import Recording, loaded, rearranged, separated
+from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.kernels import compile_engine
 from resonance.pipeline.records import Outputs, Record, TopicPartition
 from resonance.pipeline.replay.file_partitions import FileReplay
@@ -19,6 +20,7 @@ from resonance.pipeline.replay.jobs import Report
 from resonance.pipeline.replay.two_stage_file import Routes, routes_of
 from resonance.pipeline.task.encode.cluster_description import present
 from resonance.pipeline.task.model.stream_model import StreamModel
+from resonance.schemas import Incident
 
 NO_CLUSTER: Final = -1
 """Answered, and in no cluster."""
@@ -55,6 +57,8 @@ class Run:
     drifts: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     present: list[dict[str, Any]] = field(default_factory=list)
     """The clusters at the end, each with its stream."""
+    incidents: list[Incident] = field(default_factory=list)
+    """What happened, the newest first."""
     dead_letters: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     """CPU time of decoding, learning and encoding."""
@@ -89,6 +93,7 @@ class AnswerSink:
         self.events: list[tuple[int, dict[str, Any]]] = []
         self.drifts: list[tuple[int, dict[str, Any]]] = []
         self.present: list[dict[str, Any]] = []
+        self._happened = IncidentTable()
         self.state_bytes = 0
         self.seconds = 0.0
         """CPU time spent here, which is no cost of the models."""
@@ -99,8 +104,10 @@ class AnswerSink:
         answers = [orjson.loads(message.value or b"") for message in outputs.assignments]
         for at, place in self._places([answer["source"] for answer in answers]):
             self._take(answers[at], place)
-        for messages, to in ((outputs.cluster_events, self.events), (outputs.drift_events, self.drifts)):
-            found = [orjson.loads(message.value or b"") for message in messages]
+        for kind, to in (("cluster_events", self.events), ("drift_events", self.drifts), ("alerts", [])):
+            found = [orjson.loads(message.value or b"") for message in outputs.of(kind)]
+            for output in found:
+                self._happened.apply(kind, output)
             places = dict(self._places([event["cause"]["source"] for event in found]))
             # What a late label caused belongs to the newest record.
             to += [(places.get(at, self._last), event) for at, event in enumerate(found)]
@@ -152,6 +159,7 @@ class AnswerSink:
             self.events,
             self.drifts,
             self.present,
+            self._happened.incidents(),
             state_bytes=self.state_bytes,
         )
 

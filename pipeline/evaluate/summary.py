@@ -32,6 +32,7 @@ def document(found: Evaluation, source: str, command: str) -> dict[str, Any]:
             "next": others[0].name if others else None,
             "next_value": others[0].whole.get(found.criterion) if others else None,
         },
+        "incidents": best.run.incidents,
         "candidates": [_measured(one) for one in found.candidates],
         "baselines": [_measured(one) for one in found.baselines],
         "notes": found.notes,

@@ -162,11 +162,13 @@ def test_candidates_in_processes_give_the_same_figures(evaluated, file, monkeypa
 def test_the_tables_fit_80_columns_and_the_last_line_names_the_best(file, monkeypatch, capsys):
     options = ("--truth", "kind", "-e", "caea", "-e", "evq", "--shuffle", "1")
     assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == 0
-    shown = capsys.readouterr()
-    *lines, last = shown.out.splitlines()
+    incidents, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert incidents.startswith("severity  state")
+    assert " open   p0: " in incidents
+    *lines, last = rest.splitlines()
     assert max(map(len, lines)) <= 80
     for word in ("ARI", "one cluster", "k-means, k = 3", "events/1,000", "shuffled, mean"):
-        assert word in shown.out
+        assert word in rest
     assert last.startswith("best of 2 by ari: ")
     assert "; next is " in last
 
@@ -284,7 +286,7 @@ def test_nested_columns_of_parquet_are_members_and_others_end_in_a_sentence(eval
 def test_long_names_of_a_grid_are_numbered_below_the_tables(file, monkeypatch, capsys):
     options = ("-e", "caea", "--sweep", "engine.lambda=20,40", "--sweep", "engine.min_cluster_records=5,20")
     assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", "--truth", "kind", *options) == 0
-    out = capsys.readouterr().out
+    out = capsys.readouterr().out.partition("\n\n")[2]
     assert max(map(len, out.splitlines()[:-1])) <= 80
     assert out.splitlines()[-2] == "4: caea lambda=40 min_cluster_records=20"
     assert "\n4: caea  " in out

@@ -75,7 +75,8 @@ def cells(row):
 
 def test_the_page_has_the_numbers_of_the_document(reported):
     content, text = reported("--truth", "kind", "-e", "caea", "-e", "evq", "--shuffle", "1")
-    found = Page(text).tables
+    incidents, *found = Page(text).tables
+    assert [row[2] for row in incidents[1:]] == [each["text"] for each in content["incidents"]] != []
     for number, table in enumerate(tables(content)):
         assert found[number][0] == list(table.columns)
         assert [[cell.strip() for cell in row] for row in found[number][1:]] == [cells(row) for row in table.rows]
