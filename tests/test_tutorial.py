@@ -88,7 +88,7 @@ def test_a_replay_into_a_folder_lists_what_happened(folder, monkeypatch, capsys)
     options = ("--key", "machine", "--time", "time", "--partitions", "4", "--output", "again")
     assert run(monkeypatch, "replay", "machines.csv", *options) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "p1:m07: broke 2026-03-05 23:57:59, pressure 37.8, usually 6.2" in shown
+    assert "p1:m07: broke 2026-03-06 00:00:00, pressure 37.8, usually 6.2" in shown
     assert run(monkeypatch, "replay", "machines.csv", *options, "--json") == 0
     assert len(orjson.loads(capsys.readouterr().out)["incidents"]) == 3
 

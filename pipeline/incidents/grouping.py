@@ -1,8 +1,11 @@
 """Signs that belong together: of one stream by time, of several by time and by features."""
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
+from operator import itemgetter
 from statistics import median
 from typing import Final
 
@@ -22,6 +25,9 @@ ALIKE: Final = 0.5
 
 OWN_SCALE: Final = 3.0
 """Usual ranges by which the usual values of two streams differ that have scales of their own."""
+
+COMPARED: Final = 20
+"""Episodes of a group, the first ones, with which another one has to agree."""
 
 QUIET: Final = ("silent", "dead_letters", "unconfirmed", "one_cluster", "share")
 """Rules whose alerts belong together by their rule alone."""
@@ -99,30 +105,46 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
     return sorted((each for own in found.values() for each in own), key=lambda each: (each.began, each.place))
 
 
-def together(found: Iterable[Episode]) -> list[list[Episode]]:
+@dataclass(slots=True)
+class Group:
+    """Episodes of several streams that belong together."""
+
+    episodes: list[Episode]
+    began: list[float]
+    """When each began, the earliest first."""
+    places: set[str]
+
+    def is_near(self, episode: Episode, began: float) -> bool:
+        """Whether an episode that began at a time began with these, is of their kind, and agrees with most of them."""
+        first = self.episodes[0]
+        middle = 0.5 * (self.began[(len(self.began) - 1) // 2] + self.began[len(self.began) // 2])
+        apart = abs(middle - began) / (max(episode.pace, first.pace) or 1.0)
+        if apart > LONG_RECORDS or episode.place in self.places or first.family != episode.family:
+            return False
+        agreed = [each for one in self.episodes[:COMPARED] if (each := _agree(one, episode)) is not None]
+        return sum(agreed) >= ALIKE * len(agreed) if agreed else apart <= WINDOW_RECORDS
+
+
+def together(found: Sequence[Episode]) -> list[list[Episode]]:
     """Group the episodes of several streams: those with features first, the others by time alone."""
-    groups: list[list[Episode]] = []
-    for episode in sorted(
-        found, key=lambda each: (not (each.moves or each.centres or each.values), each.began, each.place)
-    ):
-        near = [group for group in groups if _is_near(group, episode)]
-        if near:
-            max(near, key=len).append(episode)
-        else:
-            groups.append([episode])
-    return groups
-
-
-def _is_near(group: list[Episode], episode: Episode) -> bool:
-    """Whether an episode began with a group, is of its kind, and agrees with most of it."""
-    if group[0].family != episode.family or any(each.place == episode.place for each in group):
-        return False
-    began = median(each.began for each in group)
-    apart = abs(began - episode.began) / (max(episode.pace, group[0].pace) or 1.0)
-    if apart > LONG_RECORDS:
-        return False
-    agreed = [agreement for each in group if (agreement := _agree(each, episode)) is not None]
-    return sum(agreed) >= ALIKE * len(agreed) if agreed else apart <= WINDOW_RECORDS
+    farthest = LONG_RECORDS * max((each.pace for each in found), default=0.0)
+    by_time = sorted(((each.began, each.place, each) for each in found), key=itemgetter(0, 1))
+    has_features = [bool(each.moves or each.centres or each.values) for _, _, each in by_time]
+    groups: list[Group] = []
+    for turn in (has_features, [not each for each in has_features]):
+        recent = groups.copy()
+        for began, place, episode in compress(by_time, turn):
+            recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
+            near = [group for group in recent if group.is_near(episode, began)]
+            if near:
+                group = max(near, key=lambda each: len(each.episodes))
+                group.episodes.append(episode)
+                group.places.add(place)
+                insort(group.began, began)
+            else:
+                groups.append(Group([episode], [began], {place}))
+                recent.append(groups[-1])
+    return [group.episodes for group in groups]
 
 
 def _agree(one: Episode, other: Episode) -> bool | None:

@@ -39,10 +39,13 @@ class IncidentTable:
 
     def __init__(self) -> None:
         self._signs = SignTable()
+        self._groups: list[list[Episode]] = []
+        self._is_changed = False
 
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; `kind` is that of its topic (``alerts``, ``drift_events``, ``cluster_events``)."""
         self._signs.apply(kind, payload)
+        self._is_changed = True
 
     def read(self, kind: str, records: Iterable[Record]) -> None:
         """Take over the records of a topic of outputs; what is none of them changes nothing."""
@@ -53,16 +56,24 @@ class IncidentTable:
                 continue
             self.apply(kind, payload)
 
-    def incidents(self) -> list[Incident]:
-        """Return the incidents, the newest first."""
-        groups = together(episodes(self._signs.signs(), self._signs.paces()))
-        found = [_incident(group, len(self._signs.streams)) for group in groups]
+    def incidents(self, streams: int = 0) -> list[Incident]:
+        """Return the incidents, the newest first; `streams` is how many there are, where more than have outputs."""
+        if self._is_changed:
+            self._is_changed = False
+            self._groups = together(episodes(self._signs.signs(), self._signs.paces()))
+        known = max(len(self._signs.streams), streams)
+        found = [_incident(group, known) for group in self._groups]
         return sorted(found, key=lambda each: (each["since"], each["key"]), reverse=True)
+
+    def signs(self, key: str) -> list[Sign]:
+        """Return the alerts and drifts, the earliest first, of the incident that has this one; as of `incidents`."""
+        groups = map(_ordered, self._groups)
+        return next((signs for signs in groups if any(sign.key == key for sign in signs)), [])
 
 
 def _incident(group: Sequence[Episode], known: int) -> Incident:
     ordered = sorted(group, key=lambda each: (each.began, each.place))
-    signs = sorted((sign for each in group for sign in each.signs), key=lambda sign: (sign.time, sign.place, sign.key))
+    signs = _ordered(group)
     since = _since(ordered)
     streams = list(dict.fromkeys(each.signs[0].stream for each in ordered))
     features = _features(ordered)
@@ -92,10 +103,16 @@ def _incident(group: Sequence[Episode], known: int) -> Incident:
     return incident
 
 
+def _ordered(group: Iterable[Episode]) -> list[Sign]:
+    return sorted((sign for each in group for sign in each.signs), key=lambda sign: (sign.time, sign.place, sign.key))
+
+
 def _since(ordered: Sequence[Episode]) -> float:
     """Return when the first streams of an incident began; one that began far before most others does not count."""
-    began = [each.began for each in ordered]
-    return began[len(began) // 10]
+    first = ordered[len(ordered) // 10]
+    # To the minute of streams with a record a minute, or fewer: it is known to about a record.
+    step = 60.0 if first.pace >= 60.0 else 1.0 if first.pace >= 1.0 else 0.001
+    return step * round(first.began / step)
 
 
 def _features(group: Sequence[Episode]) -> list[IncidentFeature]:

@@ -1,17 +1,23 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 from operator import itemgetter
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import epoch_ms
-from resonance.schemas import AlertSeverity, ClusterSnapshot
+from resonance.schemas import AlertSeverity
 
 FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
 """Kinds of outputs from which incidents are made."""
+
+MOST: Final = 20_000
+"""Alerts, drifts and new clusters that are kept: those with the newest records."""
 
 
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
@@ -85,57 +91,92 @@ def seconds(time: str) -> float:
     return epoch_ms(time) / 1000
 
 
+Place = tuple[float, int]
+"""Seconds and offset of the record that caused an output."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+class _Newest(Generic[K]):
+    """The newest payload of each key, of the `MOST` newest keys, in whichever order they come."""
+
+    def __init__(self) -> None:
+        self._found: dict[K, tuple[Place, Mapping[str, Any]]] = {}
+
+    def put(self, key: K, payload: Mapping[str, Any], at: Place) -> None:
+        """Take over the payload of a record."""
+        if at >= self.place(key):
+            self._found[key] = at, payload
+        if len(self._found) > 2 * MOST:
+            self._prune()
+
+    def place(self, key: K) -> Place:
+        """Return where the newest payload of a key is from; before all records where it has none."""
+        return self._found[key][0] if key in self._found else (-inf, 0)
+
+    def get(self, key: K) -> Mapping[str, Any] | None:
+        """Return the newest payload of a key."""
+        return self._found[key][1] if key in self._found else None
+
+    def items(self) -> list[tuple[K, Mapping[str, Any]]]:
+        """Return the newest keys, with their payloads."""
+        self._prune()
+        return [(key, payload) for key, (_, payload) in self._found.items()]
+
+    def _prune(self) -> None:
+        if len(self._found) > MOST:
+            self._found = dict(sorted(self._found.items(), key=lambda each: (each[1][0], each[0]))[-MOST:])
+
+
 class SignTable:
     """The signs in outputs, which come in any order and as often as they like."""
 
     def __init__(self) -> None:
-        self._alerts: dict[str, Mapping[str, Any]] = {}
-        self._cleared: set[str] = set()
+        self._alerts, self._cleared = _Newest[str](), _Newest[str]()
         # By stream, version and number.
-        self._drifts: dict[tuple[str, int, int], Mapping[str, Any]] = {}
-        self._settled: dict[tuple[str, int, int], Mapping[str, Any]] = {}
-        self._begun: dict[str, tuple[str, ClusterSnapshot]] = {}
+        self._drifts, self._settled = _Newest[tuple[str, int, int]](), _Newest[tuple[str, int, int]]()
+        # Events that say that a cluster is there.
+        self._begun = _Newest[str]()
         # Offsets and seconds of the first and the last output of each log, and the streams in it.
-        self._spans: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        self._spans: dict[tuple[str, int], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
 
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; one of another kind, or of a later release, changes nothing."""
         try:
             source, time = payload["cause"]["source"], seconds(payload["time"])
-            log, at = (source["topic"], source["partition"]), (source["offset"], time)
+            log, at = (source["topic"], source["partition"]), (time, source["offset"])
+            place = source["offset"], time
             if kind == "alerts":
-                self._alert(payload)
+                self._alert(payload, at)
             elif kind == "drift_events":
-                self._drift(payload)
+                self._drift(payload, at)
             elif kind == "cluster_events":
-                begun = (
-                    {each["id"]: each for each in payload["after"]} if payload["kind"] in ("emerged", "split") else {}
-                )
-                if payload["cluster"] in begun:
-                    self._begun[payload["cluster"]] = payload["time"], begun[payload["cluster"]]
+                if payload["kind"] in ("emerged", "split"):
+                    begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
+                    own = {"size": begun["size"], "centre": dict(begun["centre"]), "time": payload["time"]}
+                    self._begun.put(payload["cluster"], own, at)
             else:
                 return
         except (AttributeError, KeyError, TypeError, ValueError):
             return
         if "reason" not in payload:
-            span = self._spans.setdefault(log, [at, at])
-            span[:] = min(span[0], at), max(span[1], at)
+            first, last = self._spans.get(log, (place, place))
+            self._spans[log] = min(first, place), max(last, place)
         if payload["stream"] is not None:
-            self._streams[payload["stream"]] = log
+            self._streams[payload["stream"]] = max(self._streams.get(payload["stream"], log), log)
 
-    def _alert(self, payload: Mapping[str, Any]) -> None:
-        if payload["kind"] == "opened":
-            self._alerts[payload["key"]] = payload
-        else:
-            self._cleared.add(payload["key"])
+    def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
+        if payload["rule"] != "drift_open":  # The drift itself says more.
+            table = self._alerts if payload["kind"] == "opened" else self._cleared
+            table.put(payload["key"], payload, at)
 
-    def _drift(self, payload: Mapping[str, Any]) -> None:
-        key = payload["stream"], payload["version"], payload["seq"]
+    def _drift(self, payload: Mapping[str, Any], at: Place) -> None:
+        stream, version, seq = payload["stream"], payload["version"], payload["seq"]
         if payload["kind"] == "drift":
-            self._drifts[key] = payload
+            self._drifts.put((stream, version, seq), payload, at)
         elif payload["kind"] in ("settled", "recovered"):
-            self._settled[payload["stream"], payload["version"], payload["opened"]] = payload
+            self._settled.put((stream, version, payload["opened"]), payload, at)
 
     @property
     def streams(self) -> list[str]:
@@ -149,7 +190,7 @@ class SignTable:
             shared[log] = shared.get(log, 0) + 1
         result = {}
         for stream, log in self._streams.items():
-            (first, began), (last, ended) = self._spans.get(log, [(0, 0.0), (0, 0.0)])
+            (first, began), (last, ended) = self._spans.get(log, ((0, 0.0), (0, 0.0)))
             result[stream] = shared[log] * (ended - began) / max(1, last - first)
         return result
 
@@ -157,28 +198,29 @@ class SignTable:
         """Return the signs, the earliest first."""
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
-        found = [self._of_alert(each, paces.get(each["stream"], usual)) for each in self._alerts.values()]
-        found += [self._of_drift(key, each) for key, each in self._drifts.items()]
-        return sorted((sign for sign in found if sign is not None), key=lambda sign: (sign.time, sign.place, sign.key))
+        made = [partial(self._of_alert, each, paces.get(each["stream"], usual)) for _, each in self._alerts.items()]
+        made += [partial(self._of_drift, key, each) for key, each in self._drifts.items()]
+        found = []
+        for make in made:
+            with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
+                found.append(make())
+        return sorted(found, key=lambda sign: (sign.time, sign.place, sign.key))
 
-    def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign | None:
+    def _of_alert(self, alert: Mapping[str, Any], pace: float) -> Sign:
         rule, since = alert["rule"], alert["since"]
-        if rule == "drift_open":  # The drift itself says more.
-            return None
         time = seconds(since)
         onset, centre, share, evidence = time, {}, 0.0, alert["evidence"]
         records = evidence.get("records", 0.0)
         if rule == "unlike":
             share = evidence.get("unlike", records) / (records or 1.0)
         if rule in ("unlike", "unconfirmed"):
-            onset -= pace * records
+            onset -= pace * max(records - 1.0, 0.0)
         elif rule == "silent":
             onset -= evidence.get("seconds", 0.0)
-        elif alert.get("cluster") in self._begun:
-            began, cluster = self._begun[alert["cluster"]]
-            onset, centre = seconds(began) - pace * cluster["size"], dict(cluster["centre"])
+        elif (begun := self._begun.get(alert.get("cluster", ""))) is not None:
+            onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
         place = place_of(alert)
-        is_open = alert["key"] not in self._cleared
+        is_open = self._cleared.place(alert["key"]) < self._alerts.place(alert["key"])
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, is_open=is_open, unlike=share,
@@ -196,7 +238,7 @@ class SignTable:
             moves=_moves(("moved",), ended, drift), varies=_moves(("widened", "narrowed"), ended, drift),
             continues=f"{drifts}/{drift['continues']}" if "continues" in drift else "",
             is_whole=drift.get("scope") == "stream", is_open=ended is None,
-            until=float("inf") if ended is None else seconds(ended["time"]),
+            until=inf if ended is None else seconds(ended["time"]),
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.worker.http.pages import foreign_host, is_loopback
 
-PAGES: Final = ("/", "/stream", "/cluster", "/events", "/operations")
+PAGES: Final = ("/", "/stream", "/cluster", "/incident", "/events", "/operations")
 """Addresses that show the page; what they are about stands behind the question mark."""
 
 SETTING: Final = "page.token"

@@ -11,7 +11,9 @@ from resonance.pipeline.errors import ResonanceError, counted, nearest
 from resonance.pipeline.page.timeline import as_json
 from resonance.pipeline.page.view import DeploymentView, Present, StreamView, moment_of
 from resonance.pipeline.watch.lifelines import LifeLine, in_order
+from resonance.pipeline.watch.named import with_names
 from resonance.pipeline.watch.sentences import SHOWN, centres
+from resonance.schemas import Incident
 from resonance.schemas.common import place_text
 from resonance.schemas.sets_apart import sets_apart
 
@@ -21,6 +23,9 @@ MOST_ROWS: Final = 200
 MOST_LINES: Final = 60
 """Life-lines of a stream: the present clusters, and the newest of those that ended."""
 
+MOST_INCIDENTS: Final = 50
+"""Incidents of an overview."""
+
 MOST_FEATURES: Final = 40
 """Features of a cluster's profile, the most salient first."""
 
@@ -29,7 +34,7 @@ COMPARED: Final = 50
 
 
 class UnknownNameError(ResonanceError):
-    """There is no such stream or cluster; the text offers similar ones."""
+    """There is no such stream, cluster or incident; the text offers similar ones."""
 
 
 ORDERS: Final[Mapping[str, Callable[[StreamView, Mapping[str, int]], Any]]] = {
@@ -46,7 +51,7 @@ ORDERS: Final[Mapping[str, Callable[[StreamView, Mapping[str, int]], Any]]] = {
 def overview(
     view: DeploymentView, search: str = "", order: str = "rate", *, ascending: bool = False, start: int = 0, most: int
 ) -> dict[str, Any]:
-    """Return the figures of the deployment, and some of the streams whose name contains a text."""
+    """Return the figures of the deployment, its incidents, and some of the streams whose name contains a text."""
     wanted, alerts = search.casefold(), view.alerts_by_stream
     # Streams are also found by the names of their clusters.
     called: defaultdict[str, list[str]] = defaultdict(list)
@@ -61,7 +66,35 @@ def overview(
     found = sorted(found, key=lambda stream: key(stream, alerts), reverse=not ascending)
     shown = found[start : start + min(most, MOST_ROWS)]
     rows = [_row(stream, alerts[stream.name]) | {"called": called.get(stream.name, [])[:SHOWN]} for stream in shown]
-    return {"found": len(found), "start": start, "rows": rows, "rates": list(view.rates)[-300:], **view.headline()}
+    incidents = _incidents(view, view.incidents())
+    shown_first = {"incidents": incidents, "incidents_left_out": len(view.incidents()) - len(incidents)}
+    figures = {"rates": list(view.rates)[-300:], **view.headline(), **shown_first}
+    return {"found": len(found), "start": start, "rows": rows, **figures}
+
+
+def incident(view: DeploymentView, key: str) -> dict[str, Any]:
+    """Return the incident of an alert or a drift, with the entries of all of them; raises `UnknownNameError`."""
+    known, behind = view.incidents(), view.happened.signs(key)
+    found = next((each for each in known if behind and each["key"] == behind[0].key), None)
+    if found is None:
+        similar = nearest(key, [each["key"] for each in known], 3)
+        raise UnknownNameError(f"there is no incident {key}{similar} among {counted(len(known), 'incident')}")
+    signs = {
+        (each.stream or "", each.stamp, "drift" if each.rule == "drift" else f"{each.rule} opened") for each in behind
+    }
+    entries = [each for each in view.timeline if (each.stream, each.time, each.what) in signs]
+    entries.sort(key=lambda each: (each.time, each.number), reverse=True)
+    return {**found, **_incidents(view, [found])[0], "entries": as_json(entries[:MOST_ROWS], view.names)}
+
+
+def _incidents(view: DeploymentView, found: Sequence[Incident]) -> list[dict[str, Any]]:
+    """Return the open incidents and then those that are over, a line each."""
+    shown = sorted(found, key=lambda each: not each["is_open"])[:MOST_INCIDENTS]
+    names = ("key", "severity", "is_open", "since")
+    return [
+        {**{name: each[name] for name in names}, "text": with_names(each["text"], view.names.given, view.names)}  # type: ignore[literal-required]
+        for each in shown
+    ]
 
 
 def stream(view: DeploymentView, name: str) -> dict[str, Any]:
@@ -79,6 +112,7 @@ def stream(view: DeploymentView, name: str) -> dict[str, Any]:
         **_row(known, view.alerts_by_stream[name]),
         "version": known.version,
         "drift": known.drift,
+        "incidents": _incidents(view, [each for each in view.incidents() if name in each["streams"]]),
         "open": [dict(alert) for alert in view.alerts.alerts() if alert["stream"] == name][:MOST_ROWS],
         "history": history,
         "lines": lines,

@@ -59,6 +59,7 @@ QUERIES: Final[Mapping[str, Mapping[str, Parameter]]] = {
     },
     "stream": {"name": query.text(), "at": query.moment()},
     "cluster": {"id": query.text()},
+    "incident": {"key": query.text()},
     "events": {
         "kind": query.several(),
         "severity": query.several(("info", "warning", "critical")),
@@ -110,6 +111,7 @@ class PageServer:
             ("overview", self._overview),
             ("stream", self._stream),
             ("cluster", self._cluster),
+            ("incident", self._incident),
             ("events", self._events),
             ("operations", self._operations_page),
             ("live", self._live),
@@ -202,6 +204,10 @@ class PageServer:
     async def _cluster(self, request: web.Request) -> web.Response:
         name = _given(request)["id"]
         return await self._shown(lambda view: answers.cluster(view, name))
+
+    async def _incident(self, request: web.Request) -> web.Response:
+        key = _given(request)["key"]
+        return await self._shown(lambda view: answers.incident(view, key))
 
     async def _events(self, request: web.Request) -> web.Response:
         given = _given(request)

@@ -14,6 +14,7 @@ import orjson
 from resonance.pipeline import exact_json
 from resonance.pipeline.dead_letters.records import StoredDeadLetter
 from resonance.pipeline.disk_map import DiskMap
+from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.kafka.positions import AHEAD
 from resonance.pipeline.page.share_history import ShareHistory
 from resonance.pipeline.page.timeline import Timeline, TimelineEntry, entry_of
@@ -21,7 +22,7 @@ from resonance.pipeline.records import Record
 from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
 from resonance.pipeline.timestamps import canonical, epoch_ms, is_canonical
 from resonance.pipeline.watch.watch import WatchedOutput
-from resonance.schemas import ClusterNames, ClusterTable
+from resonance.schemas import ClusterNames, ClusterTable, Incident
 
 MOST_STREAMS: Final = 50_000
 """Streams that are shown; of further ones only the number is known."""
@@ -37,6 +38,12 @@ MOST_LIVES: Final = 200_000
 
 PEERS: Final = 20
 """Clusters beside which a new one is described."""
+
+QUICK, PATIENCE = 0.05, 20.0
+"""Seconds beyond which making incidents took long, and how many times as long they are then shown as they are."""
+
+OUTPUTS: Final = {"events": "cluster_events", "drift": "drift_events", "alerts": "alerts"}
+"""Kinds of entries, and the kind of topic of each."""
 
 SMOOTHING: Final = 10.0
 """Seconds over which rates are averaged."""
@@ -125,6 +132,9 @@ class DeploymentView:
         """Streams that have a cluster with a name."""
         self.alerts = OpenAlertTable()
         self.alerts_by_stream: Counter[str] = Counter()
+        self.happened = IncidentTable()
+        self._incidents: list[Incident] = []
+        self._incidents_until = 0.0
         self.dead_letters: dict[tuple[str, str, str], dict[str, Any]] = {}
         """By topic and partition, stage and class: how many, the newest time, an example."""
         self.rates: deque[tuple[int, float]] = deque(maxlen=600)
@@ -199,6 +209,7 @@ class DeploymentView:
             return None
         elif kind == "events" and stream in self.named_streams:
             self.names.table.apply(payload)
+        self.happened.apply(OUTPUTS[kind], payload)
         near = self.details(stream or "", PEERS) if peers and payload["kind"] == "emerged" else []
         return entry_of(WatchedOutput(kind, record, payload, near))  # type: ignore[arg-type]
 
@@ -324,6 +335,15 @@ class DeploymentView:
         if self._by_name is None:
             self._by_name = [self.streams[name] for name in sorted(self.streams)]
         return self._by_name
+
+    def incidents(self) -> list[Incident]:
+        """Return what happened, the newest first; where many outputs come, as of a while ago."""
+        began = time.monotonic()
+        if began >= self._incidents_until:
+            self._incidents = self.happened.incidents(len(self.streams) + len(self.left_out))
+            took = time.monotonic() - began
+            self._incidents_until = began + PATIENCE * took if took > QUICK else began
+        return self._incidents
 
     def detail(self, cluster: str) -> dict[str, Any] | None:
         """Return a present cluster as the topic has it; None where it is not known."""

@@ -164,7 +164,7 @@ def test_the_tables_fit_80_columns_and_the_last_line_names_the_best(file, monkey
     assert run(monkeypatch, "evaluate", file, *GIVEN, *SMALL, "--processes", "1", *options) == 0
     incidents, _, rest = capsys.readouterr().out.partition("\n\n")
     assert incidents.startswith("severity  state")
-    assert " open   p0: " in incidents
+    assert " over   p0: " in incidents
     *lines, last = rest.splitlines()
     assert max(map(len, lines)) <= 80
     for word in ("ARI", "one cluster", "k-means, k = 3", "events/1,000", "shuffled, mean"):

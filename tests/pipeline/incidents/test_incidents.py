@@ -75,7 +75,7 @@ WORK = [
 
 def test_a_stream_that_broke_is_named_with_what_it_was_and_is():
     (found,) = incidents(*BROKE)
-    assert found["text"] == "p1:d1: broke 2026-05-06 04:55:00, heat 38, usually 6.2; unlike the other 3 streams"
+    assert found["text"] == "p1:d1: broke 2026-05-06 04:56:00, heat 38, usually 6.2; unlike the other 3 streams"
     assert (found["signs"], found["certainty"], found["is_open"], found["severity"]) == (2, "sure", True, "critical")
 
 

@@ -105,7 +105,10 @@ def test_all_pages_open_and_are_reached_by_links():
             await browser.open(made.address)
             await browser.wait("document.querySelector('.rows .row a')?.textContent === 'p0'")
             await browser.wait("document.querySelector('.tiles').innerText.includes('303')")
-            await browser.value("document.querySelector('.rows .row a').click()")
+            await browser.value("document.querySelector('.first .entry a').click()")
+            await browser.wait("document.querySelectorAll('.entry').length === 2")
+            assert "p0: a new kind of records since 2026-01-05 08:00:2" in await browser.text()
+            await browser.value("document.querySelector('section a').click()")
             await browser.wait("document.querySelectorAll('.lives a').length === 4")
             assert await browser.value("location.pathname + location.search") == "/stream?name=p0"
             assert await browser.value("document.querySelectorAll('.lives .drift').length") == 1
@@ -251,7 +254,15 @@ def test_every_page_fits_a_phone(dark):
     async def go():
         async with shop() as (made, browser):
             await browser.look(400, 800, dark)
-            for path in ("/", "/stream?name=p0", "/cluster?id=p0/1/0", "/events", "/operations"):
+            pages = (
+                "/",
+                "/stream?name=p0",
+                "/cluster?id=p0/1/0",
+                "/incident?key=p0/1/drift/0",
+                "/events",
+                "/operations",
+            )
+            for path in pages:
                 await browser.open(made.address + path)
                 await browser.wait("document.querySelector('#main h1') && document.querySelector('#live').className")
                 assert await browser.value("document.documentElement.scrollWidth") <= 400, path

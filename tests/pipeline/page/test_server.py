@@ -68,6 +68,9 @@ def test_answers_are_about_what_is_asked_for_and_errors_are_sentences():
             entries = (await ask("events?kind=drift,alerts"))[1]["entries"]
             assert [entry["what"] for entry in entries] == ["drift"]
             assert (await ask("events?severity=critical"))[1]["entries"] == []
+            (happened,) = (await ask("overview"))[1]["incidents"]
+            assert (await ask(f"incident?key={happened['key']}"))[1]["streams"] == ["stream-7"]
+            assert (await ask("incident?key=none"))[0] == 404
             first, second = (await ask("events"))[1]["entries"]
             older = f"events?before={first['number']}&before_time={first['time']}"
             assert (await ask(older))[1]["entries"] == [second]

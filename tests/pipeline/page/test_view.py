@@ -80,6 +80,36 @@ def test_the_lives_of_clusters_have_their_ends_and_where_they_came_from(shop):
     assert [each["what"] for each in gone["events"]] == ["absorbed", "split"]
 
 
+def test_incidents_come_first_with_their_alerts_behind_them(shop):
+    assert answers.overview(shop, most=1)["incidents"] == []
+    happen(shop, "alerts", outputs.alert("opened", "p0", 60))
+    happen(shop, "drift", outputs.drift("drift", "p0/1/0", 0, 61))
+    happen(shop, "events", outputs.event("emerged", "p0/1/7", 1, 62))
+    (shown,) = answers.overview(shop, most=1)["incidents"]
+    assert (shown["severity"], shown["is_open"], shown["text"][:4]) == ("critical", True, "p0: ")
+    assert answers.stream(shop, "p0")["incidents"] == [shown]
+    assert answers.stream(shop, "p1")["incidents"] == []
+    found = answers.incident(shop, shown["key"])
+    assert answers.incident(shop, "p0/1/drift/0") == found
+    assert (found["streams"], found["known"], found["signs"]) == (["p0"], 2, 2)
+    assert [each["what"] for each in found["entries"]] == ["drift", "unlike opened"]
+    happen(shop, "alerts", outputs.alert("cleared", "p0", 70))
+    happen(shop, "drift", outputs.drift("settled", "p0/1/0", 1, 71) | {"opened": 0})
+    assert not answers.overview(shop, most=1)["incidents"][0]["is_open"]
+    with pytest.raises(UnknownNameError, match=r"no incident orders/unlike/p9/1/0 .*orders/unlike/p0/1/0"):
+        answers.incident(shop, "orders/unlike/p9/1/0")
+
+
+def test_incidents_that_take_long_are_shown_as_of_a_while_ago(shop, monkeypatch):
+    moments = iter([0.0, 0.0, 2.0, 30.0, 50.0, 50.0, 60.0])
+    monkeypatch.setattr(view.time, "monotonic", lambda: next(moments))
+    made = DeploymentView(outputs.NAME)
+    assert made.incidents() == []
+    happen(made, "alerts", outputs.alert("opened", "p0", 60))
+    assert made.incidents() == []
+    assert len(made.incidents()) == 1
+
+
 def test_a_tombstone_and_the_end_of_a_stream_remove_clusters(shop):
     shop.apply_cluster(b"p0/1/0", None)
     assert "p0/1/0" not in shop.streams["p0"].clusters

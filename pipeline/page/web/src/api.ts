@@ -9,7 +9,15 @@ export interface StreamRow {
   stream: string; rate: number; clusters: number; novelty: number | null; drift: string | null; alerts: number; last: string;
   called?: string[];
 }
-export interface Overview extends Headline { found: number; start: number; rows: StreamRow[]; rates: [number, number][] }
+// What happened, in a line.
+export interface Happened { key: string; severity: string; is_open: boolean; since: string; text: string }
+export interface Incident extends Happened {
+  kind: string; certainty: string; streams: (string | null)[]; known: number; signs: number; entries: Entry[];
+  features: { feature: string; value: number; usual: number | null; ratio?: number }[];
+}
+export interface Overview extends Headline {
+  found: number; start: number; rows: StreamRow[]; rates: [number, number][]; incidents: Happened[]; incidents_left_out: number;
+}
 export interface Entry {
   number: number; kind: string; what: string; stream: string; cluster: string; other: string;
   severity: string; time: string; text: string;
@@ -24,7 +32,7 @@ export interface Line { id: string; born: number | null; ended: number | null; p
 export interface Drift { time: number | null; cluster: string; text: string }
 export interface OpenAlert { rule: string; severity: string; text: string; since: string; cluster?: string; setting?: string }
 export interface StreamPage extends StreamRow {
-  version: number; open: OpenAlert[]; history: History; lines: Line[]; drifts: Drift[]; table: ClusterRow[];
+  version: number; incidents: Happened[]; open: OpenAlert[]; history: History; lines: Line[]; drifts: Drift[]; table: ClusterRow[];
   left_out: number; events: Entry[]; names: Names;
   // First and last moment that can be shown, and the one that is shown where it is not now.
   range: [number, number] | null; at?: number;

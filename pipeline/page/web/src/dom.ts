@@ -28,6 +28,7 @@ export function link(href: string, text: string, title = ""): HTMLAnchorElement 
 }
 
 export const streamPage = (name: string) => `/stream?name=${encodeURIComponent(name)}`;
+export const incidentPage = (key: string) => `/incident?key=${encodeURIComponent(key)}`;
 export const clusterPage = (id: string) => `/cluster?id=${encodeURIComponent(id)}`;
 
 export function number(value: number | null | undefined): string {

@@ -5,6 +5,7 @@ import { type Entry, type Headline, Refused } from "./api";
 import { ClusterPage } from "./cluster";
 import { h } from "./dom";
 import { EventsPage } from "./events";
+import { IncidentPage } from "./incident";
 import { LastLook } from "./timeline";
 import { OperationsPage } from "./operations";
 import { OverviewPage } from "./overview";
@@ -27,6 +28,7 @@ function opened(): Page {
   switch (location.pathname) {
     case "/stream": return new StreamPage(asked("name"));
     case "/cluster": return new ClusterPage(asked("id"));
+    case "/incident": return new IncidentPage(asked("key"));
     case "/events": return new EventsPage(deployment);
     case "/operations": return new OperationsPage();
     default: return new OverviewPage();

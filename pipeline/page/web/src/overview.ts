@@ -3,9 +3,11 @@
 import { get, type Headline, type Overview, type StreamRow } from "./api";
 import { RateChart } from "./charts";
 import { ago, h, link, number, percent, streamPage } from "./dom";
+import { happened } from "./timeline";
 import { asked, keep, type Page } from "./page";
 
 const HEIGHT = 36;
+const INCIDENTS = 5;
 const COLUMNS: [string, string, string, boolean][] = [
   ["stream", "stream", "", false], ["rate", "records/s", "", true], ["clusters", "clusters", "", true], ["novelty", "novelty", "wide", true],
   ["drift", "drift", "", false], ["alerts", "alerts", "", true], ["last", "last record", "wide", false],
@@ -16,6 +18,10 @@ export class OverviewPage implements Page {
   readonly every = 1;
   readonly element = h("div");
   private readonly chart = new RateChart();
+  private readonly incidents = h("ul", { class: "timeline" });
+  private readonly more = h("button", { type: "button", hidden: true, onclick: () => { this.whole = true; void this.refresh(); } });
+  private whole = false;
+  private told = "";
   private readonly tiles = h("dl", { class: "tiles" });
   private readonly body = h("div", { class: "rows", role: "rowgroup" });
   private readonly scroller = h("div", { class: "scroller", tabindex: 0, role: "table", "aria-label": "streams" });
@@ -37,7 +43,8 @@ export class OverviewPage implements Page {
     this.scroller.addEventListener("scroll", () => void this.refresh());
     this.scroller.append(h("div", { role: "rowgroup" }, this.head), this.body);
     this.heads();
-    this.element.append(h("h1", { class: "hidden" }, "Overview"), this.tiles, this.chart.element, h("div", { class: "bar" }, field, this.count), this.scroller);
+    this.element.append(h("h1", { class: "hidden" }, "Overview"),
+      h("section", { class: "first" }, h("h2", {}, "What happened"), this.incidents, this.more), this.tiles, this.chart.element, h("div", { class: "bar" }, field, this.count), this.scroller);
   }
 
   async refresh(): Promise<void> {
@@ -48,6 +55,7 @@ export class OverviewPage implements Page {
     // Of two answers the one to the later request counts.
     if (asking !== this.latest) return;
     this.tick(found);
+    this.tell(found);
     this.chart.show(found.rates);
     const left = found.left_out ? `, ${number(found.left_out)} more are not shown` : "";
     this.count.textContent = this.search ? `${number(found.found)} of ${number(found.streams)} streams` : `${number(found.found)} streams${left}`;
@@ -68,6 +76,19 @@ export class OverviewPage implements Page {
       tile("open alerts", number(found.alerts), "/events?kind=alerts", found.alerts > 0),
       tile("dead letters", number(found.dead_letters), "/operations", found.dead_letters > 0),
     );
+  }
+
+  // Lines stay in place until something changes, so that one can be followed with the keyboard.
+  private tell(found: Overview): void {
+    const told = JSON.stringify([found.incidents, this.whole]);
+    if (told === this.told) return;
+    this.told = told;
+    const shown = this.whole ? found.incidents : found.incidents.slice(0, INCIDENTS);
+    this.incidents.replaceChildren(...shown.map(happened));
+    if (!shown.length) this.incidents.append(h("li", { class: "quiet" }, "Nothing that needs a look."));
+    const left = found.incidents.length - shown.length + found.incidents_left_out;
+    this.more.hidden = this.whole || !left;
+    this.more.textContent = `${number(left)} more`;
   }
 
   private heads(): void {

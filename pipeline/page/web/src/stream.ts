@@ -3,11 +3,13 @@
 import { get, type ClusterRow, type Feature, type Headline, type StreamPage as Found } from "./api";
 import { ShareChart } from "./charts";
 import { ago, chip, clock, h, number, percent, spark } from "./dom";
-import { line } from "./timeline";
+import { happened, line } from "./timeline";
 import { lifeLines } from "./lifelines";
 import { asked, keep, type Page } from "./page";
 
 const SPANS: [string, number][] = [["all", 0], ["24 h", 86_400_000], ["1 h", 3_600_000], ["10 min", 600_000]];
+
+const INCIDENTS = 5;
 
 export class StreamPage implements Page {
   readonly title: string;
@@ -58,6 +60,7 @@ export class StreamPage implements Page {
     this.head.replaceChildren(fact("records/s", number(found.rate)), fact("clusters", number(found.clusters)), fact("novel", percent(found.novelty)),
       fact("version", String(found.version)), fact("last record", ago(found.last)));
     if (found.drift) this.head.append(h("p", { class: "notice warning" }, `▲ The data are changing: ${found.drift}`));
+    if (found.incidents.length) this.head.append(h("ul", { class: "timeline across" }, ...found.incidents.slice(0, INCIDENTS).map(happened)));
     for (const alert of found.open) this.head.append(h("p", { class: `notice ${alert.severity}` }, `! ${alert.text}${alert.setting ? ` (look at ${alert.setting})` : ""}`));
     this.draw();
     this.chart.show(found.history);

@@ -1,7 +1,7 @@
 // Entries of the timeline: a line each, and what came since a person last looked.
 
-import type { Entry } from "./api";
-import { ago, clusterPage, h, link, streamPage } from "./dom";
+import type { Entry, Happened } from "./api";
+import { ago, clusterPage, h, incidentPage, link, streamPage } from "./dom";
 
 const SIGNS: Record<string, string> = {
   emerged: "●", split: "◐", absorbed: "◑", vanished: "○", version_started: "◆", stream_ended: "◇", drift: "▲",
@@ -14,6 +14,13 @@ export function line(entry: Entry): HTMLElement {
   const what = h("span", { class: `badge ${entry.kind} ${entry.severity}` }, `${sign} ${entry.kind === "alerts" ? entry.what : entry.what.replaceAll("_", " ")}`);
   return h("li", { class: "entry", "data-number": entry.number, "data-time": entry.time }, ago(entry.time), what, h("span", { class: "text" }, ...linked(entry)),
     entry.stream ? h("span", { class: "stream wide" }, link(streamPage(entry.stream), entry.stream)) : null);
+}
+
+// An incident, in a line.
+export function happened(incident: Happened): HTMLElement {
+  const state = incident.is_open ? incident.severity : "over";
+  return h("li", { class: "entry" }, ago(incident.since), h("span", { class: `badge ${state}` }, incident.is_open ? `! ${state}` : state),
+    h("span", { class: "text" }, link(incidentPage(incident.key), incident.text)));
 }
 
 // The sentence, with its clusters as links.
