@@ -5,7 +5,7 @@ from typing import Literal, NotRequired, TypedDict
 from resonance.schemas.alert import AlertSeverity
 from resonance.schemas.common import Count, Natural, StreamId, Text, Time
 
-IncidentKind = Literal["broke", "unit", "new_kind", "drifted", "silent", "other"]
+IncidentKind = Literal["broke", "like_others", "unit", "new_kind", "drifted", "silent", "other"]
 
 Certainty = Literal["sure", "likely"]
 
@@ -30,8 +30,9 @@ class Incident(TypedDict):
     """Names the incident by its first sign: the key of an alert, or stream, version and number of a drift."""
     kind: IncidentKind
     """``broke``: one of several streams is unlike what it was, in at least half of its records, and no other is so.
-    ``unit``: one feature is many times what it was. ``new_kind``: records of a new kind. ``drifted``: the data moved.
-    ``silent``: no records. ``other``: dead letters, shares, clusters that do not fit."""
+    ``like_others``: so, too, but most other streams have had clusters like its new ones. ``unit``: one feature is many
+    times what it was. ``new_kind``: records of a new kind. ``drifted``: the data moved. ``silent``: no records.
+    ``other``: dead letters, shares, clusters that do not fit."""
     text: str
     """What happened, as a sentence."""
     severity: AlertSeverity

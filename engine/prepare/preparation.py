@@ -17,7 +17,7 @@ from resonance.engine.prepare.transform import problem, transform_and_project
 from resonance.engine.state import pack, unpack
 from resonance.kernels.table import MAX_RECORDS
 
-REVISION: Final = 5
+REVISION: Final = 6
 """Raised with every change that alters prepared bits, or the members of a state."""
 
 FIRST_RECORDS: Final = 25
@@ -81,7 +81,7 @@ class Preparation:
         in stays. Values without a grid of which one has a tenth of the records, and of their later half, but not nine,
         are moved by up to half of 1/10,000 of their least gap: then equal records are a small cloud, with a density.
     rescale : bool
-        With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 1,000
+        With ``warmup``, not with `clip`; without effect where records are projected. Where more than half of 500
         records lie outside [0, 1] by more than its width, a feature's range is frozen anew from the last 200 of them;
         when they are back near the range of the warm-up that is taken again. Not of categories, of features that are
         bent, or that have two values at most or one in nine tenths of those 200. See `rescale`. A warm-up of more than

@@ -15,8 +15,10 @@ from resonance.engine.prepare.columns import Columns
 from resonance.engine.prepare.scaling import is_steady, range_of
 from resonance.kernels.arithmetic import jit
 
-LOOK: Final = 1_000
-"""Records between two looks at how many were far outside."""
+LOOK: Final = 500
+"""Records between two looks at how many were far outside: until a new range all other features say nothing."""
+LOOK_BEFORE: Final = 1_000
+"""The same in states of a preparation before revision 6."""
 RECENT: Final = 200
 """Records before a look that a new range is taken from, as many as a warm-up has."""
 _LOW, _HIGH = -1.0, 2.0
@@ -144,7 +146,7 @@ class RangeWatch:
             It is none.
         """
         far, back, recent, low, width = (arrays[name] for name in ("far", "back", "recent", "home_low", "home_width"))
-        if type(seen) is not int or not 0 <= seen <= LOOK:
+        if type(seen) is not int or not 0 <= seen <= LOOK_BEFORE:
             raise ValueError(f"{seen!r} records since the last look")
         for counts in (far, back):
             if (
@@ -156,7 +158,10 @@ class RangeWatch:
         usable = (np.abs(low) <= MAGNITUDE) & (width > 0.0) & (width <= MAGNITUDE)
         if low.shape != features.shape or width.shape != features.shape or not usable.all():
             raise ValueError("ranges of the warm-up")
-        kept = max(seen - (LOOK - RECENT), 0)
+        kept, kept_before = (max(seen - (look - RECENT), 0) for look in (LOOK, LOOK_BEFORE))
+        is_older = kept != kept_before == len(recent)
+        if is_older:  # What was counted is of more records than there are between two looks.
+            seen, kept, far, back, recent = 0, 0, np.zeros_like(far), np.zeros_like(back), recent[:0]
         if recent.shape != (kept, len(features)) or not (np.abs(recent) <= MAGNITUDE).all():
             raise ValueError("last records")
         watch = cls.__new__(cls)

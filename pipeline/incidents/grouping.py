@@ -154,7 +154,7 @@ def _agree(one: Episode, other: Episode) -> bool | None:
         same = [name for name in names if _is_same(one.moves[name], other.moves[name].after)]
         return len(same) >= ALIKE * min(len(one.moves), len(other.moves))
     if one.centres and other.centres:
-        return any(_are_close(mine, yours) for mine in one.centres for yours in other.centres)
+        return any(are_close(mine, yours) for mine in one.centres for yours in other.centres)
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.centres:
             return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
@@ -197,7 +197,7 @@ def _is_same(move: Move, value: float) -> bool:
     return way != 0 and 1 / 3 <= (value - move.before) / way <= 3
 
 
-def _are_close(one: dict[str, float], other: dict[str, float]) -> bool:
+def are_close(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     """Whether two centres differ by less than a quarter in most features."""
     names = one.keys() & other.keys()
     close = [name for name in names if abs(one[name] - other[name]) <= 0.25 * max(abs(one[name]), abs(other[name]))]

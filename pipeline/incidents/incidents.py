@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from resonance.pipeline import exact_json
 from resonance.pipeline.errors import number
-from resonance.pipeline.incidents.grouping import Episode, episodes, together
+from resonance.pipeline.incidents.grouping import Episode, are_close, episodes, together
 from resonance.pipeline.incidents.signs import Move, Sign, SignTable, Value
 from resonance.pipeline.records import Record
 from resonance.pipeline.timestamps import canonical
@@ -62,7 +62,8 @@ class IncidentTable:
             self._is_changed = False
             self._groups = together(episodes(self._signs.signs(), self._signs.paces()))
         known = max(len(self._signs.streams), streams)
-        found = [_incident(group, known) for group in self._groups]
+        centres = self._signs.centres()
+        found = [_incident(group, known, centres) for group in self._groups]
         return sorted(found, key=lambda each: (each["since"], each["key"]), reverse=True)
 
     def signs(self, key: str) -> list[Sign]:
@@ -71,7 +72,7 @@ class IncidentTable:
         return next((signs for signs in groups if any(sign.key == key for sign in signs)), [])
 
 
-def _incident(group: Sequence[Episode], known: int) -> Incident:
+def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:
     ordered = sorted(group, key=lambda each: (each.began, each.place))
     signs = _ordered(group)
     since = _since(ordered)
@@ -80,6 +81,8 @@ def _incident(group: Sequence[Episode], known: int) -> Incident:
     kind, factor = _kind(ordered, signs, features, known)
     if kind == "unit":
         features = features[:1]
+    elif kind == "broke" and _is_like_others(group[0], centres):
+        kind = "like_others"
     alerts = [sign.key for sign in signs if sign.rule != "drift"]
     incident: Incident = {
         "key": signs[0].key,
@@ -105,6 +108,14 @@ def _incident(group: Sequence[Episode], known: int) -> Incident:
 
 def _ordered(group: Iterable[Episode]) -> list[Sign]:
     return sorted((sign for each in group for sign in each.signs), key=lambda sign: (sign.time, sign.place, sign.key))
+
+
+def _is_like_others(episode: Episode, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> bool:
+    """Whether most other streams have had clusters like all the new ones of an episode."""
+    others = [theirs for stream, theirs in centres.items() if stream != episode.place]
+    own = episode.centres
+    alike = sum(all(any(are_close(mine, each) for each in theirs) for mine in own) for theirs in others)
+    return bool(own) and 2 * alike > len(others)
 
 
 def _since(ordered: Sequence[Episode]) -> float:
@@ -193,6 +204,8 @@ def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
         return f"{incident['features'][0]['feature']} in another unit since {since}, x {incident['factor']:.3g}"
     if is_broken:
         return f"broke {since}{behind}; unlike the other {incident['known'] - 1:,} streams"
+    if incident["kind"] == "like_others":
+        return f"records as most other streams have them since {since}{behind}"
     if incident["kind"] == "new_kind":
         return f"a new kind of records since {since}{behind}"
     if incident["kind"] == "drifted":

@@ -20,6 +20,9 @@ MOST: Final = 20_000
 """Alerts, drifts and new clusters that are kept: those with the newest records."""
 
 
+PEERS: Final = 200
+"""Streams of a fleet with which one that broke is compared."""
+
 _NAMED: Final = itemgetter("feature", "value", "low", "high")
 _MOVED: Final = itemgetter("before", "after", "shift", "ratio")
 
@@ -193,6 +196,13 @@ class SignTable:
             (first, began), (last, ended) = self._spans.get(log, ((0, 0.0), (0, 0.0)))
             result[stream] = shared[log] * (ended - began) / max(1, last - first)
         return result
+
+    def centres(self) -> dict[str, list[Mapping[str, float]]]:
+        """Return the clusters that came in each stream, by the first `PEERS` names."""
+        found: dict[str, list[Mapping[str, float]]] = {}
+        for cluster, begun in self._begun.items():
+            found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
+        return {stream: found[stream] for stream in sorted(found)[:PEERS]}
 
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""

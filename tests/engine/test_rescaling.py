@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from resonance.engine import CAEA, Modal, ParameterError, StateError
 from resonance.engine.prepare import LOOK, Preparation
+from resonance.engine.prepare.rescaling import LOOK_BEFORE, RECENT
 from resonance.engine.state import pack, unpack
 
 NAMES = ["a", "b", "c"]
@@ -43,16 +44,16 @@ def test_a_range_that_most_records_have_left_is_frozen_anew_and_given_back():
     preparation = learned(X[:200])
     home = preparation.to_input_units(np.zeros(3), np.ones(3))
     values, changes = prepared(preparation, X, 1_000)
-    assert [at for at, _, _ in changes] == [3_000, 5_000]
+    assert [at for at, _, _ in changes] == [2_500, 4_500]
     for _, factor, shift in changes:
         assert (factor[[0, 2]] == 1.0).all()
         assert (shift[[0, 2]] == 0.0).all()
-    assert 80 < values[2_000:3_000, 1].max() < 120
-    assert -0.1 < values[3_000:4_000, 1].min() < 0.1
-    assert 0.9 < values[3_000:4_000, 1].max() < 1.2
+    assert 80 < values[2_000:2_500, 1].max() < 120
+    assert -0.1 < values[2_500:4_000, 1].min() < 0.1
+    assert 0.9 < values[2_500:4_000, 1].max() < 1.2
     # The warm-up's own range again, to the last bit.
     np.testing.assert_array_equal(preparation.to_input_units(np.zeros(3), np.ones(3)), home)
-    np.testing.assert_array_equal(values[5_000:], learned(X[:200], rescale=False).apply(X[5_000:]))
+    np.testing.assert_array_equal(values[4_500:], learned(X[:200], rescale=False).apply(X[4_500:]))
 
 
 def seen(columns, watch, a):
@@ -84,15 +85,13 @@ def test_however_records_come_the_bits_are_the_same_and_a_state_goes_on_with_the
 
 
 def test_what_was_prepared_before_is_where_the_change_puts_it():
-    X = stream(2_000)
-    X[1_000:, 1] = X[1_000:, 1] * 40.0 + 7.0
+    X = np.random.default_rng(0).random((2_000, 3))
+    X[1_500:, 1] = X[1_500:, 1] * 40.0 + 7.0
     preparation = learned(X[:200])
-    before, _ = prepared(preparation, X, 1_000)
+    before, _ = prepared(preparation, X, 500)
     centre, spread = preparation.to_input_units(before[5], np.full(3, 0.1))
     factor, shift, _ = preparation.rescale()
-    expected = np.concatenate(
-        [Preparation.from_state(preparation.state()).apply(half) for half in (X[:1_000], X[1_000:])]
-    )
+    expected = np.concatenate([Preparation.from_state(preparation.state()).apply(part) for part in np.split(X, 4)])
     np.testing.assert_allclose(before * factor + shift, expected, rtol=0, atol=1e-9)
     again = preparation.to_input_units(before[5] * factor + shift, 0.1 * factor)
     np.testing.assert_allclose(again, (centre, spread), rtol=1e-9, atol=1e-9)
@@ -122,10 +121,10 @@ def test_projected_records_have_no_range_of_their_own():
 
 def test_more_records_than_until_the_next_look_are_a_fault_of_the_caller():
     preparation = learned(stream()[:200])
-    preparation.apply(stream()[:999])
+    preparation.apply(stream()[: LOOK - 1])
     assert preparation.rescale() is None
     preparation = learned(stream()[:200])
-    with pytest.raises(ValueError, match="1001 records to prepare, 1000 until the scale is looked at"):
+    with pytest.raises(ValueError, match="501 records to prepare, 500 until the scale is looked at"):
         preparation.apply(stream()[: LOOK + 1])
 
 
@@ -138,16 +137,26 @@ def test_only_the_scale_of_a_warm_up_is_frozen_anew(given):
 @pytest.mark.parametrize("name", ["far", "back", "recent", "home_low", "home_width", "seen"])
 def test_a_crafted_state_is_refused(name):
     preparation = learned(stream()[:200])
-    preparation.apply(stream()[:900])
+    preparation.apply(stream()[:450])
     header, arrays = unpack(preparation.state(), "prepare", 9)
     assert Preparation.from_state(pack("prepare", 2, header, arrays)).state() == preparation.state()
     if name == "seen":
         with pytest.raises(StateError):
-            Preparation.from_state(pack("prepare", 2, {**header, name: LOOK + 1}, arrays))
+            Preparation.from_state(pack("prepare", 2, {**header, name: LOOK_BEFORE + 1}, arrays))
         return
     for wrong in (arrays[name][:-1], -arrays[name] - 1e200 if arrays[name].dtype == float else arrays[name] + 2**40):
         with pytest.raises(StateError):
             Preparation.from_state(pack("prepare", 2, header, {**arrays, name: wrong}))
+
+
+@pytest.mark.parametrize("seen", [400, 900])
+def test_an_older_state_which_looked_less_often_begins_to_count_anew(seen):
+    preparation = learned(stream()[:200])
+    header, arrays = unpack(preparation.state(), "prepare", 9)
+    recent = np.zeros((max(seen - (LOOK_BEFORE - RECENT), 0), 3))
+    counts = {"far": np.full(3, seen), "back": np.full(3, seen), "recent": recent}
+    older = pack("prepare", 5, {**header, "seen": seen}, {**arrays, **counts})
+    assert Preparation.from_state(older).state() == preparation.state()
 
 
 def blobs(n, seed=0):

@@ -1,9 +1,11 @@
 """What happened to a fleet is one incident for each cause."""
 
 import random
+from itertools import permutations
 
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.pipeline.incidents import signs
 from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.schemas import load_schema
 
@@ -145,9 +147,47 @@ def test_a_feature_that_only_varies_more_is_named():
     assert found["text"] == "p1:d1: drifted since 2026-05-06 05:05:00, heat varies 3 times as much"
 
 
+def test_a_stream_that_begins_with_what_most_others_do_has_not_broken():
+    def emerged(stream, minute, **centre):
+        cluster = {"id": f"{stream}/1/7", "size": 5, "centre": centre}
+        return output("cluster_events", stream, minute, kind="emerged", cluster=cluster["id"], after=[cluster])
+
+    new = alert("p1:d1", 340, "new_cluster", severity="info")
+    new[1]["cluster"] = "p1:d1/1/7"
+    mine = [alert("p1:d1", 300), emerged("p1:d1", 310, load=5.0, heat=40.0), new]
+    theirs = [emerged(f"p{n % 2}:d{n}", 20, load=5.2, heat=41.0) for n in (0, 2)]
+    (found,) = incidents(*mine, *theirs)
+    assert found["text"] == (
+        "p1:d1: records as most other streams have them since 2026-05-06 04:56:00, heat 40, load 5"
+    )
+    (found,) = incidents(*mine, theirs[0], emerged("p0:d2", 20, load=9.0, heat=41.0), emerged("p1:d3", 20, load=1.0))
+    assert found["kind"] == "broke"
+
+
 def test_an_incident_is_over_with_its_alerts():
     (found,) = incidents(alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"))
     assert not found["is_open"]
+
+
+def test_an_alert_that_opens_again_under_its_key_is_open_in_whichever_order_it_is_read():
+    first, cleared, again = alert("p1:d1", 300), alert("p1:d1", 330, kind="cleared"), alert("p1:d1", 360)
+    for order in permutations((first, cleared, again)):
+        (found,) = incidents(*order)
+        assert (found["is_open"], found["since"]) == (True, "2026-05-06T05:56:00.000Z")
+
+
+def test_only_the_newest_signs_are_kept_in_whichever_order_they_come(monkeypatch):
+    monkeypatch.setattr(signs, "MOST", 3)
+    made = [alert(f"p{n % 2}:d{n}", 100 * n) for n in range(1, 13)]
+    expected = incidents(*made[-3:], streams=13)
+    for seed in range(5):
+        assert incidents(*random.Random(seed).sample(made, 12), streams=13) == expected
+
+
+def test_an_alert_of_no_worker_makes_no_incident():
+    broken = alert("p1:d1", 300)
+    broken[1]["evidence"] = None
+    assert incidents(broken) == []
 
 
 def test_outputs_in_any_order_and_twice_give_the_same_and_foreign_ones_nothing():

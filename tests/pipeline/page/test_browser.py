@@ -113,7 +113,10 @@ def test_all_pages_open_and_are_reached_by_links():
             assert await browser.value("location.pathname + location.search") == "/stream?name=p0"
             assert await browser.value("document.querySelectorAll('.lives .drift').length") == 1
             text = await browser.text()
-            assert "p0 is unlike what its model knows" in text
+            assert "p0: a new kind of records since" in text
+            assert "! p0 is unlike what its model knows" not in text
+            await browser.value("document.querySelector('details').open = true")
+            assert "! p0 is unlike what its model knows" in await browser.text()
             assert "The data are changing: p0/1/2 changed" in text
             assert "latency_ms 100 (others 250)" in text
             await browser.wait("document.querySelector('.chart canvas')")

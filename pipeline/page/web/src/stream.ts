@@ -2,7 +2,7 @@
 
 import { get, type ClusterRow, type Feature, type Headline, type StreamPage as Found } from "./api";
 import { ShareChart } from "./charts";
-import { ago, chip, clock, h, number, percent, spark } from "./dom";
+import { ago, chip, clock, counted, h, number, percent, spark } from "./dom";
 import { happened, line } from "./timeline";
 import { lifeLines } from "./lifelines";
 import { asked, keep, type Page } from "./page";
@@ -16,6 +16,7 @@ export class StreamPage implements Page {
   readonly every = 2;
   readonly element = h("div");
   private readonly head = h("div", { class: "facts" });
+  private readonly alerts = h("details", { hidden: true });
   private readonly lives = h("div", { class: "picture" });
   private readonly chart = new ShareChart();
   private readonly table = h("div", { class: "wideable" });
@@ -37,7 +38,7 @@ export class StreamPage implements Page {
       keep({ span: this.span });
       this.draw();
     } }, ...SPANS.map(([text]) => h("option", { value: text, selected: text === this.span }, text)));
-    this.element.append(h("h1", {}, name), this.time, this.head,
+    this.element.append(h("h1", {}, name), this.time, this.head, this.alerts,
       h("section", {}, h("div", { class: "bar" }, h("h2", {}, "Lives of the clusters"), choice), this.lives,
         h("p", { class: "quiet small" }, "Thickness: share of the records. Ring: it emerged. Dot: it ended. Curves: splits and absorptions. Triangles: drift. Times are the records' own, UTC.")),
       h("section", {}, h("h2", {}, "Share of the records"), this.chart.element, this.chart.note),
@@ -59,9 +60,11 @@ export class StreamPage implements Page {
     this.slide(found);
     this.head.replaceChildren(fact("records/s", number(found.rate)), fact("clusters", number(found.clusters)), fact("novel", percent(found.novelty)),
       fact("version", String(found.version)), fact("last record", ago(found.last)));
-    if (found.drift) this.head.append(h("p", { class: "notice warning" }, `▲ The data are changing: ${found.drift}`));
     if (found.incidents.length) this.head.append(h("ul", { class: "timeline across" }, ...found.incidents.slice(0, INCIDENTS).map(happened)));
-    for (const alert of found.open) this.head.append(h("p", { class: `notice ${alert.severity}` }, `! ${alert.text}${alert.setting ? ` (look at ${alert.setting})` : ""}`));
+    if (found.drift) this.head.append(h("p", { class: "notice warning" }, `▲ The data are changing: ${found.drift}`));
+    this.alerts.hidden = !found.open.length;
+    this.alerts.replaceChildren(h("summary", {}, counted(found.open.length, "open alert")),
+      ...found.open.map((alert) => h("p", { class: `notice ${alert.severity}` }, `! ${alert.text}${alert.setting ? ` (look at ${alert.setting})` : ""}`)));
     this.draw();
     this.chart.show(found.history);
     const omitted = found.left_out ? ` ${number(found.left_out)} smaller clusters are left out.` : "";
