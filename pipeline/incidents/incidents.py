@@ -195,19 +195,21 @@ def _value(each: IncidentFeature, with_usual: bool) -> str:
 
 
 def _cause(incident: Incident, signs: Sequence[Sign]) -> str:
-    since = incident["since"][:19].replace("T", " ")
+    # Records of a file may have no time.
+    at = f" {incident['since'][:19].replace('T', ' ')}" if incident["since"] >= "1971" else ""
+    since = at and f" since{at}"
     is_broken = incident["kind"] == "broke"
     with_usual = incident["kind"] in ("broke", "drifted")
     values = ", ".join(_value(each, with_usual) for each in incident["features"][: 1 if is_broken else SHOWN])
     behind = f", {values}" if values else ""
     if incident["kind"] == "unit":
-        return f"{incident['features'][0]['feature']} in another unit since {since}, x {incident['factor']:.3g}"
+        return f"{incident['features'][0]['feature']} in another unit{since}, x {incident['factor']:.3g}"
     if is_broken:
-        return f"broke {since}{behind}; unlike the other {incident['known'] - 1:,} streams"
+        return f"broke{at}{behind}; unlike the other {incident['known'] - 1:,} streams"
     if incident["kind"] == "like_others":
-        return f"records as most other streams have them since {since}{behind}"
+        return f"records as most other streams have them{since}{behind}"
     if incident["kind"] == "new_kind":
-        return f"a new kind of records since {since}{behind}"
+        return f"a new kind of records{since}{behind}"
     if incident["kind"] == "drifted":
-        return f"drifted since {since}{behind}"
-    return f"{signs[0].text}, since {since}"
+        return f"drifted{since}{behind}"
+    return f"{signs[0].text}{since and ','}{since}"

@@ -1,13 +1,13 @@
 """Signs of incidents: alerts and drifts of a stream, with the time at which what they show began."""
 
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from operator import itemgetter
 from statistics import median
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from resonance.pipeline.task.alerts.alert_table import place_of
 from resonance.pipeline.timestamps import epoch_ms
@@ -18,7 +18,6 @@ FOLLOWED: Final = ("alerts", "drift_events", "cluster_events")
 
 MOST: Final = 20_000
 """Alerts, drifts and new clusters that are kept: those with the newest records."""
-
 
 PEERS: Final = 200
 """Streams of a fleet with which one that broke is compared."""
@@ -97,49 +96,34 @@ def seconds(time: str) -> float:
 Place = tuple[float, int]
 """Seconds and offset of the record that caused an output."""
 
-K = TypeVar("K", bound=Hashable)
+Table = dict[Any, tuple[Place, Mapping[str, Any]]]
+"""The newest payload of each key, with where it is from."""
 
 
-class _Newest(Generic[K]):
-    """The newest payload of each key, of the `MOST` newest keys, in whichever order they come."""
+def _put(table: Table, key: Any, at: Place, payload: Mapping[str, Any]) -> None:
+    """Take over a payload: in whichever order they come, those of the `MOST` newest keys stay."""
+    if key not in table or table[key][0] <= at:
+        table[key] = at, payload
+    if len(table) > 2 * MOST:
+        _prune(table)
 
-    def __init__(self) -> None:
-        self._found: dict[K, tuple[Place, Mapping[str, Any]]] = {}
 
-    def put(self, key: K, payload: Mapping[str, Any], at: Place) -> None:
-        """Take over the payload of a record."""
-        if at >= self.place(key):
-            self._found[key] = at, payload
-        if len(self._found) > 2 * MOST:
-            self._prune()
-
-    def place(self, key: K) -> Place:
-        """Return where the newest payload of a key is from; before all records where it has none."""
-        return self._found[key][0] if key in self._found else (-inf, 0)
-
-    def get(self, key: K) -> Mapping[str, Any] | None:
-        """Return the newest payload of a key."""
-        return self._found[key][1] if key in self._found else None
-
-    def items(self) -> list[tuple[K, Mapping[str, Any]]]:
-        """Return the newest keys, with their payloads."""
-        self._prune()
-        return [(key, payload) for key, (_, payload) in self._found.items()]
-
-    def _prune(self) -> None:
-        if len(self._found) > MOST:
-            self._found = dict(sorted(self._found.items(), key=lambda each: (each[1][0], each[0]))[-MOST:])
+def _prune(table: Table) -> None:
+    if len(table) > MOST:
+        for key in sorted(table, key=lambda each: (table[each][0], each))[:-MOST]:
+            del table[key]
 
 
 class SignTable:
     """The signs in outputs, which come in any order and as often as they like."""
 
     def __init__(self) -> None:
-        self._alerts, self._cleared = _Newest[str](), _Newest[str]()
-        # By stream, version and number.
-        self._drifts, self._settled = _Newest[tuple[str, int, int]](), _Newest[tuple[str, int, int]]()
-        # Events that say that a cluster is there.
-        self._begun = _Newest[str]()
+        # Alerts by their keys, drifts by stream, version and number, and the events that say that a cluster is there.
+        self._alerts: Table = {}
+        self._cleared: Table = {}
+        self._drifts: Table = {}
+        self._settled: Table = {}
+        self._begun: Table = {}
         # Offsets and seconds of the first and the last output of each log, and the streams in it.
         self._spans: dict[tuple[str, int], tuple[tuple[int, float], tuple[int, float]]] = {}
         self._streams: dict[str, tuple[str, int]] = {}
@@ -147,7 +131,7 @@ class SignTable:
     def apply(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Take over an output; one of another kind, or of a later release, changes nothing."""
         try:
-            source, time = payload["cause"]["source"], seconds(payload["time"])
+            source, time, stream = payload["cause"]["source"], seconds(payload["time"]), payload["stream"]
             log, at = (source["topic"], source["partition"]), (time, source["offset"])
             place = source["offset"], time
             if kind == "alerts":
@@ -158,28 +142,28 @@ class SignTable:
                 if payload["kind"] in ("emerged", "split"):
                     begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
                     own = {"size": begun["size"], "centre": dict(begun["centre"]), "time": payload["time"]}
-                    self._begun.put(payload["cluster"], own, at)
+                    _put(self._begun, payload["cluster"], at, own)
             else:
                 return
+            if "reason" not in payload:
+                first, last = self._spans.get(log, (place, place))
+                self._spans[log] = min(first, place), max(last, place)
+            if stream is not None:
+                self._streams[stream] = max(self._streams.get(stream, log), log)
         except (AttributeError, KeyError, TypeError, ValueError):
             return
-        if "reason" not in payload:
-            first, last = self._spans.get(log, (place, place))
-            self._spans[log] = min(first, place), max(last, place)
-        if payload["stream"] is not None:
-            self._streams[payload["stream"]] = max(self._streams.get(payload["stream"], log), log)
 
     def _alert(self, payload: Mapping[str, Any], at: Place) -> None:
         if payload["rule"] != "drift_open":  # The drift itself says more.
             table = self._alerts if payload["kind"] == "opened" else self._cleared
-            table.put(payload["key"], payload, at)
+            _put(table, payload["key"], at, payload)
 
     def _drift(self, payload: Mapping[str, Any], at: Place) -> None:
         stream, version, seq = payload["stream"], payload["version"], payload["seq"]
         if payload["kind"] == "drift":
-            self._drifts.put((stream, version, seq), payload, at)
+            _put(self._drifts, (stream, version, seq), at, payload)
         elif payload["kind"] in ("settled", "recovered"):
-            self._settled.put((stream, version, payload["opened"]), payload, at)
+            _put(self._settled, (stream, version, payload["opened"]), at, payload)
 
     @property
     def streams(self) -> list[str]:
@@ -200,16 +184,18 @@ class SignTable:
     def centres(self) -> dict[str, list[Mapping[str, float]]]:
         """Return the clusters that came in each stream, by the first `PEERS` names."""
         found: dict[str, list[Mapping[str, float]]] = {}
-        for cluster, begun in self._begun.items():
+        for cluster, (_, begun) in self._begun.items():
             found.setdefault(cluster.rsplit("/", 2)[0], []).append(begun["centre"])
         return {stream: found[stream] for stream in sorted(found)[:PEERS]}
 
     def signs(self) -> list[Sign]:
         """Return the signs, the earliest first."""
+        for table in (self._alerts, self._cleared, self._drifts, self._settled, self._begun):
+            _prune(table)
         paces = self.paces()
         usual = median(paces.values()) if paces else 0.0
-        made = [partial(self._of_alert, each, paces.get(each["stream"], usual)) for _, each in self._alerts.items()]
-        made += [partial(self._of_drift, key, each) for key, each in self._drifts.items()]
+        made = [partial(self._of_alert, each, paces.get(each["stream"], usual)) for _, each in self._alerts.values()]
+        made += [partial(self._of_drift, key, each) for key, (_, each) in self._drifts.items()]
         found = []
         for make in made:
             with suppress(AttributeError, KeyError, TypeError, ValueError):  # It is of no worker.
@@ -227,10 +213,12 @@ class SignTable:
             onset -= pace * max(records - 1.0, 0.0)
         elif rule == "silent":
             onset -= evidence.get("seconds", 0.0)
-        elif (begun := self._begun.get(alert.get("cluster", ""))) is not None:
+        elif alert.get("cluster") in self._begun:
+            begun = self._begun[alert["cluster"]][1]
             onset, centre = seconds(begun["time"]) - pace * begun["size"], begun["centre"]
         place = place_of(alert)
-        is_open = self._cleared.place(alert["key"]) < self._alerts.place(alert["key"])
+        cleared = self._cleared.get(alert["key"])
+        is_open = cleared is None or cleared[0] < self._alerts[alert["key"]][0]
         return Sign(
             alert["key"], place, alert["stream"], rule, alert["severity"], time, min(onset, time), since,
             alert["text"], centre=centre, is_open=is_open, unlike=share,
@@ -239,7 +227,7 @@ class SignTable:
 
     def _of_drift(self, key: tuple[str, int, int], drift: Mapping[str, Any]) -> Sign:
         stream, version, seq = key
-        ended = self._settled.get(key)
+        ended = self._settled[key][1] if key in self._settled else None
         time = seconds(drift["time"])
         onset = seconds(drift["since"]["time"]) if "since" in drift else time
         drifts = f"{stream}/{version}/drift"
