@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
 from operator import itemgetter
-from statistics import median
+from statistics import mean, median
 from typing import Final
 
 from resonance.pipeline.incidents.signs import Move, Sign, Value
@@ -114,15 +114,20 @@ class Group:
     """When each began, the earliest first."""
     places: set[str]
 
-    def is_near(self, episode: Episode, began: float) -> bool:
-        """Whether an episode that began at a time began with these, is of their kind, and agrees with most of them."""
+    def nearness(self, episode: Episode, began: float) -> float:
+        """Return how well an episode that began at a time agrees with these; negative where it is none of them.
+
+        It has to begin with them, to be of their kind, and to agree with most of them.
+        """
         first = self.episodes[0]
         middle = 0.5 * (self.began[(len(self.began) - 1) // 2] + self.began[len(self.began) // 2])
         apart = abs(middle - began) / (max(episode.pace, first.pace) or 1.0)
         if apart > LONG_RECORDS or episode.place in self.places or first.family != episode.family:
-            return False
-        agreed = [each for one in self.episodes[:COMPARED] if (each := _agree(one, episode)) is not None]
-        return sum(agreed) >= ALIKE * len(agreed) if agreed else apart <= WINDOW_RECORDS
+            return -1.0
+        shares = [each for one in self.episodes[:COMPARED] if (each := _agreement(one, episode)) is not None]
+        if not shares:
+            return 0.0 if apart <= WINDOW_RECORDS else -1.0
+        return mean(shares) if sum(each >= ALIKE for each in shares) >= ALIKE * len(shares) else -1.0
 
 
 def together(found: Sequence[Episode]) -> list[list[Episode]]:
@@ -135,9 +140,9 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
         recent = groups.copy()
         for began, place, episode in compress(by_time, turn):
             recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
-            near = [group for group in recent if group.is_near(episode, began)]
-            if near:
-                group = max(near, key=lambda each: len(each.episodes))
+            near = [(group.nearness(episode, began), len(group.episodes), group) for group in recent]
+            nearness, _, group = max(near, key=itemgetter(0, 1), default=(-1.0, 0, None))
+            if group is not None and nearness >= 0.0:
                 group.episodes.append(episode)
                 group.places.add(place)
                 insort(group.began, began)
@@ -147,35 +152,35 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
     return [group.episodes for group in groups]
 
 
-def _agree(one: Episode, other: Episode) -> bool | None:
-    """Whether two episodes are about the same features and values; None where one says none."""
+def _agreement(one: Episode, other: Episode) -> float | None:
+    """Return in which share of their features two episodes are about the same; None where one says none."""
     if one.moves and other.moves:
         names = one.moves.keys() & other.moves.keys()
         same = [name for name in names if _is_same(one.moves[name], other.moves[name].after)]
-        return len(same) >= ALIKE * min(len(one.moves), len(other.moves))
+        return len(same) / min(len(one.moves), len(other.moves))
     if one.centres and other.centres:
-        return any(are_close(mine, yours) for mine in one.centres for yours in other.centres)
+        return float(any(are_close(mine, yours) for mine in one.centres for yours in other.centres))
     for mine, yours in ((one, other), (other, one)):
         if mine.moves and yours.centres:
             return _fits({name: partial(_is_same, move) for name, move in mine.moves.items()}, yours.centres)
     if one.values and other.values:
-        return _is_alike(one.values, other.values)
+        return _alike(one.values, other.values)
     for mine, yours in ((one, other), (other, one)):
         if mine.values and yours.centres:
             return _fits({name: value.is_close for name, value in mine.values.items()}, yours.centres)
     return None
 
 
-def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mapping[str, float]]) -> bool:
-    """Whether one of some centres has enough features that pass."""
-    return any(
-        sum(name in centre and passes(centre[name]) for name, passes in tests.items()) >= ALIKE * len(tests)
+def _fits(tests: Mapping[str, Callable[[float], bool]], centres: Iterable[Mapping[str, float]]) -> float:
+    """Return the largest share of features that pass in one of some centres."""
+    return max(
+        sum(name in centre and passes(centre[name]) for name, passes in tests.items()) / len(tests)
         for centre in centres
     )
 
 
-def _is_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool | None:
-    """Whether two records are off in the same way; None where they have no feature in common, of those far off."""
+def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None:
+    """Return in which share of features two records are off alike; None where they have none in common."""
     names = one.keys() & other.keys()
     if not names:
         return None
@@ -188,7 +193,7 @@ def _is_alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> bool | No
         else:
             ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
             alike += ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
-    return alike >= ALIKE * len(names)
+    return alike / len(names)
 
 
 def _is_same(move: Move, value: float) -> bool:
