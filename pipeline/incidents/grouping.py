@@ -140,9 +140,14 @@ def together(found: Sequence[Episode]) -> list[list[Episode]]:
         recent = groups.copy()
         for began, place, episode in compress(by_time, turn):
             recent = [group for group in recent if began - group.began[-1] <= max(farthest, LONG_RECORDS)]
-            near = [(group.nearness(episode, began), len(group.episodes), group) for group in recent]
-            nearness, _, group = max(near, key=itemgetter(0, 1), default=(-1.0, 0, None))
-            if group is not None and nearness >= 0.0:
+            near = [
+                (len(group.episodes), nearness, group)
+                for group in recent
+                if (nearness := group.nearness(episode, began)) >= 0.0
+            ]
+            if near:
+                # The largest, and of those of one size that with which it agrees best.
+                *_, group = max(near, key=itemgetter(0, 1))
                 group.episodes.append(episode)
                 group.places.add(place)
                 insort(group.began, began)
