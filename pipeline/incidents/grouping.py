@@ -194,7 +194,10 @@ def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None
         mine, yours = one[name], other[name]
         ranges = max(mine.high - mine.low, yours.high - yours.low)
         if abs(mine.usual - yours.usual) <= OWN_SCALE * ranges:
-            alike += mine.is_close(yours.value) or yours.is_close(mine.value)
+            # As far apart as the usual values of each, or a third of the way that each went.
+            usual = 0.5 * min(mine.high - mine.low, yours.high - yours.low)
+            near = max(usual, min(abs(each.value - each.usual) for each in (mine, yours)) / 3)
+            alike += abs(mine.value - yours.value) <= near
         else:
             ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
             alike += ways[1] != 0 and 1 / 3 <= ways[0] / ways[1] <= 3
