@@ -145,7 +145,7 @@ def _is_apart(now, u, v):
 @inline
 def _need(rules, errors, error, apart):
     """Return the depth that a valley needs, less between clusters that are apart."""
-    return max((rules.valley + errors * error) * (_HOLD if apart else 1.0), _SMALLEST)
+    return max((rules.valley + errors[1 if apart else 0] * error) * (_HOLD if apart else 1.0), _SMALLEST)
 
 
 @jit
@@ -172,7 +172,7 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
     found, error2 = measure_slabs(model, member, mean, mass, u, v)
     if error2 <= 0.0:
         return False
-    need = _need(rules, errors, np.sqrt(error2), _is_apart(basins.now, u, v))
+    need = _need(rules, errors, np.sqrt(model.dispersion[0] * error2), _is_apart(basins.now, u, v))
     if found * needed[pair] <= depth[pair] * need:
         return False
     depth[pair], needed[pair] = found, need
@@ -181,11 +181,15 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 
 @jit
 def _errors(model, rules, dimension):
-    """Return how many standard errors a valley has to be deep."""
+    """Return how many standard errors a valley has to be deep, to divide, and to leave apart what is.
+
+    What comes in bursts within its cluster alone is off by less: half of the excess, as a logarithm, is left.
+    """
     # Of more hills as large a share may be false.
     older = log(max(float(model.clock), _EARLY) / _EARLY)
     half_square = _FIRST + _GROWTH * older - log(rules.doubt * (model.budget / rules.landmarks))
-    return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
+    errors = min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
+    return errors, errors / np.sqrt(np.sqrt(model.dispersion[0]))
 
 
 @jit

@@ -6,24 +6,18 @@ is a cluster ended because another one passes by.
 
 import numpy as np
 from resonance.engine.lineage import find_heirs
+from resonance.engine.modal.basins import valley_between
+from resonance.engine.modal.slabs import group_masses
 from resonance.kernels.arithmetic import jit
 
 SPLIT_SHARE, _JOIN_SHARE = 0.25, 0.1
 """Shares of the records learned that a valley is there, or is not, at every reading before a split, or a join."""
 LONGEST = 2000.0
 """The most of these records."""
+_LONGER_SHARE = 0.75
+"""The most of that share before a split where records come in bursts."""
 _NO_VALLEY = 0.7
 """A valley that is shallower than this share of what it needs is none: the join is made at once."""
-
-
-@jit
-def group_masses(model, group, groups):
-    """Return the records that the landmarks of each group have stood for; a landmark in group -1 is in none."""
-    mass = np.zeros(groups)
-    for i in range(model.landmarks):
-        if group[i] >= 0:
-            mass[group[i]] += model.mass[i]
-    return mass
 
 
 @jit
@@ -48,25 +42,32 @@ def _find_cores(model, group, origin, core):
 
 
 @jit
-def hold_splits(model, rules, group, groups, basin_of):
+def hold_splits(model, rules, group, groups, basin_of, basins):
     """Leave a cluster whole until a valley within it has lasted; return how many groups are left.
 
     A part is split off when most of it was behind a valley at every reading, over a quarter of the records learned, and
-    records still come to it. One that is held becomes one with the group that goes on in `group`, which has the group
-    of each landmark or -1; `basin_of` has the basin of each group.
+    records still come to it. Where records come in bursts a part that touches the other waits for more of them: what
+    lies in between may be still to come. One that is held becomes one with the group that goes on in `group`, which has
+    the group of each landmark or -1; `basin_of` has the basin of each group.
     """
     count, clusters, n = model.landmarks, model.clusters, model.learned
     core = np.empty(clusters, dtype=np.int64)
     heir, origin, _ = find_heirs(model.place, group, model.mass, clusters, groups)
     _find_cores(model, group, origin, core)
-    needed = np.int64(min(SPLIT_SHARE * n, LONGEST))
+    over, needed = model.dispersion[0], np.int64(min(SPLIT_SHARE * n, LONGEST))
+    longer = np.int64(min(min(SPLIT_SHARE * over, _LONGER_SHARE) * n, LONGEST * over))
+    waits = np.full(groups, needed)
+    for g in range(groups):
+        if origin[g] >= 0 and core[origin[g]] != g:
+            _, depth = valley_between(basins, basin_of[core[origin[g]]], basin_of[g])
+            waits[g] = longer if depth > 0.0 else needed
     mass, lasting = group_masses(model, group, groups), np.zeros(groups)
     last = np.zeros(groups, dtype=np.int64)
     for i in range(count):
         g = group[i]
         if g >= 0:
             last[g] = max(last[g], model.last[i])
-            if model.apart[i] > 0 and n - model.apart[i] >= needed:
+            if model.apart[i] > 0 and n - model.apart[i] >= waits[g]:
                 lasting[g] += model.mass[i]
     held = np.zeros(groups, dtype=np.bool_)
     for g in range(groups):

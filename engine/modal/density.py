@@ -1,6 +1,7 @@
 """How dense the stream is around each landmark: records counted in a ball, by the ball's volume."""
 
 import numpy as np
+from resonance.engine.modal.counts import begin_pauses, counted, keep_variation, length, variation
 from resonance.kernels.arithmetic import exp_minus, fma, inline, jit, log
 
 _JUMP = 3.3
@@ -130,18 +131,6 @@ def _neighbours_density(model, i, inside, dimension, clock, evidence):
     return total / max(known, 1), vouch
 
 
-@inline
-def counted(model, i):
-    """Return the hits of a ball, those before the last memory included."""
-    return model.past_hits[i] + model.hits[i]
-
-
-@inline
-def length(model, i, clock):
-    """Return the records that these hits are of."""
-    return model.past_span[i] + (model.span[i] + (clock - model.since[i]))
-
-
 @jit
 def _log_density(model, i, dimension, clock):
     half = 0.5 * dimension * logarithm(model.radius2[i])
@@ -192,7 +181,7 @@ def _weigh_past(model, rules, i, clock):
     Where the cluster moves the past is forgotten, and the last hits by halves.
     """
     hits, past, past_span = model.hits[i], model.past_hits[i], model.past_span[i]
-    span = model.span[i] + (clock - model.since[i])
+    span, pauses = model.span[i] + (clock - model.since[i]), variation(model, i, clock)
     rests = model.place[i] >= 0 and model.rest[model.place[i]] > 0
     most, change = _FORGOTTEN * rules.memory, 0.0
     if past_span > 0.0:
@@ -210,6 +199,7 @@ def _weigh_past(model, rules, i, clock):
             past = past_span = 0.0
             model.hits[i], model.span[i] = max(0.5 * hits, FEWEST_HITS), 0.5 * span
     model.past_hits[i], model.past_span[i] = past, past_span
+    keep_variation(model, i, clock, pauses)
 
 
 @jit
@@ -230,6 +220,7 @@ def begin_count(model, i, radius2, inside, dimension, clock, evidence, mass):
     model.span[i] = hits / max(share, _SMALLEST)
     model.past_hits[i] = model.past_span[i] = 0.0
     model.since[i] = clock
+    begin_pauses(model, i, inside, clock)
 
 
 @jit
@@ -303,8 +294,8 @@ def _measured_gains(model, inside, large):
 def measure_scales(model, dimension, logs, inside, large, density, records):
     """Write densities, relative to the largest, and the records they are of, at every scale.
 
-    Return, by scale, the squared error that a density has of where landmarks lie: for each landmark of its hill, and
-    for all.
+    Records are independent ones, fewer than were counted where they come in bursts. Return, by scale, the squared error
+    that a density has of where landmarks lie: for each landmark of its hill, and for all.
     """
     count = model.landmarks
     top = -np.inf
@@ -314,7 +305,7 @@ def measure_scales(model, dimension, logs, inside, large, density, records):
     uneven[0, 0], uneven[1, 0] = _UNEVEN, _ROUGHNESS * max(0.0, dimension - _PLANE)
     for i in range(count):
         density[0, i] = exp_minus(top - logs[i])
-        records[0, i] = counted(model, i)
+        records[0, i] = counted(model, i) / model.dispersion[0]
     most = 1.0 + (_GAIN - 1.0) * 2.0 / max(dimension, 2.0)
     gains = _measured_gains(model, inside, large)
     for scale in range(1, SCALES):

@@ -60,9 +60,7 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 3
-    # The second read its first 200 records more seldom.
-    oldest: ClassVar[int] = 2
+    revision: ClassVar[int] = 4
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA
     robust: ClassVar[bool] = True

@@ -72,6 +72,7 @@ class Model(Table):
     enough: int = ints(high="learned", rows="head")  # records learned at the last reading that needed no more of them
     crowded: int = ints(high=1, rows="head")  # 1 where more were needed for long, and there may be no more
     dimension: FloatArray = floats(1, low=0.0, high="d")  # intrinsic, at the last reading; 0 before the first
+    dispersion: FloatArray = floats(1, low=0.0)  # the variance of counts beside theirs, at the last reading; 0 before
     previous: FloatArray = floats("d", most=MAGNITUDE)  # the last record
     at: FloatArray = floats("d", f"landmarks+{STAGGER}", most=MAGNITUDE, turned=True)
     id: IntArray = ints("landmarks", below="next_id", distinct=True, rows="number")
@@ -80,6 +81,7 @@ class Model(Table):
     # Records stood for. A record may count twice: with its nearest landmark, and as one itself.
     count: IntArray = ints("landmarks", low=1, high="twice", total="twice", rows="number")
     since: IntArray = ints("landmarks", low=1, high="clock", rows="number")  # the clock when `span` was set
+    met: IntArray = ints("landmarks", low=1, high="clock", rows="number")  # the clock at the last hit of its ball
     # Records learned when a valley was first seen between it and the most of its cluster, 0 where none is.
     apart: IntArray = ints("landmarks", high="learned", rows="number")
     radius2: FloatArray = floats("landmarks", low=0.0, high="farthest", rows="real")  # squared radius of its ball
@@ -92,6 +94,8 @@ class Model(Table):
     # Hits before the span, and the records that they are of, as long as both are of one rate.
     past_hits: FloatArray = floats("landmarks", low=0.0, high="most_hits", rows="real")
     past_span: FloatArray = floats("landmarks", low=0.0, high=_LONGEST_SPAN, rows="real")
+    # The squared pauses from hit to hit, in records.
+    squares: FloatArray = floats("landmarks", low=0.0, high=_LONGEST_SPAN, rows="real")
     # The confirmed clusters by ascending id.
     cluster_id: IntArray = ints("clusters", below="next_cluster", ascending=True, rows="cluster")
     made: IntArray = ints("clusters", low=1, high="learned", rows="cluster")  # records learned when it emerged

@@ -2,7 +2,8 @@
 
 import numpy as np
 from resonance.engine.modal.answers import answer, is_novel, name_outside
-from resonance.engine.modal.density import counted, length, logarithm, measure_ball, squared_change
+from resonance.engine.modal.counts import is_stale, keep_variation, length, missed, moves, variation
+from resonance.engine.modal.density import logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
     UNFILLED,
     enter_cells,
@@ -23,10 +24,6 @@ _EDGE = 0.25
 one that rests."""
 _LOOSE_SHARE = 4
 """One landmark in so many may be in no cluster, so that noise does not use up the others."""
-_STALE = 20.0
-"""Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
-_STALE_SHARE = 0.1
-"""Share of the landmarks of a cluster that are stale, from which it moves, and two standard errors more."""
 _CHANGE = 7.0
 """Roots of the landmarks by which the sum of their squared changes of rate exceeds their number in a cluster that
 moves: three standard errors or more, as balls that overlap share their hits."""
@@ -102,32 +99,13 @@ def _idle_landmark(model, rules):
     return -1
 
 
-@inline
-def _missed(n, clock, last, hits):
-    """Return records that a landmark should have had since its last one, times `n` and the records its hits are of.
-
-    Hits are counted on the clock: of records that differ from the one before.
-    """
-    return (n - last) * hits * clock
-
-
-@inline
-def _is_stale(n, clock, last, hits, length):
-    """Whether a landmark has missed so many records; `length` are those that its hits are of."""
-    return _missed(n, clock, last, hits) > _STALE * n * length
-
-
 @jit
 def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
-    n, clock, last = model.learned, model.clock, model.last
-    best, found = _STALE, -1
+    most, found = 0.0, -1
     for i in range(model.landmarks):
-        if model.place[i] == chosen and model.span[i] >= 0.0:
-            whole = n * length(model, i, clock)
-            missed = _missed(n, clock, last[i], counted(model, i))
-            if missed > best * whole:
-                best, found = missed / whole, i
+        if model.place[i] == chosen and model.span[i] >= 0.0 and is_stale(model, i) and missed(model, i) > most:
+            most, found = missed(model, i), i
     return found
 
 
@@ -203,13 +181,13 @@ def add_landmark(model, rules, cells, x, label, place, squared):
     model.next_id += 1
     model.place[j] = place
     _count_landmark(model, place, 1)
-    model.last[j] = model.learned
+    model.last[j], model.met[j] = model.learned, model.clock
     model.count[j] = 1
     model.apart[j] = 0
     model.since[j] = model.clock
     model.mass[j] = 1.0
     model.span[j] = -1.0
-    model.hits[j] = 0.0
+    model.hits[j] = model.squares[j] = 0.0
     model.past_hits[j] = model.past_span[j] = 0.0
     model.radius2[j], _ = measure_ball(model, rules, j)
     for k in range(model.votes.shape[1]):
@@ -233,15 +211,14 @@ def place_landmarks(model, rules, group, place_of):
             mass[place] += model.mass[i]
             whole = length(model, i, model.clock)
             spans[place] += whole
+            stale[place] += is_stale(model, i)
             past, before = model.past_hits[i], model.past_span[i]
             if before > 0.0:
                 changes[place] += squared_change(model.hits[i], whole - before, past, before)
                 compared[place] += 1.0
-            stale[place] += _is_stale(model.learned, model.clock, model.last[i], counted(model, i), whole)
     for c in range(clusters):
         model.records[c] = max(1, np.int64(mass[c]))
-        few = _STALE_SHARE * model.nodes[c]
-        rests = stale[c] <= few + 2.0 * np.sqrt(few)
+        rests = not moves(stale[c], model.nodes[c])
         rests &= changes[c] <= compared[c] + _CHANGE * np.sqrt(compared[c])
         model.rest[c] = max(rules.memory, np.int64(spans[c] / max(1, model.nodes[c]))) if rests else 0
 
@@ -271,6 +248,7 @@ def measure_anew(model, rules, room):
             model.span[i] = -1.0
     for i in range(landmarks):
         if model.span[i] >= 0.0:
+            pauses = variation(model, i, clock)
             # A ball that has grown more than others meets its records in fewer.
             shorter = growth[i] - total / counting
             span, past = model.span[i] + (clock - model.since[i]), model.past_span[i]
@@ -284,6 +262,7 @@ def measure_anew(model, rules, room):
                 span = max(span, _SHORTEST)
             model.span[i] = min(span, _LONGEST)
             model.since[i] = clock
+            keep_variation(model, i, clock, pauses)
 
 
 _FIRST, _OFTEN, _LATER, _SELDOM = 25, 100, 250, 1000

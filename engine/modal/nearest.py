@@ -322,11 +322,12 @@ def enter_cells(model, cells, j):
 
 
 @jit
-def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
-    """Look at the landmarks at some positions, and count the record where `hits` are given.
+def _look(at, column, radius2, squared, tally, begin, end, x, near, gap):
+    """Look at the landmarks at some positions, and count the record where the tally has hits.
 
     Return the nearest so far, the first of several, and its squared distance.
     """
+    hits, met, squares, clock = tally
     squared_distances(at, begin, end, x, squared)
     size = end - begin
     least = smallest_bits(squared, size)
@@ -337,7 +338,11 @@ def _look(at, column, radius2, squared, hits, begin, end, x, near, gap):
     if len(hits) > 0:
         for p in range(size):
             if squared[p] <= radius2[begin + p]:
-                hits[column[begin + p]] += 1.0
+                i = column[begin + p]
+                pause = float(clock - met[i])
+                hits[i] += 1.0
+                met[i] = clock
+                squares[i] += pause * pause
     return near, gap
 
 
@@ -352,16 +357,14 @@ def find_nearest(model, cells, x, counts):
     squared_distances(cells.middle, 0, used, x, apart)
     first = nearest(apart, used) if used > 0 else -1
     at, column, radius2, squared = cells.at, cells.column, cells.radius2, cells.squared
-    hits = model.hits
-    if not counts:
-        hits = hits[:0]
-    near, gap = _look(at, column, radius2, squared, hits, start[used], end, x, np.int64(-1), np.inf)
+    tally = (model.hits if counts else model.hits[:0], model.met, model.squares, model.clock)
+    near, gap = _look(at, column, radius2, squared, tally, start[used], end, x, np.int64(-1), np.inf)
     if first >= 0:
-        near, gap = _look(at, column, radius2, squared, hits, start[first], start[first + 1], x, near, gap)
+        near, gap = _look(at, column, radius2, squared, tally, start[first], start[first + 1], x, near, gap)
     root = np.sqrt(gap) * _MORE
     for c in range(used):
         # Beyond, no landmark of the cell is as near, and the record is in none of its balls.
         bound = reach[c] + max(widest[c], root)
         if apart[c] <= bound * bound and c != first:
-            near, gap = _look(at, column, radius2, squared, hits, start[c], start[c + 1], x, near, gap)
+            near, gap = _look(at, column, radius2, squared, tally, start[c], start[c + 1], x, near, gap)
     return near, gap

@@ -9,7 +9,8 @@ from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal.answers import measure_ranges
 from resonance.engine.modal.basins import find_hills, valley_between
 from resonance.engine.modal.changes import LONGEST, SPLIT_SHARE, group_masses, hold_joins, hold_splits
-from resonance.engine.modal.density import estimate_densities, fade, length, measure_balls
+from resonance.engine.modal.counts import length, overdispersion
+from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.graph import least_records
 from resonance.engine.modal.learn import place_landmarks
 from resonance.kernels.arithmetic import jit
@@ -123,6 +124,7 @@ def read_clusters(model, rules, record, log):
     dimension, cut = measure_balls(model, rules, radius2, inside)
     model.dimension[0] = dimension
     logs = np.empty(count)
+    model.dispersion[0] = overdispersion(model)
     estimate_densities(model, rules, radius2, inside, dimension, logs)
     hills = find_hills(model, rules, logs, inside, dimension)
     fade(model, rules)
@@ -148,7 +150,7 @@ def read_clusters(model, rules, record, log):
         group[i] = numbered[root]
 
     groups = _drop_small(model, rules, group, groups, basin_of)
-    groups = hold_splits(model, rules, group, groups, basin_of)
+    groups = hold_splits(model, rules, group, groups, basin_of, hills.basins)
     groups = hold_joins(model, rules, group, groups, basin_of, hills.lost)
     lineage = find_heirs(model.place, group, model.mass, model.clusters, groups)
     # After all that: a thin cluster is held, or absorbed, as what it was.

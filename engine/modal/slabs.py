@@ -5,13 +5,22 @@ records projected on a line are dense enough to see it.
 """
 
 import numpy as np
-from resonance.engine.modal.changes import group_masses
 from resonance.kernels.arithmetic import jit, log
 
 _HALF = 1.0 / 6.0
 """Half the width of a slab, in distances between the means: one lies at each mean and one in the middle."""
 _FEWEST = 5
 """Landmarks that each of two groups has at least."""
+
+
+@jit
+def group_masses(model, group, groups):
+    """Return the records that the landmarks of each group have stood for; a landmark in group -1 is in none."""
+    mass = np.zeros(groups)
+    for i in range(model.landmarks):
+        if group[i] >= 0:
+            mass[group[i]] += model.mass[i]
+    return mass
 
 
 @jit

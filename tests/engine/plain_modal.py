@@ -61,6 +61,8 @@ class Landmark:
     past_span: float = 0.0
     mass: float = 1.0
     apart: int | None = None
+    met: int = 0
+    squares: float = 0.0
 
     @property
     def counted(self):
@@ -79,6 +81,15 @@ class Landmark:
         span = max(self.span_at(clock), 1.0)
         change, rate = self.hits / span - self.past_hits / self.past_span, self.counted / (span + self.past_span)
         return change * change / (rate * (1.0 / span + 1.0 / self.past_span))
+
+    def variation(self, clock):
+        """Return the mean squared pause from hit to hit, the last one included, beside the square of the mean."""
+        whole, last = min(self.length_at(clock), 1e140), float(clock - self.met)
+        return (self.counted + 2.0) * (self.squares + last * last) / (whole * whole)
+
+    def keep_variation(self, clock, value):
+        whole, last = min(self.length_at(clock), 1e140), float(clock - self.met)
+        self.squares = max(0.0, value * whole * whole / (self.counted + 2.0) - last * last)
 
     def log_density(self, dimension, clock):
         return ln(self.counted) - ln(self.length_at(clock)) - 0.5 * dimension * ln(self.radius2)
@@ -103,6 +114,7 @@ class PlainModal:
     next_id: int = 0
     next_cluster: int = 0
     dimension: float = 0.0
+    over: float = 0.0  # by how much the variance of counts exceeds that of independent ones
     enough: int = 0  # records learned at the last reading that needed no more landmarks
     crowded: bool = False
     previous: np.ndarray | None = None
@@ -132,7 +144,10 @@ class PlainModal:
         gap = float(squared.min())
         if not repeated:
             for mark, far in zip(self.landmarks, squared, strict=True):
-                mark.hits += far <= mark.radius2
+                if far <= mark.radius2:
+                    mark.hits += 1.0
+                    mark.squares += float(self.clock - mark.met) ** 2
+                    mark.met = self.clock
         within, score = self._compared(x, gap, near, squared)
         cluster = near.cluster if within else None
         novel = not within or (cluster is None and bool(self.clusters))
@@ -210,7 +225,7 @@ class PlainModal:
         return uniform(2 * self.n) < chance
 
     def _add(self, x, cluster):
-        mark = Landmark(self.next_id, x, cluster, self.n, self.clock)
+        mark = Landmark(self.next_id, x, cluster, self.n, self.clock, met=self.clock)
         self.next_id += 1
         if len(self.landmarks) < self.budget:
             column = len(self.landmarks)
@@ -247,16 +262,16 @@ class PlainModal:
         for i in own:
             mark = self.landmarks[i]
             if mark.span is not None:
-                whole, missed = self.n * mark.length_at(self.clock), self._missed(mark)
-                if missed > stalest * whole:
-                    stalest, found = missed / whole, i
+                missed = self._missed(mark)
+                if missed > stalest:
+                    stalest, found = missed, i
         if found is not None:
             return found
         first = int(uniform(2 * self.n + 1) * len(self.landmarks))
         return next((i for i in own if i >= first), own[0])
 
     def _missed(self, mark):
-        return (self.n - mark.last) * mark.counted * self.clock
+        return (self.n - mark.last) * mark.counted * self.clock / (self.n * mark.length_at(self.clock))
 
     def _giving(self, cluster, members):
         total = in_order(np.sqrt(self.records[c]) for c in self.clusters)
@@ -335,12 +350,15 @@ class PlainModal:
     def _weigh_past(self, mark):
         """Forget what a ball has counted where its rate is another one now; after a memory, add the last hits."""
         rests = mark.cluster is not None and self.rest[mark.cluster] > 0
-        half = 0.5 * self.p.memory
+        half, pauses = 0.5 * self.p.memory, mark.variation(self.clock)
         if mark.past_span > half and (not rests or mark.change(self.clock) > 16.0):
             mark.past_hits, mark.past_span = max(mark.past_hits * (half / mark.past_span), 1e-3), half
         span = mark.span_at(self.clock)
-        if span <= self.p.memory:
-            return
+        if span > self.p.memory:
+            self._begin_memory(mark, span, rests)
+        mark.keep_variation(self.clock, pauses)
+
+    def _begin_memory(self, mark, span, rests):
         if rests and mark.change(self.clock) <= 4.0:
             hits, length = mark.counted, mark.past_span + span
             times = 0.5 if length > 16 * self.p.memory else 1.0
@@ -364,8 +382,31 @@ class PlainModal:
             share = 1.0 if exponent >= 0.0 else exp_minus(-exponent)
         mark.radius2, mark.hits, mark.span, mark.since = radius2, hits, hits / max(share, 1e-290), self.clock
         mark.past_hits = mark.past_span = 0.0
+        if self.next_id <= self.budget:
+            came = sorted([mark.id, *(other.id for other in near)])
+            gaps = np.diff([-1, *came, self.next_id])
+            mark.met = max(1, self.clock * (came[-1] + 1) // self.next_id)
+            squares = float((gaps * gaps).sum())
+            mark.keep_variation(self.clock, (len(came) + 2.0) * squares / float(self.next_id + 1) ** 2)
+            return
+        mark.met = self.clock
+        counting = [other for other in near if other.span is not None and other.since < self.clock]
+        total = in_order(other.variation(self.clock) for other in counting)
+        mark.keep_variation(self.clock, total / len(counting) if counting else 2.0)
 
     # Clusters.
+
+    def _overdispersion(self):
+        """Return by how much the variance of counts exceeds that of independent ones."""
+        known = [mark for mark in self.landmarks if mark.span is not None and mark.cluster is not None]
+        if not known:
+            return 1.0
+        total = in_order(mark.counted * mark.variation(self.clock) for mark in known)
+        over, share = total / in_order(mark.counted for mark in known) - 1.0, 0.1 * len(known)
+        stale = sum(self._missed(mark) > 20.0 for mark in known)
+        if stale > share + 2.0 * np.sqrt(share):
+            over = min(over, 4.0 * (share / stale) * (share / stale))
+        return max(1.0, over)
 
     def _read_if_due(self):
         since = self.n - self.read
@@ -379,6 +420,7 @@ class PlainModal:
         balls = [self._ball(i) for i in range(len(self.landmarks))]
         cut = sum(self._is_cut(i, inside) for i, (_, inside) in enumerate(balls))
         self.dimension = self._measure(balls)
+        self.over = self._overdispersion()
         logs = self._densities(balls)
         hills = Hills(self, logs, [[j for _, j in inside] for _, inside in balls], [inside for _, inside in balls])
         if in_order(mark.mass for mark in self.landmarks) > 2.0 * self.p.memory * (self.budget / self.p.landmarks):
@@ -402,7 +444,7 @@ class PlainModal:
             if in_order(marks[i].mass for i in own) >= self.least(known=summit in heir.values())
         }
         basin = {summit: summit for summit in groups}
-        groups = self._without_new_splits(groups)
+        groups = self._without_new_splits(groups, hills)
         groups = self._without_new_joins(groups, basin, hills)
         self._name(hills, groups, basin, logs)
         self._measure_ranges()
@@ -460,11 +502,12 @@ class PlainModal:
         heir = {c: largest({g: part[c, g] for g in groups}) for c in self.clusters}
         return heir, {g: largest({c: part[c, g] for c in self.clusters}) for g in groups}
 
-    def _without_new_splits(self, groups):
+    def _without_new_splits(self, groups, hills):
         """Return the groups; one behind a valley that has not lasted is in the group that goes on."""
         marks = self.landmarks
         heir, origin = self._relations(groups)
         needed, core, held = int(min(0.25 * self.n, 2000.0)), {}, set()
+        longer = int(min(min(0.25 * self.over, 0.75) * self.n, 2000.0 * self.over))
         for g, own in groups.items():
             inherited = [marks[i] for i in own if marks[i].cluster == origin[g]]
             stayed = in_order(mark.mass for mark in inherited if mark.apart is None)
@@ -475,7 +518,8 @@ class PlainModal:
             c = origin[g]
             if c is None or core[c][1] == g or any(heir[other] == g for other in self.clusters if other != c):
                 continue
-            old = [i for i in own if marks[i].apart is not None and self.n - marks[i].apart >= needed]
+            waits = longer if (core[c][1], g) in hills.valley else needed
+            old = [i for i in own if marks[i].apart is not None and self.n - marks[i].apart >= waits]
             lasts = 2.0 * in_order(marks[i].mass for i in old) >= in_order(marks[i].mass for i in own)
             if not lasts or self.n - max(marks[i].last for i in own) > needed:
                 held.add(g)
@@ -546,7 +590,7 @@ class PlainModal:
                 marks[i].cluster = name[g]
             self.records[name[g]] = float(max(1, int(in_order(marks[i].mass for i in own))))
             length = [marks[i].length_at(self.clock) for i in own]
-            stale = [self._missed(marks[i]) > 20.0 * self.n * each for i, each in zip(own, length, strict=True)]
+            stale = [self._missed(marks[i]) > 20.0 for i in own]
             mean = in_order(length) / max(1, len(own))
             rests = sum(stale) <= 0.1 * len(own) + 2.0 * np.sqrt(0.1 * len(own))
             changes = [marks[i].change(self.clock) for i in own if marks[i].past_span > 0.0]
@@ -625,7 +669,7 @@ class Hills:
         gains = self._gains()
         self.uneven = [(0.00015, 0.004 * max(0.0, self.model.dimension - 2.0))]
         self.density = [[exp_minus(top - each) for each in logs]]
-        self.records = [[mark.counted for mark in self.model.landmarks]]
+        self.records = [[mark.counted / self.model.over for mark in self.model.landmarks]]
         for scale in range(1, 3):
             density, records = self.density[-1], self.records[-1]
             self.uneven.append(tuple(each / min(most, gains[scale]) for each in self.uneven[-1]))
@@ -676,7 +720,9 @@ class Hills:
         return one is not None and other is not None and one != other
 
     def _need(self, error, u, v):
-        return max((self.p.valley + self.errors * error) * (0.7 if self._apart(u, v) else 1.0), 1e-300)
+        apart = self._apart(u, v)
+        errors = self.errors / np.sqrt(np.sqrt(self.model.over)) if apart else self.errors
+        return max((self.p.valley + errors * error) * (0.7 if apart else 1.0), 1e-300)
 
     def _clearest(self, u, v):
         """Return depth of the clearest valley of two basins over the scales, and the depth that it needs."""
@@ -725,7 +771,7 @@ class Hills:
         found = self._slabs(u, v)
         if found is None:
             return False
-        need = self._need(np.sqrt(found[1]), u, v)
+        need = self._need(np.sqrt(self.model.over * found[1]), u, v)
         depth, needed = self.valley[u, v]
         if found[0] * needed <= depth * need:
             return False

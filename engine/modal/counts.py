@@ -1,0 +1,123 @@
+"""What a ball has counted: its hits, the records that these are of, and the pauses from one hit to the next.
+
+Where hits are independent of each other the mean of their squared pauses is twice the square of the mean. A stream that
+stays at a place, goes, and comes back later has larger ones, and counts that are off by more: as those of a renewal
+process, whose variance is the mean times the squared coefficient of variation of the pauses (D. R. Cox, "Renewal
+Theory", 1962).
+"""
+
+import numpy as np
+from resonance.kernels.arithmetic import inline, jit
+
+_STALE = 20.0
+"""Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
+_STALE_SHARE = 0.1
+"""Share of the landmarks of a cluster that are stale, from which it moves, and two standard errors more."""
+_MOVING = 4.0
+"""The most that counts are off where clusters begin to move, the less the more they move: what a cluster left behind
+for good is no pause."""
+_LONGEST = 1e140
+"""Records whose square is a number."""
+
+
+@inline
+def counted(model, i):
+    """Return the hits of a ball, those before the last memory included."""
+    return model.past_hits[i] + model.hits[i]
+
+
+@inline
+def length(model, i, clock):
+    """Return the records that these hits are of."""
+    return model.past_span[i] + (model.span[i] + (clock - model.since[i]))
+
+
+@inline
+def missed(model, i):
+    """Return the records that a landmark should have had since its last one.
+
+    Hits are counted on the clock: of records that differ from the one before.
+    """
+    n, clock = model.learned, model.clock
+    return ((n - model.last[i]) * counted(model, i) * clock) / (n * length(model, i, clock))
+
+
+@inline
+def is_stale(model, i):
+    """Whether a landmark has missed so many records."""
+    return missed(model, i) > _STALE
+
+
+@inline
+def moves(stale, landmarks):
+    """Whether landmarks with so many stale ones are of clusters that move."""
+    few = _STALE_SHARE * landmarks
+    return stale > few + 2.0 * np.sqrt(few)
+
+
+@inline
+def variation(model, i, clock):
+    """Return the mean squared pause of a ball beside the square of the mean, 2 where its hits are independent.
+
+    The pause that goes on is one of them: n points leave n + 1 gaps, whose squares are expected to add up to
+    2 / (n + 2) of the square of the whole.
+    """
+    whole = min(length(model, i, clock), _LONGEST)
+    open_ = float(clock - model.met[i])
+    return (counted(model, i) + 2.0) * (model.squares[i] + open_ * open_) / (whole * whole)
+
+
+@inline
+def keep_variation(model, i, clock, value):
+    """Let a ball whose hits, or the records they are of, were changed have the pauses that it had."""
+    whole = min(length(model, i, clock), _LONGEST)
+    open_ = float(clock - model.met[i])
+    model.squares[i] = max(0.0, value * whole * whole / (counted(model, i) + 2.0) - open_ * open_)
+
+
+@jit
+def overdispersion(model):
+    """Return by how much the variance of counts exceeds that of independent ones, at least 1: the mean of all hits."""
+    total, hits, landmarks, stale = 0.0, 0.0, 0, 0
+    for i in range(model.landmarks):
+        if model.span[i] >= 0.0 and model.place[i] >= 0:
+            mine = counted(model, i)
+            total += mine * variation(model, i, model.clock)
+            hits += mine
+            landmarks += 1
+            stale += is_stale(model, i)
+    over = total / hits - 1.0 if hits > 0.0 else 1.0
+    if moves(stale, landmarks):
+        few = _STALE_SHARE * landmarks / stale
+        over = min(over, _MOVING * few * few)
+    return max(1.0, over)
+
+
+@jit
+def begin_pauses(model, i, inside, clock):
+    """Estimate the pauses of a ball that begins to count: by when its first landmarks came, else by its neighbours'."""
+    count = inside + 1
+    model.met[i] = clock
+    if model.next_id <= model.budget:
+        # Nearly each record is a landmark as yet.
+        came = np.empty(count, dtype=np.int64)
+        came[0] = model.id[i]
+        for a in range(inside):
+            came[a + 1] = model.id[model.listed[i, a]]
+        came.sort()
+        squares, before = 0.0, -1
+        for number in came:
+            squares += float(number - before) ** 2
+            before = number
+        squares += float(model.next_id - before) ** 2
+        whole = float(model.next_id + 1)
+        model.met[i] = max(1, clock * (before + 1) // model.next_id)
+        keep_variation(model, i, clock, (count + 2.0) * squares / (whole * whole))
+        return
+    total, known = 0.0, 0
+    for a in range(inside):
+        j = model.listed[i, a]
+        if model.span[j] >= 0.0 and model.since[j] < clock:
+            total += variation(model, j, clock)
+            known += 1
+    keep_variation(model, i, clock, total / known if known > 0 else 2.0)
