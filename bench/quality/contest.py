@@ -42,6 +42,8 @@ class Line:
         Share of the second half that the largest cluster answers.
     events : float or None
         Events per 1,000 records of the second half.
+    flap : float or None
+        Share of the clusters made that were absorbed within 40,000 records.
     micros : float or None
         CPU time of a record.
     novelties : dict of str to int or None
@@ -64,6 +66,7 @@ class Line:
     present: int | None = None
     largest: float | None = None
     events: float | None = None
+    flap: float | None = None
     micros: float | None = None
     novelties: dict[str, int | None] = field(default_factory=dict)
     refused: str = ""
@@ -100,6 +103,7 @@ def measured(
         present=found.present,
         largest=float(shares.max()),
         events=None if found.events is None else 1000 * found.events / (len(y) - half),
+        flap=found.flap,
         micros=1e6 * found.seconds / len(y),
         novelties={name: first_of_their_own(answers, member) for name, member in stream.novelties(y).items()},
     )
@@ -145,6 +149,7 @@ def means(lines: Sequence[Line]) -> Iterator[Line]:
         several = [line.ari for line in mine if line.ari is not None and line.classes != 1]
         single = [line.largest for line in mine if line.largest is not None and line.classes == 1]
         events = [line.events for line in mine if line.events is not None]
+        flaps = [line.flap for line in mine if line.flap is not None]
         yield Line(
             mine[0].group,
             f"mean of {len(mine)}",
@@ -155,4 +160,5 @@ def means(lines: Sequence[Line]) -> Iterator[Line]:
             ari=statistics.mean(several) if several else None,
             largest=statistics.mean(single) if single else None,
             events=statistics.mean(events) if events else None,
+            flap=statistics.mean(flaps) if flaps else None,
         )

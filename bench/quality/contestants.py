@@ -8,6 +8,9 @@ from bench.streams import Array
 
 Setting = Mapping[str, Any]
 
+FLAP = 40_000
+"""Ten memories of the default engine."""
+
 
 class TooSlowError(Exception):
     """A contestant is given no more time; `args` are the records that it learned and the seconds."""
@@ -16,13 +19,15 @@ class TooSlowError(Exception):
 class Answers(NamedTuple):
     """What was said of each record before it was learned, and the CPU seconds of all.
 
-    Of ours the events of the second half, and the clusters of the first level at the end.
+    Of ours the events of the second half, the clusters of the first level at the end, and the share of all that were
+    made that another one absorbed within `FLAP` records.
     """
 
     groups: list[object]
     seconds: float
     events: int | None = None
     present: int | None = None
+    flap: float | None = None
 
 
 class Contestant(NamedTuple):
@@ -43,6 +48,8 @@ def engine(name: str, *settings: Setting, given: Setting | None = None) -> Conte
     def answer(X: Array, _: int, setting: Setting, limit: float) -> Answers:
         groups: list[object] = []
         present: set[str] = set()
+        made = dict[str, int]()
+        flaps = 0
         seconds, events, half = 0.0, 0, len(X) // 2
         task = new_task({"engine.name": name, **setting})
         for chunk in process(task, X, sorted({*range(0, len(X), CHUNK), half, len(X)})):
@@ -52,9 +59,14 @@ def engine(name: str, *settings: Setting, given: Setting | None = None) -> Conte
                 if event["level"] == 1:
                     present.difference_update(cluster["id"] for cluster in event["before"])
                     present.update(cluster["id"] for cluster in event["after"])
+                    offset = event["cause"]["source"]["offset"]
+                    if event["kind"] != "absorbed":
+                        made.setdefault(event["cluster"], offset)
+                    else:
+                        flaps += offset - made[event["cluster"]] <= FLAP
             seconds += chunk.seconds
             if seconds > limit:
                 raise TooSlowError(len(groups), seconds)
-        return Answers(groups, seconds, events, len(present))
+        return Answers(groups, seconds, events, len(present), flaps / max(1, len(made)))
 
     return Contestant(name, False, (given or {}, *settings), answer)

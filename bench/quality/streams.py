@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.quality import endless, many
+from bench.quality import endless, many, rhythms
 from bench.quality.endless import Labelled, Maker
 from bench.quality.task import RefusedError
 from bench.streams import Array, Classes, load
@@ -203,6 +203,7 @@ STREAMS = [
     *(Stream("many", name, many.RECORDS, make, 16) for name, make in many.MAKERS.items()),
     *(Stream("shapes", name, 20_000, partial(shape, name=name), 12) for name in SHAPES),
     *_ladder(),
+    *(Stream("rhythms", name, rhythms.RECORDS, make, 17) for name, make in rhythms.MAKERS.items()),
     Stream("sensors", "sensors", 60_000, sensors, 14, novelties),
     *_sets(),
 ]

@@ -7,6 +7,7 @@ Theory", 1962).
 """
 
 import numpy as np
+from resonance.engine.modal.layout import LONGEST
 from resonance.kernels.arithmetic import inline, jit
 
 _STALE = 20.0
@@ -16,8 +17,6 @@ _STALE_SHARE = 0.1
 _MOVING = 4.0
 """The most that counts are off where clusters begin to move, the less the more they move: what a cluster left behind
 for good is no pause."""
-_LONGEST = 1e140
-"""Records whose square is a number."""
 
 
 @inline
@@ -62,7 +61,7 @@ def variation(model, i, clock):
     The pause that goes on is one of them: n points leave n + 1 gaps, whose squares are expected to add up to
     2 / (n + 2) of the square of the whole.
     """
-    whole = min(length(model, i, clock), _LONGEST)
+    whole = min(length(model, i, clock), LONGEST)
     open_ = float(clock - model.met[i])
     return (counted(model, i) + 2.0) * (model.squares[i] + open_ * open_) / (whole * whole)
 
@@ -70,7 +69,7 @@ def variation(model, i, clock):
 @inline
 def keep_variation(model, i, clock, value):
     """Let a ball whose hits, or the records they are of, were changed have the pauses that it had."""
-    whole = min(length(model, i, clock), _LONGEST)
+    whole = min(length(model, i, clock), LONGEST)
     open_ = float(clock - model.met[i])
     model.squares[i] = max(0.0, value * whole * whole / (counted(model, i) + 2.0) - open_ * open_)
 

@@ -61,6 +61,8 @@ class Modal(SingleModelEngine):
 
     name: ClassVar[str] = "modal"
     revision: ClassVar[int] = 4
+    # The second read its first 200 records more seldom, the third counted no pauses.
+    oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     criteria = CRITERIA
     robust: ClassVar[bool] = True
@@ -162,6 +164,8 @@ class Modal(SingleModelEngine):
         return packed(self._model, **used, classes=self._classes)
 
     def _restore(self, dimension: int, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        if "dispersion" not in arrays:
+            arrays = layout.with_pauses(arrays)
         classes, records = arrays["votes"].shape[1], int(arrays["head"][0])
         # The largest of all squared distances, and a little more.
         far = 4.1 * MAGNITUDE * MAGNITUDE * dimension

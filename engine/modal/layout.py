@@ -53,6 +53,8 @@ STAGGER = 8
 SMALLEST = 64
 """Landmarks that a new model has room for."""
 _LONGEST_SPAN = 1e293
+LONGEST = 1e140
+"""Records whose square is a number."""
 
 
 class Model(Table):
@@ -81,9 +83,9 @@ class Model(Table):
     # Records stood for. A record may count twice: with its nearest landmark, and as one itself.
     count: IntArray = ints("landmarks", low=1, high="twice", total="twice", rows="number")
     since: IntArray = ints("landmarks", low=1, high="clock", rows="number")  # the clock when `span` was set
-    met: IntArray = ints("landmarks", low=1, high="clock", rows="number")  # the clock at the last hit of its ball
     # Records learned when a valley was first seen between it and the most of its cluster, 0 where none is.
     apart: IntArray = ints("landmarks", high="learned", rows="number")
+    met: IntArray = ints("landmarks", low=1, high="clock", rows="number")  # the clock at the last hit of its ball
     radius2: FloatArray = floats("landmarks", low=0.0, high="farthest", rows="real")  # squared radius of its ball
     # Records in its ball within the span.
     hits: FloatArray = floats("landmarks", low=0.0, high="most_hits", rows="real")
@@ -123,3 +125,16 @@ def new_model(rules: Rules, slots: int, classes: int) -> Model:
     model = new(Model, d=rules.d, landmarks=slots, clusters=slots, classes=classes)
     model.budget = rules.landmarks
     return model
+
+
+def with_pauses(arrays: Mapping[str, IntArray | FloatArray]) -> dict[str, IntArray | FloatArray]:
+    """Return the arrays of a state of before revision 4, whose balls counted no pauses, as if hits were independent."""
+    number, real = arrays["number"], arrays["real"]
+    clock = arrays["head"][5]
+    spans = np.minimum(real[2] + real[5] + (clock - number[4]), LONGEST)
+    return {
+        **arrays,
+        "dispersion": np.ones(1),
+        "number": np.vstack((number, np.full_like(number[0], clock))),
+        "real": np.vstack((real, 2.0 * spans * spans / (real[1] + real[4] + 2.0))),
+    }

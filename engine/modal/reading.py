@@ -8,11 +8,12 @@ from resonance.engine.events import NO_PATH, NO_REASON, SHAPE_HEAD
 from resonance.engine.lineage import emit_changes, find_heirs, has_changed
 from resonance.engine.modal.answers import measure_ranges
 from resonance.engine.modal.basins import find_hills, valley_between
-from resonance.engine.modal.changes import LONGEST, SPLIT_SHARE, group_masses, hold_joins, hold_splits
+from resonance.engine.modal.changes import LONGEST, SPLIT_SHARE, hold_joins, hold_splits
 from resonance.engine.modal.counts import length, overdispersion
 from resonance.engine.modal.density import estimate_densities, fade, measure_balls
 from resonance.engine.modal.graph import least_records
 from resonance.engine.modal.learn import place_landmarks
+from resonance.engine.modal.slabs import group_masses
 from resonance.kernels.arithmetic import jit
 from resonance.kernels.ordering import stable_order
 

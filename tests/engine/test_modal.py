@@ -37,6 +37,14 @@ def noisy(n, d, seed):
     return np.round(np.where(anywhere, rng.random((n, d)) * 2, shifting(n, d, seed)) * 200)
 
 
+def waves(n):
+    """A place that goes round and round, jumps now and then, and goes elsewhere for good at the end."""
+    t = np.arange(n)
+    angle, far = 2 * np.pi * t / 180, np.maximum(0.0, t - 0.7 * n) * 0.01
+    at = np.stack([np.cos(angle) + far + 3.5 * (t // 700 % 2), np.sin(angle)], axis=1)
+    return at + gaussian(n, width=0.1)
+
+
 def clouds(n, d, count, width, seed=0):
     """Gaussians around random places of the unit cube."""
     rng = np.random.default_rng(seed)
@@ -52,6 +60,7 @@ STREAMS = {
     "every record three times": (np.repeat(shifting(900, d=3, seed=7), 3, axis=0), SMALL),
     "clouds in each other": (clouds(2400, 8, 5, 0.25), {**SMALL, "landmarks": 256, "memory": 1000}),
     "many clouds": (clouds(4000, 4, 40, 0.02, 3), {**SMALL, "memory": 400, "max_landmarks": 512}),
+    "in waves": (waves(4000), {**SMALL, "landmarks": 128, "memory": 600}),
     "one-dimensional": (shifting(2000, d=1, seed=4), {**SMALL, "neighbours": 14, "reach": 1.5}),
 }
 
