@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 from faust.types import TP
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
+from resonance.pipeline.errors import RegistryError
 from resonance.pipeline.repartition.placing import Placing
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.commits import Commits
@@ -135,3 +137,36 @@ def test_an_error_of_the_scoring_does_not_end_the_worker(working):
     assert isinstance(answer.result(5), ZeroDivisionError)
     del worker.score
     assert status.processor.score(TP(TOPIC, 0), LOG[300]).result(5)[0].assignment
+
+
+def test_while_the_registry_is_away_other_pages_are_served_and_the_answer_says_so(working, monkeypatch):
+    status, _ = working
+    threads = []
+
+    def place(placing, record):
+        threads.append(threading.current_thread())
+        raise RegistryError("the schema registry does not answer")
+
+    monkeypatch.setattr(Placing, "place", place)
+    code, answer = post(status, "?partition=0")
+    assert (code, orjson.loads(answer)) == (503, {"error": "the schema registry does not answer"})
+    assert threads[0] is not threading.main_thread()
+
+
+def test_the_schema_of_a_record_is_looked_up_before_the_processor_has_it(working, monkeypatch):
+    status, worker = working
+    worker.score = lambda records: pytest.fail("the processor has it")
+
+    def ask(registry, number):
+        raise RegistryError(f"nobody answers for {number}")
+
+    monkeypatch.setattr("resonance.pipeline.registry.client.SchemaRegistry.schema", ask)
+    given = settings(input__format="avro", schema_registry__url="http://127.0.0.1:9")
+    code, answer = post(status, "?partition=0", b"\0\0\0\0\7x", given)
+    assert (code, orjson.loads(answer)) == (503, {"error": "nobody answers for 7"})
+
+
+def test_another_fault_is_not_called_one_of_the_partition(working, monkeypatch):
+    monkeypatch.setattr(Placing, "place", lambda placing, record: int("x"))
+    code, answer = post(working[0], "?partition=0")
+    assert (code, b"the log of this worker says" in answer, b"it is a number" in answer) == (500, True, False)
