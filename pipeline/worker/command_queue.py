@@ -19,11 +19,14 @@ class Command(Generic[ResultT]):
 
     do: Callable[[], ResultT]
     answer: "Future[ResultT]"
+    only_if_wanted: bool = False
 
     def __call__(self) -> None:
         """Carry it out, and answer."""
-        # The caller may have been cancelled; the command is carried out all the same.
+        # The caller may have been cancelled; a command that changes something is carried out all the same.
         wanted = self.answer.set_running_or_notify_cancel()
+        if self.only_if_wanted and not wanted:
+            return
         try:
             result = self.do()
         except BaseException as error:
@@ -65,9 +68,12 @@ class Inbox:
         """Return the next item; raise `queue.Empty` where none comes within `timeout` seconds."""
         return self._queue.get(timeout=timeout)
 
-    def call(self, do: Callable[[], ResultT]) -> "Future[ResultT]":
-        """Queue a command; its result comes when it was carried out or refused."""
-        command = Command(do, Future())
+    def call(self, do: Callable[[], ResultT], *, only_if_wanted: bool = False) -> "Future[ResultT]":
+        """Queue a command; its result comes when it was carried out or refused.
+
+        One that is `only_if_wanted` is left out where its result was cancelled before its turn.
+        """
+        command = Command(do, Future(), only_if_wanted)
         with self._ending:
             if self._error is None:
                 self._queue.put(command)

@@ -120,7 +120,7 @@ class Processor:
                 return error
             return scored, partition.position, partition.timestamp
 
-        return self._inbox.call(answer)
+        return self._inbox.call(answer, only_if_wanted=True)
 
     def stop(self) -> None:
         """End the thread, after `close`."""

@@ -24,6 +24,9 @@ from resonance.pipeline.worker.http.status import WorkerStatus, named
 
 ASSIGN_PATH: Final = "/assign"
 
+AT_ONCE: Final = 64
+"""Requests that are answered at a time; the next one is refused before its record is read."""
+
 Answer = tuple[int, bytes]
 """Status and body, a JSON object."""
 
@@ -37,10 +40,13 @@ class RecordAssignments:
     ----------
     most : int
         Bytes that a record may have; one of a few more is refused with the reason of its dead letter.
+    room : asyncio.Semaphore
+        To be held while a request is read and answered; where it is locked, `AT_ONCE` are.
     """
 
     def __init__(self, settings: Settings, status: WorkerStatus) -> None:
         self.most = settings.limits.record_bytes
+        self.room = asyncio.Semaphore(AT_ONCE)
         self._settings, self._status = settings, status
         # One thread: while the schema registry is away, those that wait for it leave the threads of other pages free.
         self._thread = ThreadPoolExecutor(1, "assign")

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.config.sections import WorkerSection
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.worker.http.assignments import ASSIGN_PATH, RecordAssignments
+from resonance.pipeline.worker.http.assignments import ASSIGN_PATH, AT_ONCE, RecordAssignments
 from resonance.pipeline.worker.http.metrics import exposition
 from resonance.pipeline.worker.http.page_client import RESUME_PATH, SCHEME, is_signed
 from resonance.pipeline.worker.http.status import WorkerStatus
@@ -119,7 +119,9 @@ class Pages:
         app.router.add_post(RESUME_PATH, self._dlq_resume)
         if self._assignments is not None:
             app.router.add_post(ASSIGN_PATH, self._assign)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=CLOSE_SECONDS)
+        # A request whose client has gone is given up.
+        own: dict[str, Any] = {"access_log": None, "handle_signals": False, "handler_cancellation": True}
+        self._runner = web.AppRunner(app, shutdown_timeout=CLOSE_SECONDS, **own)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, host, port).start()
@@ -177,7 +179,13 @@ class Pages:
         if refused := _of_browser(request, "ask from a program"):
             return refused
         assert self._assignments is not None  # noqa: S101 - or there is no such route
-        status, body = await self._assignments.answer(request.query, await request.read())
+        room = self._assignments.room
+        if room.locked():
+            refused = _json({"error": f"{AT_ONCE} requests are being answered; ask again in a second"}, 503)
+            refused.headers["Retry-After"] = "1"
+            return refused
+        async with room:
+            status, body = await self._assignments.answer(request.query, await request.read())
         return web.Response(body=body, status=status, content_type="application/json")
 
     async def _dlq_resume(self, request: web.Request) -> web.Response:

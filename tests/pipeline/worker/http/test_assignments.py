@@ -170,3 +170,45 @@ def test_another_fault_is_not_called_one_of_the_partition(working, monkeypatch):
     monkeypatch.setattr(Placing, "place", lambda placing, record: int("x"))
     code, answer = post(working[0], "?partition=0")
     assert (code, b"the log of this worker says" in answer, b"it is a number" in answer) == (500, True, False)
+
+
+def test_what_comes_while_many_are_answered_is_refused_unread_and_what_is_given_up_is_not_scored(working, monkeypatch):
+    status, worker = working
+    monkeypatch.setattr("resonance.pipeline.worker.http.assignments.AT_ONCE", 1)
+    held, go_on, scored = threading.Event(), threading.Event(), []
+    worker.score = scored.append
+
+    async def go():
+        port = free_port()
+        assignments = RecordAssignments(settings(), status)
+        pages = Pages(ContentOfWorker(status, CollectorRegistry(), print), None, assignments)
+        await pages.start("127.0.0.1", port)
+        try:
+            # The processor does something else meanwhile.
+            status.processor._inbox.call(lambda: (held.set(), go_on.wait(10)))
+            await asyncio.to_thread(held.wait, 5)
+            begun = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            begun.request("POST", "/assign?partition=0", VALUE)
+            await until(assignments.room.locked)
+            other = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            # Its record never comes.
+            other.request("POST", "/assign?partition=0", headers={"Content-Length": "100"})
+            answer = await asyncio.to_thread(other.getresponse)
+            other.close()
+            await until(lambda: not status.processor._inbox.empty)
+            begun.close()
+            await until(lambda: not assignments.room.locked())
+            go_on.set()
+            await asyncio.wrap_future(status.processor._inbox.call(lambda: None))
+            return answer.status, answer.headers["Retry-After"]
+        finally:
+            go_on.set()
+            await pages.stop()
+
+    async def until(condition):
+        async with asyncio.timeout(5):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    assert asyncio.run(go()) == (503, "1")
+    assert scored == []
