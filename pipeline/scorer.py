@@ -13,13 +13,14 @@ from typing import Any, Final, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from resonance.engine.errors import StateError
 from resonance.engine.prepare import Preparation
 from resonance.pipeline import text
 from resonance.pipeline.checkpoint.changelog_records import UNREADABLE, Identity
 from resonance.pipeline.checkpoint.changelog_table import ChangelogTable
 from resonance.pipeline.columns import Texts, Times
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import DeniedError
+from resonance.pipeline.errors import DeniedError, MismatchError
 from resonance.pipeline.inspect.inspection import time_before
 from resonance.pipeline.inspect.listing import empty_task
 from resonance.pipeline.kafka.log_reader import LogReader, RestoreCancelledError
@@ -253,7 +254,8 @@ class Scorer:
                 self.trouble = str(error)
 
     def _look(self, reader: LogReader) -> None:
-        """Read what has come, and take it."""
+        """Read what has come, and take it; raise at the end what was wrong with the first of it that cannot be used."""
+        errors: list[Exception] = []
         snapshots = [(self._source.snapshots, number) for number in range(self._source.deployment.state_partitions)]
         ranges = {}
         for at, (first, end) in reader.bounds(snapshots).items():
@@ -269,15 +271,24 @@ class Scorer:
         for at, (_, end) in ranges.items():
             self._positions[at] = end
             if at in self._changed:
-                with self._lock:
-                    self._take(self._tables[at], self._changed[at])
-                del self._changed[at]
+                try:
+                    with self._lock:
+                        failed = self._take(self._tables[at], self._changed[at])
+                except (MismatchError, StateError) as error:
+                    failed = dict.fromkeys(self._changed[at], error)
+                errors += failed.values()
+                self._changed[at] = set(failed)
+                if not failed:
+                    del self._changed[at]
         with suppress(DeniedError):
             self._date(reader)
         self._looked = time.monotonic()
+        if errors:
+            raise errors[0]
 
-    def _take(self, table: ChangelogTable, changed: Collection[str]) -> None:
-        """Answer with the newest models of a partition from now on."""
+    def _take(self, table: ChangelogTable, changed: Collection[str]) -> dict[str, MismatchError | StateError]:
+        """Answer with the newest models of a partition from now on; return why those of some streams are none."""
+        failed = {}
         table.check_owner(self._settings.name)
         table.check()
         records = table.records()
@@ -291,9 +302,14 @@ class Scorer:
             if held is None or held.identity != record.identity:
                 held = _Partition(empty_task(self._settings, checkpoint), record.identity)
             names = changed if held is self._held.get(at) else table.streams(topic)
-            self._held[at], held.position = held, record.recovery_offset
+            held.position = record.recovery_offset
             for name in names:
-                self._replace(held, name, table)
+                try:
+                    self._replace(held, name, table)
+                except (MismatchError, StateError) as error:
+                    failed[name] = error
+            self._held[at] = held
+        return failed
 
     def _replace(self, held: _Partition, name: str, table: ChangelogTable) -> None:
         """Answer with the newest model of a stream from now on, or with none where it has ended."""
@@ -303,6 +319,7 @@ class Scorer:
                 held.task.models.replace(name, table.newest(name))
                 held.versions[name] = manifest.sha256
         elif held.versions.pop(name, None) is not None:
+            held.times.pop(name, None)
             held.task.models.replace(name, None)
 
     def _date(self, reader: LogReader) -> None:

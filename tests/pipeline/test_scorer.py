@@ -8,12 +8,14 @@ from pathlib import Path
 import orjson
 import pytest
 from resonance.engine import ENGINES, LabelEngine
+from resonance.engine.errors import StateError
 from resonance.pipeline.checkpoint.changelog_records import manifest_key
-from resonance.pipeline.errors import BrokerError, ConfigurationError
+from resonance.pipeline.errors import BrokerError, ConfigurationError, MismatchError
 from resonance.pipeline.mismatches import NEW_VERSION
 from resonance.pipeline.records import Message, Record
 from resonance.pipeline.recovery import recovery
 from resonance.pipeline.scorer import NoPlaceError, Scorer
+from resonance.pipeline.task.streams import Streams
 
 from tests.pipeline.memory_deployment import KEYED, MemoryDeployment, rekeyed
 from tests.pipeline.repartition.two_hops import ROUTES
@@ -117,6 +119,7 @@ def test_the_models_are_followed_to_their_end(monkeypatch):
         until(lambda: "p0:a" not in scorer.models)
         refusal = scorer.score(VALUE, b"a", partition=0).refusal
         assert (refusal.stage, refusal.kind) == ("model", "no_model")
+        assert "p0:a" not in scorer._held[TOPIC, 0].times
         assert "stream p0:a has no model here" in refusal.message
         assert scorer.score(VALUE, b"b", partition=0).assignment
 
@@ -144,6 +147,51 @@ def test_while_the_snapshots_cannot_be_read_answers_go_on_and_say_that_they_are_
         assert scorer.score(VALUE, b"a", partition=0).assignment
         deployment.bounds = before
         until(lambda: not scorer.trouble)
+
+
+@pytest.mark.parametrize("unusable", [MismatchError, StateError])
+def test_a_snapshot_that_cannot_be_used_holds_no_other_stream_back(monkeypatch, unusable):
+    deployment = MemoryDeployment(monkeypatch, 2, records=900)
+    deployment.work(500, everything=True)
+    replace = Streams.replace
+
+    def damaged(models, name, snapshot):
+        if name == "p0:a":
+            raise unusable("the snapshot of p0:a cannot be used")
+        replace(models, name, snapshot)
+
+    with scoring(deployment) as scorer:
+        before = scorer.models["p0:a"].next
+        assert set(scorer.models) == {"p0:a", "p0:b", "p1:a", "p1:b"}
+        monkeypatch.setattr(Streams, "replace", damaged)
+        deployment.work(800, everything=True)
+        until(lambda: all(scorer.models[name].next > 790 for name in ("p0:b", "p1:a", "p1:b")))
+        until(lambda: scorer.trouble == "the snapshot of p0:a cannot be used")
+        assert scorer.score(VALUE, b"a", partition=0).model.next == before
+        monkeypatch.setattr(Streams, "replace", replace)
+        until(lambda: scorer.models["p0:a"].next > 790)
+        until(lambda: not scorer.trouble)
+
+
+def test_a_partition_is_put_in_place_with_all_its_models_or_not_at_all(monkeypatch):
+    deployment = MemoryDeployment(monkeypatch, 2, records=600)
+    deployment.work(500, everything=True)
+    replace = Streams.replace
+
+    def full(models, name, snapshot):
+        if name == "p0:b":
+            raise OSError("no space is left for temporary files")
+        replace(models, name, snapshot)
+
+    with scoring(deployment) as scorer:
+        with scorer._lock:
+            scorer._held.clear()
+            monkeypatch.setattr(Streams, "replace", full)
+        deployment.work(600, everything=True)
+        until(lambda: "no space is left" in scorer.trouble)
+        assert not scorer.models
+        monkeypatch.setattr(Streams, "replace", replace)
+        until(lambda: len(scorer.models) == 4)
 
 
 def test_a_batch_is_answered_like_its_records_from_values_or_from_numbers(monkeypatch):
