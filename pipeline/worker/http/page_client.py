@@ -23,7 +23,10 @@ VALID_SECONDS: Final = 60.0
 
 
 def signed(token: str, method: str, worker: str, path: str, body: bytes = b"") -> dict[str, str]:
-    """Return the headers of a request to the worker at an address, which has a token; none without one."""
+    """Return the headers of a request to the worker at an address, which has a token; none without one.
+
+    `path` is what is sent, with its query.
+    """
     if not token:
         return {}
     parts, seconds = urlsplit(worker), str(int(time.time()))

@@ -161,7 +161,7 @@ class Pages:
             return True
         body = await request.read() if given.startswith(SCHEME) else b""
         _, port, *_ = request.get_extra_info("sockname", ("", 0))
-        return is_signed(given, self._token, request.method, port, request.path, body)
+        return is_signed(given, self._token, request.method, port, request.path_qs, body)
 
     async def _livez(self, request: web.Request) -> web.Response:
         live, shown = await self._content.live()

@@ -17,6 +17,7 @@ from resonance.pipeline.repartition.placing import Placing
 from resonance.pipeline.worker.assignment import AssignedPartition
 from resonance.pipeline.worker.commits import Commits
 from resonance.pipeline.worker.http.assignments import RecordAssignments
+from resonance.pipeline.worker.http.page_client import signed
 from resonance.pipeline.worker.http.pages import ContentOfWorker, Pages
 from resonance.pipeline.worker.http.status import WorkerStatus
 from resonance.pipeline.worker.processor import Processor
@@ -47,7 +48,7 @@ def working():
     processor.stop()
 
 
-def post(status, query="", body=VALUE, given=None, token="", **headers):
+def post(status, query="", body=VALUE, given=None, token="", signs=None, **headers):
     async def go():
         async def resume(partition):
             return []
@@ -63,7 +64,8 @@ def post(status, query="", body=VALUE, given=None, token="", **headers):
 
     def ask(port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        connection.request("POST", f"/assign{query}", body, headers)
+        own = {} if signs is None else signed(token, "POST", f"http://127.0.0.1:{port}", f"/assign{signs}", body)
+        connection.request("POST", f"/assign{query}", body, headers | own)
         answer = connection.getresponse()
         return answer.status, answer.read()
 
@@ -121,6 +123,10 @@ def test_who_may_ask_is_as_of_the_other_pages(working):
     assert post(status, "?partition=0", Origin="http://example.org")[0] == 403
     assert post(status, "?partition=0", token=BEARER)[0] == 401
     assert post(status, "?partition=0", token=BEARER, Authorization="Bearer t")[0] == 200
+    assert post(status, "?partition=0&key=%C3%A4", token=BEARER, signs="?partition=0&key=%C3%A4")[0] == 200
+    # Signed is the whole question.
+    assert post(status, "?partition=0", token=BEARER, signs="?partition=1")[0] == 401
+    assert post(status, "?partition=0", token=BEARER, signs="")[0] == 401
 
 
 def test_a_worker_that_does_not_run_and_one_without_whole_trees_say_so():
