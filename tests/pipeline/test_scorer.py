@@ -173,6 +173,21 @@ def test_a_snapshot_that_cannot_be_used_holds_no_other_stream_back(monkeypatch, 
         until(lambda: not scorer.trouble)
 
 
+def test_a_partition_that_cannot_be_read_holds_no_other_back(monkeypatch):
+    deployment = MemoryDeployment(monkeypatch, 2, records=900)
+    deployment.work(500, everything=True)
+    with scoring(deployment) as scorer:
+        deployment.work(800, everything=True)
+        until(lambda: all(model.next > 790 for model in scorer.models.values()))
+        place = deployment.source.snapshots, 0
+        deployment.append(place, Message(manifest_key("p0:c"), b"{", []))
+        until(lambda: "the manifest of stream p0:c" in scorer.trouble)
+        deployment.append((place[0], 1), Message(manifest_key("p1:a"), None, []))
+        until(lambda: set(scorer.models) == {"p0:a", "p0:b", "p1:b"})
+        deployment.append(place, Message(manifest_key("p0:c"), None, []))
+        until(lambda: not scorer.trouble)
+
+
 def test_a_partition_is_put_in_place_with_all_its_models_or_not_at_all(monkeypatch):
     deployment = MemoryDeployment(monkeypatch, 2, records=600)
     deployment.work(500, everything=True)
