@@ -8,11 +8,13 @@ from typing import Any, Final
 import orjson
 from resonance.pipeline import mismatches
 from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.record_columns import RecordColumns
 from resonance.pipeline.records import Outputs, SourceRecord, StreamSnapshot
 from resonance.pipeline.task.alerts.partition_alerts import PartitionAlerts
 from resonance.pipeline.task.counts import Counts
 from resonance.pipeline.task.dead_letters import DeadLetters
 from resonance.pipeline.task.decode.json_records import InputMapping
+from resonance.pipeline.task.decode.unpacking import Unpacker
 from resonance.pipeline.task.encode.assignments import Encoder
 from resonance.pipeline.task.encode.cluster_events import EventEncoder
 from resonance.pipeline.task.encode.message_sizes import EVENT_BYTES
@@ -80,6 +82,7 @@ class StreamTask(ABC):
         self.models.loaded.append(self.health.loaded)
         self.models.evicted.append(self.health.evicted)
         self._alerts: PartitionAlerts | None = None
+        self._unpacker: Unpacker | None = None
         self._records = self._skipped = 0
 
     @property
@@ -96,6 +99,10 @@ class StreamTask(ABC):
     def records(self) -> int:
         """Records so far: more than messages where these have many."""
         return self._records
+
+    def messages(self, found: RecordColumns, records: int) -> int:
+        """Return how many of some messages have about so many records; at least one."""
+        return records if self._unpacker is None else self._unpacker.messages(found, records)
 
     @property
     def counts(self) -> Counts:

@@ -32,7 +32,9 @@ class AssignedPartition:
     metadata: str = ""
     """What is committed beside it."""
     waiting: int = 0
-    """About how many records were known to wait when the last ones were fetched."""
+    """About how many messages were known to wait when the last ones were fetched."""
+    each: float = 1.0
+    """Records that a message had of late."""
     pinned: bool = True
     """A crash before the next commit would not change where the partition resumes."""
     archive: ArchiveWriter | None = None

@@ -158,7 +158,7 @@ class Commits:
         # What a crash repeats was sent at least once since the last commit: readers look for that among so many.
         seconds = self._interval
         if self.delivery.atomic:
-            waiting = sum(partition.waiting for partition in self.partitions.values())
+            waiting = int(sum(partition.waiting * partition.each for partition in self.partitions.values()))
             seconds = commit_seconds(self._interval, self._patience, waiting, record_seconds)
         return self.since + seconds - time.monotonic()
 

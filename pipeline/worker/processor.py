@@ -213,14 +213,15 @@ class Processor:
             )
         at, size, paused = 0, len(records), False
         while at < size and not self.commits.is_closing and not paused:
-            part = records[at : at + self._slice(chunk.tp, partition)]
+            part = records[at : at + partition.task.messages(records[at:], self._slice(chunk.tp, partition))]
             self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part.offsets[0]} has been learned")
             began = time.monotonic()
             before = partition.task.records
             outputs = partition.task.process(part)
             count = max(partition.task.records - before, len(part))
             spent = time.monotonic() - began
-            self._record_seconds += 0.2 * (spent / len(part) - self._record_seconds)
+            self._record_seconds += 0.2 * (spent / count - self._record_seconds)
+            partition.each = count / len(part)
             self.counters.records += count
             self.counters.routes += len(part) if chunk.topic == self.commits.topics.get("routes") else 0
             self.counters.process_seconds += spent

@@ -54,6 +54,9 @@ class ToyTask:
     def _stream(self, record):
         return f"p{record.partition}:{(record.key or b'').decode()}"
 
+    def messages(self, found, records):
+        return records
+
     def process(self, records):
         return [self._learn(record) for record in records]
 

@@ -39,7 +39,7 @@ class Unpacker:
         self._mapping: InputMapping = message_mapping(settings)
         self._is_framed = settings.is_framed
         # Many at first: then a batch does not get large.
-        self._each = 64.0
+        self._records_of_byte = 0.1
         self._room = np.empty((MOST_ELEMENTS + 1, 2), np.int64)
 
     @classmethod
@@ -47,9 +47,10 @@ class Unpacker:
         """Return what takes messages apart; None where each message is a record."""
         return None if settings.input.records is None else cls(settings)
 
-    def messages(self, records: int) -> int:
-        """Return about how many messages have so many records."""
-        return max(int(records / self._each), 1)
+    def messages(self, found: RecordColumns, records: int) -> int:
+        """Return how many of some messages have about so many records, as their bytes had of late; at least one."""
+        before = found.ends - found.ends[0]
+        return int(np.searchsorted(before, records / self._records_of_byte, "right"))
 
     def columns(self, messages: RecordColumns) -> tuple[RecordColumns, list[Fault]]:
         """Return the records of messages, and the faults of messages that cannot be taken apart.
@@ -75,7 +76,7 @@ class Unpacker:
                 whole.append((len(values), element))
             values += found
             counts.append(len(found))
-        self._each = max(len(values) / len(messages), 1.0)
+        self._records_of_byte = len(values) / max(int(messages.ends[-1]), 1)
         numbers = np.arange(len(values)) - np.repeat(behind(np.cumsum(counts)), counts)
         for place, element in whole:
             numbers[place] = element
@@ -113,11 +114,9 @@ class Unpacker:
         if value.lstrip()[:1] == b"[":
             return self._array(value)
         lines = [line for line in value.split(b"\n") if line.strip()]
-        if len(lines) > 1:
-            with suppress(orjson.JSONDecodeError):
-                # An object over several lines.
-                orjson.loads(value)
-                return [value]
+        # An object over several lines is one, also if it is broken; a line that is broken spoils no other one.
+        if len(lines) > 1 and (_is_json(value) or not any(map(_is_json, lines[:2]))):
+            return [value]
         # One that has nothing is read for what is wrong with it.
         return lines or self._array(value)
 
@@ -184,6 +183,14 @@ def wrapped(records: str, record: bytes) -> bytes:
     for name in () if records == WHOLE else reversed(parse_path(records)):
         value = b"{%b:%b}" % (orjson.dumps(name), value)
     return value
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _far(value: Any) -> Any:

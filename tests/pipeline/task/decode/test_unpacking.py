@@ -24,6 +24,8 @@ def elements(value, path="."):
         (b'{"a":\n 1}', [b'{"a":\n 1}']),
         (b'{"a": 1}\n{"a": 2}\n', [b'{"a": 1}', b'{"a": 2}']),
         (b'{"a": 1}\r\n\r\n{"a": 2', [b'{"a": 1}\r', b'{"a": 2']),
+        (b'x\n{"a": 2}', [b"x", b'{"a": 2}']),
+        (b'{\n"a": 1e999,\n"b": 2\n}', [b'{\n"a": 1e999,\n"b": 2\n}']),
         (b' [{"a": 1}, {"a":2}, 3, null]', [b'{"a": 1}', b'{"a":2}', b"3", b"null"]),
         (b"[1,,2 , ]", [b"1", b"", b"2", b""]),
         (b'[{"a": "],[\\"", "b": [1, {"c": []}]} ]', [b'{"a": "],[\\"", "b": [1, {"c": []}]}']),
@@ -95,3 +97,17 @@ def test_columns_are_what_a_list_of_the_records_would_be():
     ]
     again, _ = unpacker.columns(columns)
     assert list(again) == list(columns)
+
+
+def test_as_many_messages_are_taken_as_have_about_so_many_records():
+    unpacker = Unpacker(settings(input__records="."))
+    one, many = b'{"features":[1.0]}', b"[" + b",".join([b'{"features":[1.0]}'] * 500) + b"]"
+    single = RecordColumns.of([Record(TOPIC, 0, n, STAMP, None, one) for n in range(1_000)])
+    mixed = RecordColumns.of([Record(TOPIC, 0, n, STAMP, None, many) for n in range(100)])
+    # The first ones may have a record in ten bytes.
+    assert 100 <= unpacker.messages(single, 1_000) <= 1_000
+    unpacker.columns(single)
+    assert 950 <= unpacker.messages(single, 950) <= 1_000
+    # Where the next ones are longer, fewer are taken.
+    assert 2 <= unpacker.messages(mixed, 1_000) <= 3
+    assert unpacker.messages(mixed, 1) == 1
