@@ -158,8 +158,9 @@ def settings_then(settings: Settings, identity: Identity) -> Settings:
         # Their engine did not learn from labels.
         values.pop("labels", None)
         values["input"].pop("label_path", None)
-    if "input.format" not in identity.limits:
-        values["input"].pop("format", None)
+    for name in ("format", "records"):
+        if f"input.{name}" not in identity.limits:
+            values["input"].pop(name, None)
     if "limits.stream_ttl" not in identity.limits:
         values["limits"].pop("stream_ttl", None)
     values["engine"] = {"name": identity.engine}

@@ -102,7 +102,8 @@ def read(
 
     Raises `BrokerError` where they have no answers about the same records, unless they may be so far `apart`.
     """
-    answers = tuple(_read(one, ranges, events=events, report=report) for one in both)
+    many = any(one.settings.input.records is not None for one in both)
+    answers = tuple(_read(one, ranges, many, events=events, report=report) for one in both)
     data, first, second, common = together(list(ranges), *answers)
     if not common and not apart:
         names = [one.settings.name for one in both]
@@ -115,10 +116,10 @@ def read(
 
 
 def _read(
-    one: DeploymentContext, ranges: Mapping[TopicPartition, OffsetRange], *, events: bool, report: Report
+    one: DeploymentContext, ranges: Mapping[TopicPartition, OffsetRange], many: bool, *, events: bool, report: Report
 ) -> RecordedAnswers:
     settings = one.settings
-    found = RecordedAnswers(ranges, many=settings.input.records is not None)
+    found = RecordedAnswers(ranges, many=many)
     kinds = (
         ("assignments", found.add, assignment_ref),
         *((("cluster_events", found.add_events, event_ref),) if events else ()),

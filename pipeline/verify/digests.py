@@ -276,7 +276,7 @@ class Others(Recorded):
             # An alert that opened under an abandoned version can clear under a later one.
             if found is not None and not 0 < found.version < self._oldest:
                 replayed.setdefault(found.offset, {})[found.identity] = _digest(self.bare(message))
-        recorded = {offset: own for offset, own in self._digests.items() if first <= offset < end}
+        recorded = {offset: self._digests[offset] for offset in range(first, end) if offset in self._digests}
         different = [
             offset
             for offset in {*replayed, *recorded}

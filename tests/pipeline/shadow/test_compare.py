@@ -251,3 +251,11 @@ def test_records_of_messages_are_compared_one_by_one(monkeypatch, capsys):
     for one in found["disagreeing"]:
         answer = live[one["topic"], one["partition"], one["offset"], one["index"]]
         assert (one["clusters"][0], one["value"]["id"]) == (answer["cluster"], answer["id"])
+
+
+def test_a_shadow_that_takes_messages_apart_is_compared_with_a_deployment_that_does_not(monkeypatch, capsys):
+    made = Both(monkeypatch, input__records=".")
+    for one in (made.live, made.shadow):
+        one.work(60, everything=True)
+    found = compared(monkeypatch, capsys)
+    assert (found["records"], found["compared"]) == (60, 60)

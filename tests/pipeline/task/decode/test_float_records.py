@@ -125,3 +125,12 @@ def test_rows_of_a_file_become_arrays(tmp_path):
     with pytest.raises(InputFileError, match=r"record 5 has no array .*v\[1\] is text"):
         encode([arrays[0], FileRecord(None, b'{"v": [1, "2", 3]}', None)])
     assert encoder(settings(), tmp_path)(rows) == rows
+
+
+def test_whether_messages_have_many_records_is_part_of_it():
+    def limits(own):
+        return DeploymentContext.of(own, {}, Deployment(1, {TOPIC: "id"})).identities[TOPIC]
+
+    many = settings(input__records="items")
+    assert settings_then(many, limits(settings())).input.records is None
+    assert settings_then(settings(), limits(many)).input.records == "items"
