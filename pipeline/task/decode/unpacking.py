@@ -105,7 +105,7 @@ class Unpacker:
         self._mapping.check_size(value)
         found = self._array(value) if self._path or self._is_framed else self._whole(value)
         if len(found) > MOST_ELEMENTS:
-            text = f"{len(found):,} records in a message, {MOST_ELEMENTS:,} are allowed; send fewer in each"
+            text = f"more than {MOST_ELEMENTS:,} records in a message; send fewer in each"
             raise FaultError("limit", "too_many_records", text)
         return found
 
@@ -179,7 +179,8 @@ def wrapping(settings: Settings) -> Callable[[bytes], bytes] | None:
 def wrapped(records: str, record: bytes) -> bytes:
     """Return the value of a message of JSON with one record, at the path of its `records`."""
     alone = records == WHOLE and record[:1] != b"[" and b"\n" not in record
-    value = record if alone else b"[%b]" % record
+    # What stood between two commas is no JSON; it must not become a message without records.
+    value = record if alone else b"[%b]" % (record or b"null")
     for name in () if records == WHOLE else reversed(parse_path(records)):
         value = b"{%b:%b}" % (orjson.dumps(name), value)
     return value
