@@ -63,8 +63,7 @@ def variation(model, i, clock):
     """
     whole = min(length(model, i, clock), LONGEST)
     open_ = float(clock - model.met[i])
-    # No more than one pause as long as the whole: what hits are of may have been cut.
-    return (counted(model, i) + 2.0) * min(1.0, (model.squares[i] + open_ * open_) / (whole * whole))
+    return (counted(model, i) + 2.0) * (model.squares[i] + open_ * open_) / (whole * whole)
 
 
 @inline
@@ -98,8 +97,8 @@ def begin_pauses(model, i, inside, clock):
     """Estimate the pauses of a ball that begins to count: by when its first landmarks came, else by its neighbours'."""
     count = inside + 1
     model.met[i] = clock
-    if model.next_id == model.landmarks and 2 * model.next_id > model.clock:
-        # Most records are landmarks as yet.
+    if model.next_id <= model.budget:
+        # Nearly each record is a landmark as yet.
         came = np.empty(count, dtype=np.int64)
         came[0] = model.id[i]
         for a in range(inside):
