@@ -178,7 +178,8 @@ class SignTable:
         result = {}
         for stream, log in self._streams.items():
             (first, began), (last, ended) = self._spans.get(log, ((0, 0.0), (0, 0.0)))
-            result[stream] = shared[log] * (ended - began) / max(1, last - first)
+            # The last record may be of an earlier time.
+            result[stream] = shared[log] * max(0.0, ended - began) / max(1, last - first)
         return result
 
     def centres(self) -> dict[str, list[Mapping[str, float]]]:
