@@ -63,9 +63,9 @@ SourceRecord = Record | RoutedRecord
 """What a partition task takes."""
 
 
-def offset_text(offset: int, element: int | None) -> str:
-    """Return the place of a record in its partition as text: ``42``, ``42.3`` for one of several in a message."""
-    return str(offset) if element is None else f"{offset}.{element}"
+def record_number(offset: int, element: int | None) -> int:
+    """Return a number that orders the records of a partition, whether or not messages have many."""
+    return offset * MOST_ELEMENTS + (element or 0)
 
 
 def routes_offset_header(name: str, offset: int) -> tuple[str, bytes | None]:

@@ -55,10 +55,14 @@ def place_of(topic: str, partition: int, offset: int, index: int | None = None) 
     return place
 
 
+def offset_text(offset: int, index: int | None) -> str:
+    """Return the place of a record in its partition as text: ``42``, ``42.3`` for one of several in a message."""
+    return str(offset) if index is None else f"{offset}.{index}"
+
+
 def place_text(source: Mapping[str, Any]) -> str:
     """Return where a record stands as text: ``orders[0]@42``, ``orders[0]@42.3`` for one of several in a message."""
-    index = f".{source['index']}" if "index" in source else ""
-    return f"{source['topic']}[{source['partition']}]@{source['offset']}{index}"
+    return f"{source['topic']}[{source['partition']}]@{offset_text(source['offset'], source.get('index'))}"
 
 
 class Cause(TypedDict):

@@ -10,7 +10,7 @@ import numpy as np
 from resonance.engine.modal.layout import LONGEST
 from resonance.kernels.arithmetic import inline, jit
 
-_STALE = 20.0
+STALE = 20.0
 """Records that a landmark should have had since its last one, from which it goes before others of its cluster."""
 _STALE_SHARE = 0.1
 """Share of the landmarks of a cluster that are stale, from which it moves, and two standard errors more."""
@@ -44,7 +44,7 @@ def missed(model, i):
 @inline
 def is_stale(model, i):
     """Whether a landmark has missed so many records."""
-    return missed(model, i) > _STALE
+    return missed(model, i) > STALE
 
 
 @inline

@@ -2,7 +2,7 @@
 
 import numpy as np
 from resonance.engine.modal.answers import answer, is_novel, name_outside
-from resonance.engine.modal.counts import is_stale, keep_variation, length, missed, moves, variation
+from resonance.engine.modal.counts import STALE, is_stale, keep_variation, length, missed, moves, variation
 from resonance.engine.modal.density import logarithm, measure_ball, squared_change
 from resonance.engine.modal.nearest import (
     UNFILLED,
@@ -102,10 +102,12 @@ def _idle_landmark(model, rules):
 @jit
 def _stale_landmark(model, chosen):
     """Return the landmark of a cluster that has missed the most records; -1 where none is stale."""
-    most, found = 0.0, -1
+    most, found = STALE, -1
     for i in range(model.landmarks):
-        if model.place[i] == chosen and model.span[i] >= 0.0 and is_stale(model, i) and missed(model, i) > most:
-            most, found = missed(model, i), i
+        if model.place[i] == chosen and model.span[i] >= 0.0:
+            own = missed(model, i)
+            if own > most:
+                most, found = own, i
     return found
 
 

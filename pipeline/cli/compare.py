@@ -41,6 +41,7 @@ def compare(
     """Compare two deployments."""
     from resonance.pipeline.evaluate import report as reports
     from resonance.pipeline.shadow import comparison, deployments, summary
+    from resonance.schemas.common import place_text
 
     check_extra("compare")
     if folder is not None:
@@ -61,7 +62,7 @@ def compare(
             print_table(table.columns, table.rows)
             print_line()
         for record in content["disagreeing"] if contents else ():
-            print_line(f"{summary.place_of(record)}: {summary.content_of(record)}", 2)
+            print_line(f"{place_text(record)}: {summary.content_of(record)}", 2)
     footnote(summary.sentence(content), as_json=as_json)
     if folder is not None:
         say(f"report: {folder / reports.PAGE}")

@@ -85,8 +85,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def print_incidents(incidents: Iterable[Incident]) -> None:
     """Print what happened, a line each."""
-    rows = [(each["severity"], "open" if each["is_open"] else "over", each["text"]) for each in incidents]
-    print_table(("severity", "state", "what happened"), rows)
+    from resonance.pipeline.incidents.incidents import COLUMNS, row_of
+
+    print_table(COLUMNS, map(row_of, incidents))
 
 
 def _raise() -> NoReturn:

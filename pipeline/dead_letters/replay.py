@@ -20,8 +20,9 @@ from resonance.pipeline.kafka.clients import new_client
 from resonance.pipeline.kafka.errors import translated
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings, step
-from resonance.pipeline.records import Message, TopicPartition, offset_text
+from resonance.pipeline.records import Message, TopicPartition
 from resonance.pipeline.topics.acls import replay_group, replay_id
+from resonance.schemas.common import offset_text
 
 STEP_RECORDS: Final = 1_000
 """Most dead letters of one transaction."""

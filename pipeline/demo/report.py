@@ -10,6 +10,7 @@ import orjson
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.demo.story import Story
 from resonance.pipeline.demo.telemetry import REGIONS, START_MS, Telemetry
+from resonance.pipeline.incidents.incidents import COLUMNS, row_of
 from resonance.pipeline.records import Message, Outputs, Record
 from resonance.pipeline.task.partition_task import PartitionTask
 from resonance.pipeline.watch.drift_sentences import drift_sentence
@@ -140,10 +141,10 @@ def incident_table(incidents: Sequence[Incident]) -> RenderableType:
     table = Table(
         box=box.SIMPLE_HEAD, title="The incidents, the newest first, as in resonance alerts", title_justify="left"
     )
-    for name in ("severity", "state", "what happened"):
+    for name in COLUMNS:
         table.add_column(name)
     for each in incidents:
-        table.add_row(each["severity"], "open" if each["is_open"] else "over", Text(each["text"]))
+        table.add_row(*map(Text, row_of(each)))
     return table
 
 

@@ -202,8 +202,10 @@ class _Demo:
         """Take over what has arrived."""
         story = self._story
         notes = {
-            **{"assignments": story.assignment, "cluster-events": story.event},
-            **{"drift-events": story.drift, "alerts": story.alert},
+            "assignments": story.assignment,
+            "cluster-events": story.event,
+            "drift-events": story.drift,
+            "alerts": story.alert,
         }
         for output in follower.poll(wait):
             message = Message(output.key, output.value, list(output.headers))

@@ -12,6 +12,7 @@ from resonance.pipeline.evaluate.detail import detail
 from resonance.pipeline.evaluate.evaluation import Evaluation
 from resonance.pipeline.evaluate.summary import best_sentence
 from resonance.pipeline.evaluate.tables import Cell, Shade, Table, tables
+from resonance.pipeline.incidents.incidents import COLUMNS, row_of
 from resonance.schemas import Incident
 
 PAGE, DATA = "report.html", "report.json"
@@ -119,8 +120,7 @@ def _profile(profile: Mapping[str, Any]) -> list[Table]:
 
 
 def _incidents(incidents: Sequence[Incident]) -> list[Table]:
-    rows = [[each["severity"], "open" if each["is_open"] else "over", each["text"]] for each in incidents]
-    return [Table("", ("severity", "state", "what happened"), rows)] if rows else []
+    return [Table("", COLUMNS, [list(row_of(each)) for each in incidents])] if incidents else []
 
 
 def _drifts(drifts: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -104,10 +104,12 @@ class AnswerSink:
         answers = [orjson.loads(message.value or b"") for message in outputs.assignments]
         for at, place in self._places([answer["source"] for answer in answers]):
             self._take(answers[at], place)
-        for kind, to in (("cluster_events", self.events), ("drift_events", self.drifts), ("alerts", [])):
+        for kind, to in (("cluster_events", self.events), ("drift_events", self.drifts), ("alerts", None)):
             found = [orjson.loads(message.value or b"") for message in outputs.of(kind)]
             for output in found:
                 self._happened.apply(kind, output)
+            if to is None:
+                continue
             places = dict(self._places([event["cause"]["source"] for event in found]))
             # What a late label caused belongs to the newest record.
             to += [(places.get(at, self._last), event) for at, event in enumerate(found)]

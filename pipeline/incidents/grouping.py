@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
+from math import inf
 from operator import itemgetter
 from statistics import mean, median
 from typing import Final
@@ -40,14 +41,27 @@ class Episode:
     place: str
     pace: float
     signs: list[Sign] = field(default_factory=list)
+    latest: float = 0.0
+    """Time of its last sign."""
+    settled: float = 0.0
+    """When its last drift had settled, if that was later."""
+    _known: float = inf
+    _about: float = -inf
 
     @property
     def began(self) -> float:
         """When it began: an unlike alert knows the record, a drift only about."""
-        first = self.signs[0]
-        near = [each for each in self.signs if each.time - first.time <= WINDOW_RECORDS * self.pace]
-        known = [each.onset for each in near if each.rule == "unlike"]
-        return min(known) if known else max(each.onset for each in near)
+        return self._about if self._known == inf else self._known
+
+    def add(self, sign: Sign) -> None:
+        """Take a sign."""
+        self.signs.append(sign)
+        self.latest = max(self.latest, sign.time)
+        self.settled = max(self.settled, sign.time, sign.until)
+        if sign.time - self.signs[0].time <= WINDOW_RECORDS * self.pace:
+            self._about = max(self._about, sign.onset)
+            if sign.rule == "unlike":
+                self._known = min(self._known, sign.onset)
 
     @property
     def family(self) -> str:
@@ -82,8 +96,7 @@ class Episode:
         if sign.continues:
             return any(each.key == sign.continues for each in self.signs)
         slack = GAP_RECORDS * self.pace
-        is_follower = sign.rule == "new_cluster"
-        latest = max(max(each.time, each.until if is_follower else 0.0) for each in self.signs)
+        latest = self.settled if sign.rule == "new_cluster" else self.latest
         return _family(sign) == self.family and sign.onset <= latest + slack and sign.time >= self.began - slack
 
 
@@ -98,10 +111,10 @@ def episodes(signs: Iterable[Sign], paces: dict[str, float]) -> list[Episode]:
     for sign in signs:
         own = found.setdefault(sign.place, [])
         fitting = [each for each in own if each.takes(sign)]
-        if fitting:
-            min(fitting, key=lambda each: abs(each.began - sign.onset)).signs.append(sign)
-        else:
-            own.append(Episode(sign.place, paces.get(sign.place, usual), [sign]))
+        if not fitting:
+            fitting = [Episode(sign.place, paces.get(sign.place, usual))]
+            own += fitting
+        min(fitting, key=lambda each: abs(each.began - sign.onset)).add(sign)
     return sorted((each for own in found.values() for each in own), key=lambda each: (each.began, each.place))
 
 

@@ -28,6 +28,9 @@ FROM_ZERO: Final = 2.0
 SHOWN: Final = 4
 """Features of an incident."""
 
+COLUMNS: Final = ("severity", "state", "what happened")
+"""Names of what `row_of` returns."""
+
 _URGENCY: Final = ("info", "warning", "critical")
 
 
@@ -70,6 +73,11 @@ class IncidentTable:
         """Return the alerts and drifts, the earliest first, of the incident that has this one; as of `incidents`."""
         groups = map(_ordered, self._groups)
         return next((signs for signs in groups if any(sign.key == key for sign in signs)), [])
+
+
+def row_of(incident: Incident) -> tuple[str, str, str]:
+    """Return an incident as a line of a table."""
+    return incident["severity"], "open" if incident["is_open"] else "over", incident["text"]
 
 
 def _incident(group: Sequence[Episode], known: int, centres: Mapping[str, Sequence[Mapping[str, float]]]) -> Incident:

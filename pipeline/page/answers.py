@@ -66,8 +66,9 @@ def overview(
     found = sorted(found, key=lambda stream: key(stream, alerts), reverse=not ascending)
     shown = found[start : start + min(most, MOST_ROWS)]
     rows = [_row(stream, alerts[stream.name]) | {"called": called.get(stream.name, [])[:SHOWN]} for stream in shown]
-    incidents = _incidents(view, view.incidents())
-    shown_first = {"incidents": incidents, "incidents_left_out": len(view.incidents()) - len(incidents)}
+    known = view.incidents()
+    incidents = _incidents(view, known)
+    shown_first = {"incidents": incidents, "incidents_left_out": len(known) - len(incidents)}
     figures = {"rates": list(view.rates)[-300:], **view.headline(), **shown_first}
     return {"found": len(found), "start": start, "rows": rows, **figures}
 

@@ -165,7 +165,7 @@ def all_tables(document: Mapping[str, Any]) -> list[Table]:
     if document["disagreeing"]:
         rows = [
             [
-                place_of(one),
+                place_text(one),
                 *(name or "none" for name in one["clusters"]),
                 shown("overlap", one["overlap"]),
             ]
@@ -173,11 +173,6 @@ def all_tables(document: Mapping[str, Any]) -> list[Table]:
         ]
         found.append(Table("records that disagree most", ("record", first, second, "overlap"), rows))
     return found
-
-
-def place_of(record: Mapping[str, Any]) -> str:
-    """Return where a record that disagrees stands."""
-    return place_text(record)
 
 
 def content_of(record: Mapping[str, Any]) -> str:
@@ -205,7 +200,7 @@ def report(found: RecordedBoth, document: dict[str, Any]) -> Report:
     drawn = {**document, "candidates": document["deployments"][::-1], "baselines": [], "best": {"by": "ari"}}
     confused = confusion_table(confusion(found.data, found.runs[1], largest_of(found.runs[1])))
     shown = [f"{one['topic']}[{one['partition']}] {one['from']:,} to {one['to']:,}" for one in document["ranges"]]
-    contents = [[place_of(one), content_of(one)] for one in document["disagreeing"] if "missing" in one]
+    contents = [[place_text(one), content_of(one)] for one in document["disagreeing"] if "missing" in one]
     parts = [
         PagePart(tables=[figures]),
         PagePart("Figures over the records", pictures=[pictures.curves(drawn)]),

@@ -142,7 +142,7 @@ class PartitionTask(StreamTask):
         start = 0
         while start < len(records):
             faults: list[Fault] = []
-            piece = records[start : start + self.messages(records[start:], size)]
+            piece = records[start : start + self.messages(records, start, size)]
             start += len(piece)
             if self._unpacker is not None:
                 piece, faults = self._unpacker.columns(piece)

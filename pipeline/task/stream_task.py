@@ -100,9 +100,9 @@ class StreamTask(ABC):
         """Records so far: more than messages where these have many."""
         return self._records
 
-    def messages(self, found: RecordColumns, records: int) -> int:
-        """Return how many of some messages have about so many records; at least one."""
-        return records if self._unpacker is None else self._unpacker.messages(found, records)
+    def messages(self, found: RecordColumns, start: int, records: int) -> int:
+        """Return how many messages from `start` on have about so many records; at least one."""
+        return records if self._unpacker is None else self._unpacker.messages(found, start, records)
 
     @property
     def counts(self) -> Counts:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
-from resonance.pipeline.records import MOST_ELEMENTS, Message, Record
+from resonance.pipeline.records import Message, Record, record_number
 
 
 class OutputRef(NamedTuple):
@@ -25,8 +25,8 @@ class OutputRef(NamedTuple):
 
     @property
     def place(self) -> int:
-        """A number that orders records of one partition, whether or not messages have many."""
-        return self.offset * MOST_ELEMENTS + (self.element or 0)
+        """Its `record_number`."""
+        return record_number(self.offset, self.element)
 
 
 def assignment_ref(message: Message | Record) -> OutputRef | None:

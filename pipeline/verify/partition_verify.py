@@ -9,7 +9,7 @@ from typing import Any, Final
 from resonance.pipeline.errors import BrokerError, MismatchError
 from resonance.pipeline.kafka.log_reader import NO_OFFSET, LogReader
 from resonance.pipeline.kafka.positions import first_offset
-from resonance.pipeline.records import Message, Messages, Outputs, Record, offset_text
+from resonance.pipeline.records import Message, Messages, Outputs, Record
 from resonance.pipeline.repartition.keyed.subtree_task import SubtreeTask
 from resonance.pipeline.repartition.routed_task import RoutedTask
 from resonance.pipeline.replay.initial_models import InitialModels, find_start
@@ -28,6 +28,7 @@ from resonance.pipeline.verify.expected_outputs import (
 from resonance.pipeline.verify.expected_outputs_keyed import compared_of_roots, compared_of_subtrees
 from resonance.pipeline.verify.output_refs import OutputRef, assignment_ref
 from resonance.schemas import without_envelope
+from resonance.schemas.common import place_of, place_text
 
 SETTLE_SECONDS: Final = 10.0
 """Longest wait for transactions that are open when the recorded outputs are read."""
@@ -280,7 +281,7 @@ class _Comparison:
         """Return the record that outputs name, as text, where it is not in the log that is compared; else ``""``."""
         for ref in map(assignment_ref, outputs):
             if ref is not None and ((ref.topic, ref.partition) != self.part.at or ref.element is not None):
-                return f"{ref.topic}[{ref.partition}]@{offset_text(ref.offset, ref.element)}"
+                return place_text(place_of(ref.topic, ref.partition, ref.offset, ref.element))
         return ""
 
     def _recorded_about(self, kind: Compared, offset: int) -> list[Record]:

@@ -213,7 +213,7 @@ class Processor:
             )
         at, size, paused = 0, len(records), False
         while at < size and not self.commits.is_closing and not paused:
-            part = records[at : at + partition.task.messages(records[at:], self._slice(chunk.tp, partition))]
+            part = records[at : at + partition.task.messages(records, at, self._slice(chunk.tp, partition))]
             self._activity.begin(f"{chunk.topic}[{chunk.partition}]@{part.offsets[0]} has been learned")
             began = time.monotonic()
             before = partition.task.records

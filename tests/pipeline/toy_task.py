@@ -54,7 +54,7 @@ class ToyTask:
     def _stream(self, record):
         return f"p{record.partition}:{(record.key or b'').decode()}"
 
-    def messages(self, found, records):
+    def messages(self, found, start, records):
         return records
 
     def process(self, records):

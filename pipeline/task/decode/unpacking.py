@@ -20,7 +20,7 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.exact_json import Digits
 from resonance.pipeline.json_paths import ABSENT, WHOLE, find, parse_path
 from resonance.pipeline.record_columns import MESSAGE, RecordColumns
-from resonance.pipeline.records import MOST_ELEMENTS, Record
+from resonance.pipeline.records import MOST_ELEMENTS, Record, record_number
 from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
@@ -47,9 +47,9 @@ class Unpacker:
         """Return what takes messages apart; None where each message is a record."""
         return None if settings.input.records is None else cls(settings)
 
-    def messages(self, found: RecordColumns, records: int) -> int:
-        """Return how many of some messages have about so many records, as their bytes had of late; at least one."""
-        before = found.ends - found.ends[0]
+    def messages(self, found: RecordColumns, start: int, records: int) -> int:
+        """Return how many messages from `start` on have about so many records, as bytes had of late; at least one."""
+        before = found.ends[start:] - found.ends[start]
         return int(np.searchsorted(before, records / self._records_of_byte, "right"))
 
     def columns(self, messages: RecordColumns) -> tuple[RecordColumns, list[Fault]]:
@@ -98,7 +98,7 @@ class Unpacker:
     def single(self, messages: Iterable[Record]) -> Iterator[Record]:
         """Yield the records of messages as messages of their own, whose offsets grow with those of the messages."""
         for record in self.records(messages):
-            yield record._replace(offset=record.offset * MOST_ELEMENTS + (record.element or 0), element=None)
+            yield record._replace(offset=record_number(record.offset, record.element), element=None)
 
     def elements(self, value: bytes) -> list[bytes]:
         """Return the records of a message as JSON; a `FaultError` says why it has none."""

@@ -22,7 +22,6 @@ from resonance.pipeline.records import (
     RoutedRecord,
     SourceRecord,
     TopicPartition,
-    offset_text,
     routes_offset_header,
 )
 from resonance.pipeline.task.decode.faults import Fault
@@ -36,6 +35,7 @@ from resonance.schemas import (
     dead_letter_headers,
     source_uri,
 )
+from resonance.schemas.common import offset_text
 
 DEAD_LETTER_BYTES: Final = 900_000
 """Bytes of a dead letter; longer values are cut."""

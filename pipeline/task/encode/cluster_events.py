@@ -8,7 +8,7 @@ import orjson
 from resonance.engine.base import Event
 from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.records import Message, Outputs, TopicPartition, offset_text, routes_offset_header
+from resonance.pipeline.records import Message, Outputs, TopicPartition, routes_offset_header
 from resonance.pipeline.task.decode.record_batch import RecordBatch
 from resonance.pipeline.task.encode import message_sizes
 from resonance.pipeline.task.encode.assignments import StreamTexts
@@ -29,7 +29,7 @@ from resonance.schemas import (
     source_uri,
 )
 from resonance.schemas import Cause as NamedCause
-from resonance.schemas.common import place_of
+from resonance.schemas.common import offset_text, place_of
 
 _MAX_PARTS: Final = 10**9
 """Upper bound on the parts of an event, to reserve room for their numbers."""

@@ -71,7 +71,7 @@ class Echo:
         self.learning, self.gate = threading.Event(), threading.Event()
         self.gate.set()
 
-    def messages(self, found, records):
+    def messages(self, found, start, records):
         return records
 
     def process(self, records):

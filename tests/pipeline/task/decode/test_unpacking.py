@@ -105,9 +105,9 @@ def test_as_many_messages_are_taken_as_have_about_so_many_records():
     single = RecordColumns.of([Record(TOPIC, 0, n, STAMP, None, one) for n in range(1_000)])
     mixed = RecordColumns.of([Record(TOPIC, 0, n, STAMP, None, many) for n in range(100)])
     # The first ones may have a record in ten bytes.
-    assert 100 <= unpacker.messages(single, 1_000) <= 1_000
+    assert 100 <= unpacker.messages(single, 0, 1_000) <= 1_000
     unpacker.columns(single)
-    assert 950 <= unpacker.messages(single, 950) <= 1_000
+    assert 950 <= unpacker.messages(single, 0, 950) <= 1_000
     # Where the next ones are longer, fewer are taken.
-    assert 2 <= unpacker.messages(mixed, 1_000) <= 3
-    assert unpacker.messages(mixed, 1) == 1
+    assert 2 <= unpacker.messages(mixed, 0, 1_000) <= 3
+    assert unpacker.messages(mixed, 0, 1) == 1

@@ -164,12 +164,12 @@ def test_the_schema_of_a_record_is_looked_up_before_the_processor_has_it(working
     worker.score = lambda records: pytest.fail("the processor has it")
 
     def ask(registry, number):
-        raise RegistryError(f"nobody answers for {number}")
+        raise RegistryError(f"no registry answers for {number}")
 
     monkeypatch.setattr("resonance.pipeline.registry.client.SchemaRegistry.schema", ask)
     given = settings(input__format="avro", schema_registry__url="http://127.0.0.1:9")
     code, answer = post(status, "?partition=0", b"\0\0\0\0\7x", given)
-    assert (code, orjson.loads(answer)) == (503, {"error": "nobody answers for 7"})
+    assert (code, orjson.loads(answer)) == (503, {"error": "no registry answers for 7"})
 
 
 def test_another_fault_is_not_called_one_of_the_partition(working, monkeypatch):
