@@ -145,18 +145,25 @@ def _is_apart(now, u, v):
 @inline
 def _need(rules, errors, error, apart):
     """Return the depth that a valley needs, less between clusters that are apart."""
-    return max((rules.valley + errors[1 if apart else 0] * error) * (_HOLD if apart else 1.0), _SMALLEST)
+    return max((rules.valley + errors * error) * (_HOLD if apart else 1.0), _SMALLEST)
+
+
+@inline
+def _left_of_excess(model, basins, u, v):
+    """Return the share of the dispersion that is left between clusters that are apart: each has bursts of its own."""
+    return 1.0 / np.sqrt(model.dispersion[0]) if _is_apart(basins.now, u, v) else 1.0
 
 
 @jit
-def _weigh(rules, errors, basins, pair, u, v):
+def _weigh(model, rules, errors, basins, pair, u, v):
     """Note the clearest valley between the basins of a pair over the scales, and the depth it needs."""
     best, depth, needed = -1.0, 0.0, 1.0
     size = min(basins.size[u], basins.size[v])
     for scale in range(SCALES):
         lower = u if basins.peak[scale, u] < basins.peak[scale, v] else v
         least = basins.uneven[0, scale] * size + basins.uneven[1, scale]
-        peak, pass_ = 1.0 / basins.peak_records[scale, lower], 1.0 / basins.pass_records[scale, pair]
+        part = _left_of_excess(model, basins, u, v)
+        peak, pass_ = part / basins.peak_records[scale, lower], part / basins.pass_records[scale, pair]
         error = np.sqrt(max(least, peak) + max(least, pass_))
         need = _need(rules, errors, error, _is_apart(basins.now, u, v))
         found = _depth(basins.peak[scale, lower], basins.pass_[scale, pair])
@@ -172,7 +179,8 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
     found, error2 = measure_slabs(model, member, mean, mass, u, v)
     if error2 <= 0.0:
         return False
-    need = _need(rules, errors, np.sqrt(model.dispersion[0] * error2), _is_apart(basins.now, u, v))
+    error2 *= model.dispersion[0] * _left_of_excess(model, basins, u, v)
+    need = _need(rules, errors, np.sqrt(error2), _is_apart(basins.now, u, v))
     if found * needed[pair] <= depth[pair] * need:
         return False
     depth[pair], needed[pair] = found, need
@@ -181,15 +189,11 @@ def _look_along(model, rules, errors, basins, pair, member, mean, mass):
 
 @jit
 def _errors(model, rules, dimension):
-    """Return how many standard errors a valley has to be deep, to divide, and to leave apart what is.
-
-    What comes in bursts within its cluster alone is off by less: half of the excess, as a logarithm, is left.
-    """
+    """Return how many standard errors a valley has to be deep."""
     # Of more hills as large a share may be false.
     older = log(max(float(model.clock), _EARLY) / _EARLY)
     half_square = _FIRST + _GROWTH * older - log(rules.doubt * (model.budget / rules.landmarks))
-    errors = min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
-    return errors, errors / np.sqrt(np.sqrt(model.dispersion[0]))
+    return min(_MAX_ERRORS, np.sqrt(2.0 * max(0.0, half_square))) * max(1.0, _PLANE / dimension)
 
 
 @jit
@@ -327,7 +331,7 @@ def _join_shallow(model, rules, errors, dimension, basins, member, parent, summi
     count, sides = len(summit), basins.sides
     for pair in range(len(sides)):
         if basins.touching[pair]:
-            _weigh(rules, errors, basins, pair, sides[pair, 0], sides[pair, 1])
+            _weigh(model, rules, errors, basins, pair, sides[pair, 0], sides[pair, 1])
     lines, into, where = dimension > _PLAIN, np.arange(count), np.full(count, -1, dtype=np.int64)
     basins.seen[:] = not lines
     mean, mass = group_means(model, member, count)
@@ -355,7 +359,7 @@ def _join_shallow(model, rules, errors, dimension, basins, member, parent, summi
         while entry >= 0:
             pair, side = entry // 2, entry % 2
             if sides[pair, side] == one and basins.pass_[0, pair] > 0.0:
-                _weigh(rules, errors, basins, pair, one, sides[pair, 1 - side])
+                _weigh(model, rules, errors, basins, pair, one, sides[pair, 1 - side])
                 basins.seen[pair] = not lines
             entry = basins.follows[entry]
 

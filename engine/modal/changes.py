@@ -55,7 +55,9 @@ def hold_splits(model, rules, group, groups, basin_of, basins):
     heir, origin, _ = find_heirs(model.place, group, model.mass, clusters, groups)
     _find_cores(model, group, origin, core)
     over, needed = model.dispersion[0], np.int64(min(SPLIT_SHARE * n, LONGEST))
-    longer = np.int64(min(min(SPLIT_SHARE * over, _LONGER_SHARE) * n, LONGEST * over))
+    # Landmarks must live as long: where a cluster moves they are of two memories.
+    most = min(LONGEST * over, float(max(needed, rules.memory)))
+    longer = np.int64(min(min(SPLIT_SHARE * over, _LONGER_SHARE) * n, most))
     waits = np.full(groups, needed)
     for g in range(groups):
         if origin[g] >= 0 and core[origin[g]] != g:

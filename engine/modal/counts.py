@@ -68,10 +68,15 @@ def variation(model, i, clock):
 
 @inline
 def keep_variation(model, i, clock, value):
-    """Let a ball whose hits, or the records they are of, were changed have the pauses that it had."""
+    """Let a ball whose hits, or the records they are of, were changed have the pauses that it had.
+
+    The one that goes on is cut where it alone would be more.
+    """
     whole = min(length(model, i, clock), LONGEST)
-    open_ = float(clock - model.met[i])
-    model.squares[i] = max(0.0, value * whole * whole / (counted(model, i) + 2.0) - open_ * open_)
+    all_ = value * whole * whole / (counted(model, i) + 2.0)
+    if float(clock - model.met[i]) ** 2 > all_:
+        model.met[i] = clock - np.int64(np.sqrt(all_))
+    model.squares[i] = max(0.0, all_ - float(clock - model.met[i]) ** 2)
 
 
 @jit
@@ -97,8 +102,8 @@ def begin_pauses(model, i, inside, clock):
     """Estimate the pauses of a ball that begins to count: by when its first landmarks came, else by its neighbours'."""
     count = inside + 1
     model.met[i] = clock
-    if model.next_id <= model.budget:
-        # Nearly each record is a landmark as yet.
+    if model.next_id == model.landmarks and 2 * model.next_id > model.clock:
+        # Most records are landmarks as yet.
         came = np.empty(count, dtype=np.int64)
         came[0] = model.id[i]
         for a in range(inside):

@@ -88,8 +88,11 @@ class Landmark:
         return (self.counted + 2.0) * (self.squares + last * last) / (whole * whole)
 
     def keep_variation(self, clock, value):
-        whole, last = min(self.length_at(clock), 1e140), float(clock - self.met)
-        self.squares = max(0.0, value * whole * whole / (self.counted + 2.0) - last * last)
+        whole = min(self.length_at(clock), 1e140)
+        room = value * whole * whole / (self.counted + 2.0)
+        if float(clock - self.met) ** 2 > room:
+            self.met = clock - int(np.sqrt(room))
+        self.squares = max(0.0, room - float(clock - self.met) ** 2)
 
     def log_density(self, dimension, clock):
         return ln(self.counted) - ln(self.length_at(clock)) - 0.5 * dimension * ln(self.radius2)
@@ -382,7 +385,7 @@ class PlainModal:
             share = 1.0 if exponent >= 0.0 else exp_minus(-exponent)
         mark.radius2, mark.hits, mark.span, mark.since = radius2, hits, hits / max(share, 1e-290), self.clock
         mark.past_hits = mark.past_span = 0.0
-        if self.next_id <= self.budget:
+        if self.next_id == len(self.landmarks) and 2 * self.next_id > self.clock:
             came = sorted([mark.id, *(other.id for other in near)])
             gaps = np.diff([-1, *came, self.next_id])
             mark.met = max(1, self.clock * (came[-1] + 1) // self.next_id)
@@ -507,7 +510,8 @@ class PlainModal:
         marks = self.landmarks
         heir, origin = self._relations(groups)
         needed, core, held = int(min(0.25 * self.n, 2000.0)), {}, set()
-        longer = int(min(min(0.25 * self.over, 0.75) * self.n, 2000.0 * self.over))
+        most = min(2000.0 * self.over, float(max(needed, self.p.memory)))
+        longer = int(min(min(0.25 * self.over, 0.75) * self.n, most))
         for g, own in groups.items():
             inherited = [marks[i] for i in own if marks[i].cluster == origin[g]]
             stayed = in_order(mark.mass for mark in inherited if mark.apart is None)
@@ -720,9 +724,10 @@ class Hills:
         return one is not None and other is not None and one != other
 
     def _need(self, error, u, v):
-        apart = self._apart(u, v)
-        errors = self.errors / np.sqrt(np.sqrt(self.model.over)) if apart else self.errors
-        return max((self.p.valley + errors * error) * (0.7 if apart else 1.0), 1e-300)
+        return max((self.p.valley + self.errors * error) * (0.7 if self._apart(u, v) else 1.0), 1e-300)
+
+    def _left_of_excess(self, u, v):
+        return 1.0 / np.sqrt(self.model.over) if self._apart(u, v) else 1.0
 
     def _clearest(self, u, v):
         """Return depth of the clearest valley of two basins over the scales, and the depth that it needs."""
@@ -732,7 +737,8 @@ class Hills:
             least = self.uneven[scale][0] * min(size[u], size[v]) + self.uneven[scale][1]
             low = u if self.peak[scale, u][0] < self.peak[scale, v][0] else v
             (peak, peak_records), (bottom, records) = self.peak[scale, low], self.bottom[scale, u, v]
-            need = self._need(np.sqrt(max(least, 1.0 / peak_records) + max(least, 1.0 / records)), u, v)
+            part = self._left_of_excess(u, v)
+            need = self._need(np.sqrt(max(least, part / peak_records) + max(least, part / records)), u, v)
             depth = depth_of(peak, bottom)
             if depth / need > best:
                 best, found = depth / need, (depth, need)
@@ -771,7 +777,7 @@ class Hills:
         found = self._slabs(u, v)
         if found is None:
             return False
-        need = self._need(np.sqrt(self.model.over * found[1]), u, v)
+        need = self._need(np.sqrt(found[1] * (self.model.over * self._left_of_excess(u, v))), u, v)
         depth, needed = self.valley[u, v]
         if found[0] * needed <= depth * need:
             return False
