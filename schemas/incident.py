@@ -24,7 +24,10 @@ class IncidentFeature(TypedDict):
 
 
 class Incident(TypedDict):
-    """What belongs together by time and by features, in one stream or several, with its cause."""
+    """What belongs together by time and by features, in one stream or several, with its cause.
+
+    On their topic `known`, `text` and `since` are as of when something else of it changed.
+    """
 
     key: Text
     """Names the incident by its first sign: the key of an alert, or stream, version and number of a drift."""
@@ -59,3 +62,5 @@ class Incident(TypedDict):
     """When it began: time of a record, in UTC."""
     time: Time
     """Time of the newest record that showed it, in UTC."""
+    within: NotRequired[Text]
+    """On the topic of incidents: key of the incident of which more signs have shown this one to be a part."""

@@ -16,9 +16,11 @@ from resonance.schemas.cloudevents import without_envelope
 from resonance.schemas.files import SchemaName, has_shape
 from resonance.schemas.interrupts import interruptible
 
-OutputKind = Literal["assignments", "cluster-events", "drift-events", "alerts", "dead-letters", "clusters", "names"]
+OutputKind = Literal[
+    "assignments", "cluster-events", "drift-events", "alerts", "dead-letters", "clusters", "names", "incidents"
+]
 
-COMPACTED: Final = ("clusters", "names")
+COMPACTED: Final = ("clusters", "names", "incidents")
 """Kinds of which the newest value of a key counts, None where it has none any more."""
 
 BATCH: Final = 2_000
@@ -60,6 +62,7 @@ SCHEMAS: Final[Mapping[str, SchemaName]] = {
     "alerts": "alert",
     "clusters": "cluster",
     "names": "cluster_name",
+    "incidents": "incident",
 }
 """Schemas of the outputs that are JSON."""
 
@@ -275,7 +278,8 @@ class OutputReader(OutputConsumer):
     name : str
         Name of the deployment.
     kinds : sequence of str
-        Which outputs to read; also ``"clusters"`` and ``"names"``, whose values are None where a key is removed.
+        Which outputs to read; also ``"clusters"``, ``"names"`` and ``"incidents"``, of which the newest value of
+        a key counts, None where it is removed.
     start : {"earliest", "latest"} or mapping of (topic, partition) to int
         Where to begin: all partitions, also those of topics that do not exist yet, or some with an offset.
     topics : mapping of str to str, optional

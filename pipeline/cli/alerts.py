@@ -31,13 +31,15 @@ To = Annotated[
         help="Send what opens and clears to an Alertmanager, or to https://events.pagerduty.com/v2/enqueue.",
     ),
 ]
+Publish = Annotated[
+    bool,
+    typer.Option("--publish", help="Keep the topic of incidents up to date; with --to these are sent, not each alert."),
+]
 Group = Annotated[
     str | None,
     typer.Option(metavar="GROUP", help="Consumer group of --to, one for each URL; by default NAME-alertmanager."),
 ]
-Port = Annotated[
-    int | None, typer.Option(min=1, max=65535, metavar="N", help="Port of this machine where --to serves /readyz.")
-]
+Port = Annotated[int | None, typer.Option(min=1, max=65535, metavar="N", help="Port of this machine for /readyz.")]
 Each = Annotated[bool, typer.Option("--each", help="List each alert, the most urgent first, and how it ended.")]
 
 app = CommandApp()
@@ -50,6 +52,7 @@ def alerts(
     each: Each = False,
     *,
     as_json: Json = False,
+    publish: Publish = False,
     to: To = None,
     group: Group = None,
     port: Port = None,
@@ -57,7 +60,7 @@ def alerts(
     """List what happened, the newest first: alerts and drifts of one stream or many that belong together.
 
     They are read from the topics of the outputs. What opens and clears from now on: resonance watch --kind alerts, or
-    --to, which sends it until SIGTERM or Ctrl-C; its token is alerts.token.
+    --publish and --to, which run until SIGTERM or Ctrl-C; the token of --to is alerts.token.
     """
     from resonance.pipeline import logs
     from resonance.pipeline.forward import receivers
@@ -69,18 +72,20 @@ def alerts(
     settings = load_outputs()
     if not settings.raises_alerts:
         raise ConfigurationError("every rule is off (alerts.off), so there are no alerts; switch one on")
-    _check_options(to, {"--stream": streams, "--each": each, "--json": as_json}, {"--group": group, "--port": port})
+    listing, sending = {"--stream": streams, "--each": each, "--json": as_json}, {"--group": group}
+    _check_options(listing, sending | {"--port": port}, publish=publish, to=to)
     token = settings.alerts.token.get_secret_value() if settings.alerts.token else ""
     receiver = None if to is None else receivers.receiver(to, token, settings.name)
     client, topic = clients.librdkafka(settings), settings.topic("alerts")
     partitions = positions.partitions_of(
         admin.ClusterAdmin(client, settings.broker.answer_timeout), topic, settings.name
     )
-    if receiver is not None:
+    if publish or receiver is not None:
         from resonance.pipeline.forward import run
 
         logs.configure(settings.worker.log_level, settings.worker.log_format)
-        asyncio.run(run.forward(settings, receiver, group or f"{settings.name}-{receiver.name}", port))
+        own = f"{settings.name}-{receiver.name}{'-incidents' * publish}" if receiver else ""
+        asyncio.run(run.forward(settings, receiver, group or own, port, publishes=publish))
         end(0)
     table, happened = alert_table.OpenAlertTable(), incidents.IncidentTable()
     with log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
@@ -130,10 +135,13 @@ def alerts(
         footnote(f"{more:,} more have cleared: --json has them")
 
 
-def _check_options(to: str | None, listing: Mapping[str, Any], sending: Mapping[str, Any]) -> None:
-    """Raise `ConfigurationError` for options that belong to the list of alerts with ``--to``, or the reverse."""
-    if unfit := [name for name, value in (sending if to is None else listing).items() if value]:
-        why = "without --to nothing is sent" if to is None else "--to sends every alert"
+def _check_options(listing: Mapping[str, Any], sending: Mapping[str, Any], *, publish: bool, to: str | None) -> None:
+    """Raise `ConfigurationError` for options that belong to the list with ``--to`` or ``--publish``, or the reverse."""
+    runs = "--to sends every alert" if to else "--publish lists nothing" if publish else ""
+    given, why = (listing, runs) if runs else (sending, "without --to nothing is sent")
+    if to is None and publish:
+        given = {**listing, "--group": sending["--group"]}
+    if unfit := [name for name, value in given.items() if value]:
         raise ConfigurationError(f"{', '.join(unfit)}: {why}; leave {'it' if len(unfit) == 1 else 'them'} out")
 
 

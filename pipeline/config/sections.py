@@ -307,6 +307,7 @@ class TopicsSection(Section):
         "archive",
         "routes",
         "names",
+        "incidents",
     )
 
 

@@ -1,26 +1,22 @@
-"""The consumer of the alerts: its group remembers up to where the receiver has taken them."""
+"""The consumer of alerts or incidents: its group remembers up to where the receiver has taken them."""
 
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
-from resonance.pipeline import exact_json
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import BrokerError
+from resonance.pipeline.forward.notices import Notice, SentKind, notice_of
 from resonance.pipeline.kafka.access import Refusals
 from resonance.pipeline.kafka.acl import for_group, for_topic
 from resonance.pipeline.kafka.clients import librdkafka, new_client
 from resonance.pipeline.kafka.errors import right_refused
 from resonance.pipeline.kafka.log_reader import LogReader, is_passing, records_of
 from resonance.pipeline.records import Record, TopicPartition
-from resonance.pipeline.task.alerts.alert_table import OpenAlertTable
-from resonance.pipeline.timestamps import epoch_ms
-from resonance.schemas import Alert
-from resonance.schemas.files import has_shape
 
 WAITING: Final = 1_000
 """Alerts that wait in memory for the receiver, at most; the others wait on their topic."""
@@ -43,31 +39,32 @@ _TOO_LATE: Final = (
 _log = logging.getLogger(__name__)
 
 
-class WaitingAlert(NamedTuple):
+class WaitingNotice(NamedTuple):
     """A message that the receiver has not taken yet."""
 
     at: TopicPartition
     offset: int
-    alert: Alert
+    notice: Notice
 
 
 class AlertConsumer:
-    """Reads the alerts as a member of a group; a new group begins with those that are open.
+    """Reads the alerts, or the incidents, as a member of a group; a new group begins with those that are open.
 
     Raises `BrokerError` where the topic cannot be read, and `DeniedError` where the cluster refuses a log-in or a
     right.
     """
 
-    def __init__(self, settings: Settings, group: str) -> None:
-        self.topic = settings.topic("alerts")
-        self.waiting: list[WaitingAlert] = []
+    def __init__(self, settings: Settings, group: str, kind: SentKind = "alerts") -> None:
+        self.topic = settings.topic(kind)
+        self.waiting: list[WaitingNotice] = []
         """Those of a partition in their order."""
         self.joined = False
         """Whether the group has assigned partitions, perhaps none."""
         self.trouble = ""
         """Why no broker can be reached; empty while one can."""
-        self.tables: dict[TopicPartition, OpenAlertTable] = {}
-        """What is open, by partition of this member."""
+        self.open: dict[TopicPartition, dict[str, WaitingNotice]] = {}
+        """What is open, by partition of this member and by its place."""
+        self._kind: SentKind = kind
         self._next: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._is_paused = False
@@ -116,20 +113,26 @@ class AlertConsumer:
     def _take(self, message: Message) -> None:
         at, error = (message.topic(), message.partition()), message.error()
         # A message of a partition that was taken away meanwhile goes to its next consumer.
-        if error is None and at in self.tables:
-            (record,) = records_of(at, [message])
-            self.tables[at].apply([record])
-            self._wait_for(record)
-            self._next[at] = record.offset + 1
+        if error is None and at in self.open:
+            records = records_of(at, [message])
+            if not (found := self._read(at, records)):
+                _log.warning("%s[%d]@%d is no message of Resonance: left out", *records[0][:3])
+            self.waiting += found
+            self._next[at] = records[0].offset + 1
         elif error is not None and not is_passing(error) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             denied = right_refused(self._client, error, for_topic(self.topic, ["Read"]))
             raise denied or BrokerError(f"{self.topic} cannot be read: {error.str()}")
 
-    def _wait_for(self, record: Record) -> None:
-        if (alert := _alert_of(record)) is not None:
-            self.waiting.append(WaitingAlert((record.topic, record.partition), record.offset, alert))
-        else:
-            _log.warning("%s[%d]@%d is no alert of a worker: left out", *record[:3])
+    def _read(self, at: TopicPartition, records: Iterable[Record]) -> list[WaitingNotice]:
+        """Note what records of a partition open and end, and return what they say."""
+        found = []
+        for record in records:
+            if (notice := notice_of(self._kind, record)) is not None:
+                found.append(WaitingNotice(at, record.offset, notice))
+                self.open[at].pop(notice.place, None)
+                if notice.is_open:
+                    self.open[at][notice.place] = found[-1]
+        return found
 
     def _answered(self, error: KafkaError | None, places: Collection[Place]) -> None:
         """Take the answer to a commit; one that failed is repeated, if that can help."""
@@ -155,13 +158,11 @@ class AlertConsumer:
             # An offset behind the end is of a topic of before.
             known = {at: max(committed[at], first) for at, (first, end) in bounds.items() if 0 <= committed[at] <= end}
             self._next = {at: known.get(at, bounds[at][1]) for at in here}
-            self.tables = {at: OpenAlertTable() for at in here}
+            self.open = {at: {} for at in here}
             for at, records in reader.read({at: (bounds[at][0], self._next[at]) for at in here}):
-                self.tables[at].apply(records)
-        for at in here:
-            opened = [] if at in known else [each.record for each in self.tables[at].opened.values()]
-            for record in sorted(opened, key=lambda each: each.offset):
-                self._wait_for(record)
+                self._read(at, records)
+        # In the order of their offsets.
+        self.waiting += [each for at in here if at not in known for each in self.open[at].values()]
         self._committed = {at: committed[at] for at in known}
         consumer.assign([Place(*at, self._next[at]) for at in here])
         # A pause survives it.
@@ -170,16 +171,5 @@ class AlertConsumer:
 
     def _revoked(self, *_: Any) -> None:
         # Their next consumer begins at what was committed.
-        self.waiting, self.tables, self._next, self._committed = [], {}, {}, {}
+        self.waiting, self.open, self._next, self._committed = [], {}, {}, {}
         self.joined = False
-
-
-def _alert_of(record: Record) -> Alert | None:
-    """Return the alert that a message is; None where no worker wrote it."""
-    with suppress(TypeError, ValueError):
-        alert: Alert = exact_json.loads(record.value or b"null")
-        if has_shape("alert", alert) and alert["kind"] in ("opened", "cleared") and alert["key"].count("/") > 2:
-            epoch_ms(alert["since"])
-            epoch_ms(alert["time"])
-            return alert
-    return None

@@ -9,9 +9,9 @@ from typing import Final
 
 import aiohttp
 from resonance.pipeline import exact_json
-from resonance.pipeline.forward.consumer import AlertConsumer, WaitingAlert
+from resonance.pipeline.forward.consumer import AlertConsumer, WaitingNotice
+from resonance.pipeline.forward.notices import Notice
 from resonance.pipeline.forward.receivers import Receiver
-from resonance.schemas import Alert
 
 REQUEST_SECONDS: Final = 10.0
 """How long one request may take."""
@@ -68,21 +68,21 @@ class AlertDelivery:
         if self._clock() < self._next or not consumer.joined:
             return
         until, done, trouble, wish = self._clock() + PASS_SECONDS, 0, "", 0.0
-        refused: list[tuple[WaitingAlert, str]] = []
+        refused: list[tuple[WaitingNotice, str]] = []
         try:
             while done < len(consumer.waiting) and self._clock() < until:
                 part = consumer.waiting[done : done + self.receiver.most]
                 refused += await self._send(part)
                 done += len(part)
             if self.receiver.forgets and self._clock() >= self._repeat:
-                await self._repeat_open([alert for table in consumer.tables.values() for alert in table.alerts()])  # type: ignore[misc]
+                await self._repeat_open([each.notice for own in consumer.open.values() for each in own.values()])
                 self._repeat = self._clock() + AGAIN_SECONDS
         except NotTakenError as error:
             trouble, wish = str(error), error.pause
         if refused and len(refused) == done:
             trouble, done, refused = trouble or refused[0][1], 0, []
         for each, reason in refused:
-            name = f"{each.alert['key']} ({each.alert['kind']})"
+            name = f"{each.notice.key} ({'opened' if each.notice.is_open else 'cleared'})"
             _log.error("alert %s is left out, because %s does not take it: %s", name, self.receiver.shown, reason)
         self.refused += len(refused)
         self.sent += done - len(refused)
@@ -106,23 +106,23 @@ class AlertDelivery:
             self._pause = PAUSES[0]
         self.trouble = trouble
 
-    async def _send(self, part: Sequence[WaitingAlert]) -> list[tuple[WaitingAlert, str]]:
+    async def _send(self, part: Sequence[WaitingNotice]) -> list[tuple[WaitingNotice, str]]:
         """Send some alerts, and return those that are refused, with the reason."""
-        reason = await self._post([each.alert for each in part])
+        reason = await self._post([each.notice for each in part])
         if not reason or len(part) == 1:
             return [(each, reason) for each in part if reason]
         half = len(part) // 2
         return [*await self._send(part[:half]), *await self._send(part[half:])]
 
-    async def _repeat_open(self, alerts: Sequence[Alert]) -> None:
+    async def _repeat_open(self, notices: Sequence[Notice]) -> None:
         # An empty list, too, shows whether the receiver answers.
-        for first in range(0, max(len(alerts), 1), self.receiver.most):
-            await self._post(alerts[first : first + self.receiver.most])
+        for first in range(0, max(len(notices), 1), self.receiver.most):
+            await self._post(notices[first : first + self.receiver.most])
 
-    async def _post(self, alerts: Sequence[Alert]) -> str:
+    async def _post(self, notices: Sequence[Notice]) -> str:
         """Send a request; return why it is refused, or nothing, and raise `NotTakenError` for any other failure."""
         headers = {"Content-Type": "application/json", **self.receiver.headers}
-        limit, body = aiohttp.ClientTimeout(REQUEST_SECONDS), exact_json.dumps(self.receiver.body(alerts))
+        limit, body = aiohttp.ClientTimeout(REQUEST_SECONDS), exact_json.dumps(self.receiver.body(notices))
         try:
             async with self._session.post(
                 self.receiver.url, data=body, headers=headers, allow_redirects=False, timeout=limit

@@ -4,14 +4,14 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 from resonance.pipeline.config.messages import variable
 from resonance.pipeline.errors import ConfigurationError
-from resonance.pipeline.task.alerts.alert_table import place_of
+from resonance.pipeline.forward.notices import Notice
 from resonance.pipeline.timestamps import canonical, epoch_ms
-from resonance.schemas import Alert
+from resonance.schemas import AlertSeverity
 
 OPEN_MS: Final = 86_400_000
 """How long an Alertmanager keeps an open alert that it no longer hears of; its own default, five minutes, would resolve
@@ -41,9 +41,17 @@ class Receiver:
         """Headers of the requests beside the usual ones."""
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
-    def body(self, alerts: Sequence[Alert]) -> Any:
+    def body(self, notices: Sequence[Notice]) -> Any:
         """Return the content of one request."""
-        return [self._alert(alert, time.time_ns() // 1_000_000) for alert in alerts]
+        now = time.time_ns() // 1_000_000
+        found = []
+        for notice in notices:
+            found.append(self._alert(notice, now))
+            if notice.is_graded:
+                # Its severity is one of its labels: with another one it is another alert there, which ends.
+                others = (each for each in get_args(AlertSeverity) if each != notice.severity)
+                found += [self._alert(notice._replace(severity=each, is_open=False), now) for each in others]
+        return found
 
     def without_secrets(self, text: str) -> str:
         """Return a text about a request without the secrets that it may repeat."""
@@ -51,17 +59,16 @@ class Receiver:
             text = text.replace(secret, "(secret)")
         return text
 
-    def _alert(self, alert: Alert, now: int) -> dict[str, Any]:
+    def _alert(self, notice: Notice, now: int) -> dict[str, Any]:
         # The clock of the records may be any: an end in the future is none, one before the start is refused.
-        start = min(epoch_ms(alert["since"]), now)
-        end = now + OPEN_MS if alert["kind"] == "opened" else max(start, min(epoch_ms(alert["time"]), now))
-        setting = {"setting": alert["setting"]} if "setting" in alert else {}
+        start = min(epoch_ms(notice.since), now)
+        end = now + OPEN_MS if notice.is_open else max(start, min(epoch_ms(notice.time), now))
         # The labels are its identity: the same whenever the rule opens for this stream, so that a silence holds on.
-        labels = {"alertname": alert["rule"], "deployment": self._deployment, "severity": alert["severity"]}
-        labels |= {"partition" if alert["stream"] is None else "stream": place_of(alert)}
+        labels = {"alertname": notice.rule, "deployment": self._deployment, "severity": notice.severity}
+        setting = {"setting": notice.details["setting"]} if "setting" in notice.details else {}
         return {
-            "labels": labels | ({"cluster": alert["cluster"]} if "cluster" in alert else {}),
-            "annotations": {"summary": alert["text"], "key": alert["key"], **setting},
+            "labels": {**labels, **notice.labels},
+            "annotations": {"summary": notice.text, "key": notice.key, **setting},
             "startsAt": canonical(start),
             "endsAt": canonical(end),
         }
@@ -75,25 +82,24 @@ class PagerDuty(Receiver):
     forgets = False
     headers: dict[str, str] = {}  # noqa: RUF012 - the key is part of the event
 
-    def body(self, alerts: Sequence[Alert]) -> Any:
-        """Return the event of an alert."""
-        (alert,) = alerts
-        key = alert["key"]
+    def body(self, notices: Sequence[Notice]) -> Any:
+        """Return the event of an alert or an incident."""
+        (notice,) = notices
+        key = notice.key
         if len(key) > KEY_CHARACTERS:
             digest = hashlib.sha256(key.encode()).hexdigest()
             key = f"{key[: KEY_CHARACTERS - len(digest) - 1]}~{digest}"
         event = {"routing_key": self._token, "event_action": "resolve", "dedup_key": key}
-        if alert["kind"] == "cleared":
+        if not notice.is_open:
             return event
-        names = ("stream", "cluster", "version", "evidence", "features", "setting", "cause", "key")
         payload = {
-            "summary": alert["text"][:SUMMARY_CHARACTERS],
-            "source": place_of(alert),
-            "severity": alert["severity"],
-            "timestamp": alert["since"],
+            "summary": notice.text[:SUMMARY_CHARACTERS],
+            "source": notice.source,
+            "severity": notice.severity,
+            "timestamp": notice.since,
             "group": self._deployment,
-            "class": alert["rule"],
-            "custom_details": {name: alert[name] for name in names if name in alert},  # type: ignore[literal-required]
+            "class": notice.rule,
+            "custom_details": notice.details,
         }
         return event | {"event_action": "trigger", "client": "Resonance", "payload": payload}
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+from contextlib import suppress
 from typing import Any, Final
 
 import aiohttp
@@ -13,57 +14,102 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
 from resonance.pipeline.forward.consumer import AlertConsumer
 from resonance.pipeline.forward.delivery import AlertDelivery
+from resonance.pipeline.forward.publisher import IncidentPublisher
 from resonance.pipeline.forward.receivers import Receiver
 from resonance.pipeline.worker.http.pages import foreign_host
 
 POLL_SECONDS: Final = 0.5
 """How long an alert may wait for others that go with it."""
 
+PUBLISH_SECONDS: Final = 1.0
+"""Pause between two looks at the outputs."""
+
 HOST: Final = "127.0.0.1"
+
+Sender = tuple[AlertConsumer, AlertDelivery]
 
 _log = logging.getLogger(__name__)
 
 
-async def forward(settings: Settings, receiver: Receiver, group: str, port: int | None = None) -> None:
-    """Send the alerts until SIGTERM or Ctrl-C; with a `port`, serve ``/readyz`` there.
+async def forward(
+    settings: Settings, receiver: Receiver | None, group: str, port: int | None = None, *, publishes: bool = False
+) -> None:
+    """Send the alerts to a receiver until SIGTERM or Ctrl-C; with a `port`, serve ``/readyz`` there.
 
-    Raises `BrokerError` where the topic cannot be read, and `ConfigurationError` where the port is taken.
+    With `publishes` the incidents are published, and they, not the alerts, are what a receiver gets. Raises
+    `BrokerError` where a topic cannot be used, and `ConfigurationError` where the port is taken.
     """
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    publisher = await asyncio.to_thread(IncidentPublisher, settings) if publishes else None
     # Through a proxy that the environment names, as other programs do.
     async with aiohttp.ClientSession(trust_env=True) as session:
-        consumer, delivery = AlertConsumer(settings, group), AlertDelivery(receiver, session)
-        page = web.AppRunner(_application(consumer, delivery), access_log=None, shutdown_timeout=1.0)
+        sender = None
+        if receiver is not None:
+            consumer = AlertConsumer(settings, group, "incidents" if publishes else "alerts")
+            sender = consumer, AlertDelivery(receiver, session)
+        page = web.AppRunner(_application(sender, publisher), access_log=None, shutdown_timeout=1.0)
         try:
             if port is not None:
                 await _serve(page, port)
-            _log.info("alerts of %s go to %s, by the group %s", consumer.topic, receiver.shown, group)
-            while not stopped.is_set():
-                await asyncio.to_thread(consumer.poll, POLL_SECONDS)
-                await delivery.run(consumer)
-                await asyncio.to_thread(consumer.commit)
+            running = [asyncio.create_task(_publish(publisher, stopped))] if publisher else []
+            running += [asyncio.create_task(_send(*sender, group, stopped))] if sender else []
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            stopped.set()
+            await asyncio.gather(*running)
         finally:
-            await asyncio.to_thread(consumer.close)
             await page.cleanup()
+
+
+async def _send(consumer: AlertConsumer, delivery: AlertDelivery, group: str, stopped: asyncio.Event) -> None:
+    _log.info("what %s has goes to %s, by the group %s", consumer.topic, delivery.receiver.shown, group)
+    try:
+        while not stopped.is_set():
+            await asyncio.to_thread(consumer.poll, POLL_SECONDS)
+            await delivery.run(consumer)
+            await asyncio.to_thread(consumer.commit)
+    finally:
+        await asyncio.to_thread(consumer.close)
     _log.info("stopped: %d sent, %d left out", delivery.sent, delivery.refused)
 
 
-def readiness(consumer: AlertConsumer, delivery: AlertDelivery) -> dict[str, Any]:
+async def _publish(publisher: IncidentPublisher, stopped: asyncio.Event) -> None:
+    _log.info("the incidents go to %s", publisher.topic)
+    try:
+        while not stopped.is_set():
+            trouble = publisher.trouble
+            await asyncio.to_thread(publisher.run)
+            if publisher.trouble and not trouble:
+                _log.warning("no incidents are published, and it is tried again: %s", publisher.trouble)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), PUBLISH_SECONDS)
+    finally:
+        await asyncio.to_thread(publisher.close)
+    _log.info("stopped: %d messages on incidents", publisher.published)
+
+
+def readiness(sender: Sender | None, publisher: IncidentPublisher | None = None) -> dict[str, Any]:
     """Return what ``/readyz`` shows."""
-    problems = [
-        *([] if consumer.joined else ["waiting for the consumer group to assign partitions"]),
-        *([consumer.trouble] if consumer.trouble else []),
-        *([f"{delivery.receiver.shown} takes no alerts: {delivery.trouble}"] if delivery.trouble else []),
-    ]
-    counts = {"waiting": len(consumer.waiting), "sent": delivery.sent, "refused": delivery.refused}
-    return {"ready": not problems, "problems": problems, "partitions": len(consumer.tables), **counts}
+    problems, shown = [], dict[str, Any]()
+    if sender is not None:
+        consumer, delivery = sender
+        problems = [
+            *([] if consumer.joined else ["waiting for the consumer group to assign partitions"]),
+            *([consumer.trouble] if consumer.trouble else []),
+            *([f"{delivery.receiver.shown} takes no alerts: {delivery.trouble}"] if delivery.trouble else []),
+        ]
+        shown = {"partitions": len(consumer.open), "waiting": len(consumer.waiting)}
+        shown |= {"sent": delivery.sent, "refused": delivery.refused}
+    if publisher is not None:
+        problems += [publisher.trouble] if publisher.trouble else []
+        shown["published"] = publisher.published
+    return {"ready": not problems, "problems": problems, **shown}
 
 
-def _application(consumer: AlertConsumer, delivery: AlertDelivery) -> web.Application:
+def _application(sender: Sender | None, publisher: IncidentPublisher | None) -> web.Application:
     async def answer(request: web.Request) -> web.Response:
-        error, shown = foreign_host(request, HOST), readiness(consumer, delivery)
+        error, shown = foreign_host(request, HOST), readiness(sender, publisher)
         status = 403 if error else 200 if shown["ready"] else 503
         body = orjson.dumps({"error": error} if error else shown)
         return web.Response(body=body, status=status, content_type="application/json")

@@ -19,6 +19,7 @@ ROLES: Final[Mapping[str, str]] = {
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, "
     "`compare` (on both deployments), `snapshots list`, `snapshots export`",
     "names": "who names clusters: `inspect --as`",
+    "incidents": "who publishes incidents: `alerts --publish`, with the rights of a subscriber",
     "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",
 }
 """Each role that needs rights, and what acts in it."""
@@ -42,6 +43,7 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
         "subscriber": [
             *(_right(topic, "Read") for topic in topics.outputs if topic.kind.for_subscribers),
             names,
+            for_topic(settings.topic("incidents"), ("Read",), "read incidents, where they are published"),
             Acl("group", f"{name}-", ("Read",), groups, prefixed=True),
         ],
         "producer": [
@@ -57,6 +59,9 @@ def needed(settings: "Settings") -> dict[str, list[Acl]]:
             for_topic(settings.topic("clusters"), ("Read",), "know which clusters there are"),
             for_topic(settings.topic("cluster_events"), ("Read",), "say what became of those that ended"),
             for_topic(settings.topic("names"), (*create, "Write", "Read", "DescribeConfigs"), "write names"),
+        ],
+        "incidents": [
+            for_topic(settings.topic("incidents"), (*create, "Write", "Read", "DescribeConfigs"), "write incidents"),
         ],
         "dead letters": [
             for_topic(settings.topic("dead_letters"), ("Read",), "read dead letters"),

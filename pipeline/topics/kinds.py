@@ -110,6 +110,14 @@ NAMES: Final = TopicKind(
 )
 """No topic of a worker: `resonance inspect --as` makes it, with one partition, and who shows clusters reads it."""
 
+INCIDENTS: Final = TopicKind(
+    "incidents",
+    "what happened, as it is known now, by the key of each incident",
+    config=SMALL_SEGMENTS,
+    otherwise="would lose incidents, or grow without end",
+)
+"""No topic of a worker: `resonance alerts --publish` makes it, with one partition."""
+
 KINDS: Final[tuple[TopicKind, ...]] = (
     TopicKind("assignments", "an answer for each record"),
     TopicKind("cluster_events", "every change of the clusters", of_streams=True),

@@ -16,6 +16,7 @@ SCHEMAS: Final[dict[str, SchemaName]] = {
     "alerts": "alert",
     "clusters": "cluster",
     "names": "cluster_name",
+    "incidents": "incident",
 }
 """Schemas of the values of the outputs, by kind; a dead letter has the value of its record."""
 
@@ -34,8 +35,9 @@ def register_outputs(settings: Settings) -> dict[str, int]:
     """
     registry = registry_of(settings.schema_registry)
     subjects: dict[str, int] = {}
-    # No worker makes the topic of the names.
-    topics = {**{topic.kind.name: topic.name for topic in Topics.of(settings).all}, "names": settings.topic("names")}
+    topics = {topic.kind.name: topic.name for topic in Topics.of(settings).all}
+    # No worker makes these.
+    topics |= {kind: settings.topic(kind) for kind in ("names", "incidents")}
     for kind, name in SCHEMAS.items():
         if kind in topics:
             subject = f"{topics[kind]}-value"

@@ -6,17 +6,16 @@ from typing import Final
 
 import orjson
 from resonance.pipeline.config.settings import Settings
-from resonance.pipeline.errors import BrokerError, ConfigurationError, DeniedError, counted, nearest
+from resonance.pipeline.errors import ConfigurationError, counted, nearest
 from resonance.pipeline.kafka import clients
-from resonance.pipeline.kafka.acl import for_topic
 from resonance.pipeline.kafka.admin import ClusterAdmin
 from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.positions import partitions_of
 from resonance.pipeline.kafka.producer import Batch, Outlet, producer_settings
 from resonance.pipeline.records import Message
 from resonance.pipeline.timestamps import canonical
-from resonance.pipeline.topics.configuration import differences_of, made_with, refuse_or_warn
-from resonance.pipeline.topics.kinds import NAMES, Topic
+from resonance.pipeline.topics.kinds import NAMES
+from resonance.pipeline.topics.single import ready
 from resonance.pipeline.watch.named import read_names
 from resonance.pipeline.watch.watch import present_clusters
 from resonance.schemas import ClusterName, ClusterNames, ClusterTable
@@ -77,7 +76,7 @@ def give(settings: Settings, cluster: str, name: str | None) -> None:
         else:
             check_named(cluster, read_names(reader, settings))
     topic = settings.topic("names")
-    ready(settings, admin, topic)
+    ready(settings, admin, NAMES)
     value: ClusterName | None = (
         None if name is None else {"cluster": cluster, "name": name, "time": canonical(time.time() * 1000)}
     )
@@ -91,23 +90,3 @@ def check_named(cluster: str, names: ClusterNames) -> None:
     if cluster not in names.given:
         listed = nearest(cluster, names.given, 3) if names.given else "; no cluster has one"
         raise ConfigurationError(f"cluster {cluster} has no name of its own{listed}")
-
-
-def ready(settings: Settings, admin: ClusterAdmin, topic: str) -> None:
-    """Make the topic of the names where it is missing, and check it where it is there."""
-    if admin.embedded:
-        admin.touch(topic)
-        return
-    operations, wanted = {topic: ("Write", "Read")}, Topic(NAMES, topic)
-    config = made_with(wanted, {}, admin.copies)
-    found = admin.describe([topic], operations).get(topic)
-    if found is None:
-        command = admin.command(topic, "1", config)
-        if not settings.topics.create:
-            raise BrokerError(f"topic {topic} does not exist on {admin.servers} and topics.create is off: {command}")
-        admin.create(topic, 1, config, command)
-        admin.wait_for_leaders([topic])
-        return
-    if found.operations is not None and "Write" not in found.operations:
-        raise DeniedError(admin.denied(for_topic(topic, ["Write"])))
-    refuse_or_warn(differences_of(admin, wanted, found, config))

@@ -124,9 +124,9 @@ def test_a_receiver_that_is_away_longer_than_the_group_waits_for_a_poll_gets_all
                 assert (delivery.sent, len(consumer.waiting), len(assigned)) == (0, 30, 1)
                 # Another member takes a partition, and gives it back.
                 other = AlertConsumer(settings, f"{bus.name}-out")
-                await run(lambda: other.poll(0.1) or len(other.tables) == 1, 30)
+                await run(lambda: other.poll(0.1) or len(other.open) == 1, 30)
                 other.close()
-                await run(lambda: len(consumer.tables) == 2 and len(consumer.waiting) == 30, 30)
+                await run(lambda: len(consumer.open) == 2 and len(consumer.waiting) == 30, 30)
                 with opened(port) as inbox:
                     delivery._next = 0.0
                     await run(lambda: delivery.sent == 200 and not consumer.waiting, 60)
@@ -147,4 +147,4 @@ def test_messages_that_no_worker_wrote_are_left_out_and_members_share_the_partit
         bus.write(*[alert(n, "opened", bus.name) for n in range(20)])
         wait_until(lambda: len({*inbox.found()}) == 20)
         assert one.terminate() == other.terminate() == 0
-        assert (one.log() + other.log()).count("is no alert of a worker") == 3
+        assert (one.log() + other.log()).count("is no message of Resonance") == 3

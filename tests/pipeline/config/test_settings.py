@@ -173,6 +173,7 @@ def test_topics_group_and_ids_derive_from_the_name():
         "shop.archive",
         "shop.routes",
         "shop.names",
+        "shop.incidents",
     ]
     assert settings.group == "shop"
     assert settings.worker_id.endswith("-7001")

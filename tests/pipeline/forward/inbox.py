@@ -6,6 +6,9 @@ import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from resonance.pipeline.forward.notices import notice_of
+from resonance.pipeline.records import Record
+
 
 class Inbox:
     """Keeps what it has taken; `answer` returns status and headers for the content of a request."""
@@ -59,6 +62,16 @@ def opened(port=0):
     finally:
         inbox._server.shutdown()
         inbox._server.server_close()
+
+
+def notice(*given, **members):
+    """What is sent of such a message."""
+    return notice_of("alerts", record(alert(*given, **members)))
+
+
+def record(payload):
+    """A message of the topic of alerts, or of incidents."""
+    return Record("shop.alerts", 0, 0, 0, payload["key"].encode(), json.dumps(payload).encode())
 
 
 def alert(number=0, kind="opened", name="shop", rule="unlike", **members):

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 from resonance.pipeline.forward import delivery as sending
-from resonance.pipeline.forward.consumer import WaitingAlert
+from resonance.pipeline.forward.consumer import WaitingNotice
 from resonance.pipeline.forward.delivery import AlertDelivery
 from resonance.pipeline.forward.receivers import receiver
 from resonance.pipeline.forward.run import readiness
 
 from tests.brokers.jvm import free_port
-from tests.pipeline.forward.inbox import alert, opened
+from tests.pipeline.forward.inbox import notice, opened
 
 KEY = "e93facc04764012d7bfb002500d5d1a6"
 
@@ -25,14 +25,15 @@ class Scene:
     """Alerts that wait for an inbox, and a clock that the test moves."""
 
     def __init__(self, alerts, url, token=""):
-        waiting = [WaitingAlert(("shop.alerts", 0), offset, each) for offset, each in enumerate(alerts)]
-        self.consumer = SimpleNamespace(waiting=waiting, joined=True, trouble="", tables={})
+        waiting = [WaitingNotice(("shop.alerts", 0), offset, each) for offset, each in enumerate(alerts)]
+        self.consumer = SimpleNamespace(waiting=waiting, joined=True, trouble="", open={})
         self.receiver = receiver(url, token, "shop")
         self.now = 0.0
         self.delivery = None
 
     def open(self, *alerts):
-        self.consumer.tables = {("shop.alerts", 0): SimpleNamespace(alerts=lambda: list(alerts))}
+        waiting = [WaitingNotice(("shop.alerts", 0), offset, each) for offset, each in enumerate(alerts)]
+        self.consumer.open = {("shop.alerts", 0): {each.notice.place: each for each in waiting}}
 
     async def attempts(self, count=1, after=60.0):
         """Let the delivery run some times."""
@@ -45,7 +46,7 @@ class Scene:
 
     def run(self, count=1, after=60.0):
         asyncio.run(self.attempts(count, after))
-        return readiness(self.consumer, self.delivery)
+        return readiness((self.consumer, self.delivery))
 
 
 def numbers(inbox):
@@ -55,7 +56,7 @@ def numbers(inbox):
 @pytest.mark.parametrize("enqueue", [False, True])
 def test_all_are_sent_in_order(enqueue):
     with opened() as inbox:
-        scene = Scene([alert(0), alert(1), alert(0, "cleared")], inbox.url + "/v2/enqueue" * enqueue, KEY)
+        scene = Scene([notice(0), notice(1), notice(0, "cleared")], inbox.url + "/v2/enqueue" * enqueue, KEY)
         assert scene.run() == {
             **{"ready": True, "problems": [], "partitions": 0, "waiting": 0, "sent": 3, "refused": 0},
         }
@@ -68,7 +69,7 @@ def test_all_are_sent_in_order(enqueue):
 def test_a_receiver_that_is_away_is_tried_again_at_growing_distances(caplog):
     caplog.set_level(logging.INFO)
     port = free_port()
-    scene = Scene([alert(n) for n in range(3)], f"http://127.0.0.1:{port}")
+    scene = Scene([notice(n) for n in range(3)], f"http://127.0.0.1:{port}")
     shown = scene.run(600, after=1.0)
     assert (shown["ready"], shown["waiting"]) == (False, 3)
     assert shown["problems"][0].startswith(f"http://127.0.0.1:{port}/api/v2/alerts takes no alerts: Cannot connect")
@@ -83,7 +84,7 @@ def test_a_receiver_that_is_away_is_tried_again_at_growing_distances(caplog):
 def test_what_says_nothing_of_an_alert_loses_none(status):
     with opened() as inbox:
         inbox.answer = lambda _: (status, {"Location": inbox.url})
-        scene = Scene([alert(0), alert(1)], inbox.url)
+        scene = Scene([notice(0), notice(1)], inbox.url)
         shown = scene.run(3)
         assert (shown["waiting"], shown["refused"], f"HTTP status {status}" in shown["problems"][0]) == (2, 0, True)
         inbox.answer = lambda _: (200, {})
@@ -95,7 +96,7 @@ def test_a_receiver_chooses_the_pause(form):
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=121), usegmt=True)
     with opened() as inbox:
         inbox.answer = lambda _: (429, {"Retry-After": date if form == "a date" else form})
-        scene = Scene([alert()], inbox.url)
+        scene = Scene([notice()], inbox.url)
         scene.run(110, after=1.0)
         assert len(inbox.requests) == 1
         scene.run(20, after=1.0)
@@ -107,7 +108,7 @@ def test_a_receiver_chooses_the_pause(form):
 def test_an_alert_that_is_never_taken_is_left_out_with_an_error_in_the_log(caplog, enqueue):
     with opened() as inbox:
         inbox.answer = lambda content: (400 if "d2/" in str(content) else 200, {})
-        scene = Scene([alert(n) for n in range(5)], inbox.url + "/v2/enqueue" * enqueue, KEY)
+        scene = Scene([notice(n) for n in range(5)], inbox.url + "/v2/enqueue" * enqueue, KEY)
         shown = scene.run()
         assert (shown["waiting"], shown["sent"], shown["refused"], shown["ready"]) == (0, 4, 1, True)
         assert sorted({*numbers(inbox)}) == [0, 1, 3, 4]
@@ -118,7 +119,7 @@ def test_an_alert_that_is_never_taken_is_left_out_with_an_error_in_the_log(caplo
 def test_where_all_are_refused_the_url_or_the_token_is_wrong_and_all_wait():
     with opened() as inbox:
         inbox.answer = lambda _: (400, {})
-        scene = Scene([alert(0), alert(1)], f"{inbox.url}/v2/enqueue", KEY)
+        scene = Scene([notice(0), notice(1)], f"{inbox.url}/v2/enqueue", KEY)
         shown = scene.run(5)
         assert (shown["waiting"], shown["refused"], shown["ready"]) == (2, 0, False)
         inbox.answer = lambda content: (400 if "d0/" in content["dedup_key"] else 202, {})
@@ -130,7 +131,7 @@ def test_a_slow_receiver_does_not_hold_up_the_polls(monkeypatch):
     monkeypatch.setattr(sending, "REQUEST_SECONDS", 0.2)
     with opened() as inbox:
         inbox.seconds = 0.6
-        scene = Scene([alert()], inbox.url)
+        scene = Scene([notice()], inbox.url)
         began = time.monotonic()
         shown = scene.run()
         assert time.monotonic() - began < 0.5
@@ -145,12 +146,12 @@ def test_a_slow_receiver_does_not_hold_up_the_polls(monkeypatch):
 def test_an_alertmanager_hears_of_open_alerts_again_and_pagerduty_does_not():
     with opened() as inbox:
         scene = Scene([], inbox.url)
-        scene.open(alert(7))
+        scene.open(notice(7))
         scene.run(10, after=30.0)
         assert numbers(inbox) == [7] * 5
         inbox.taken.clear()
         scene = Scene([], f"{inbox.url}/v2/enqueue", KEY)
-        scene.open(alert(7))
+        scene.open(notice(7))
         scene.run(10, after=30.0)
         assert inbox.taken == []
 
@@ -158,7 +159,7 @@ def test_an_alertmanager_hears_of_open_alerts_again_and_pagerduty_does_not():
 def test_no_secret_is_shown(caplog):
     with opened() as inbox:
         inbox.answer = lambda _: (403, {})
-        scene = Scene([alert()], f"{inbox.url}/?key=hunter2", "hunter3")
+        scene = Scene([notice()], f"{inbox.url}/?key=hunter2", "hunter3")
         shown = scene.run(2)
         assert inbox.headers["Authorization"] == "Bearer hunter3"
     shown = f"{shown} {scene.run(2)} {caplog.text}"

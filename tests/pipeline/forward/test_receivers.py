@@ -5,11 +5,12 @@ import time
 
 import pytest
 from jsonschema import Draft202012Validator
+from resonance.pipeline.forward.notices import notice_of
 from resonance.pipeline.forward.receivers import receiver
 from resonance.pipeline.timestamps import canonical, later
 from resonance.schemas import load_schema
 
-from tests.pipeline.forward.inbox import alert
+from tests.pipeline.forward.inbox import alert, notice, record
 
 KEY = "e93facc04764012d7bfb002500d5d1a6"
 ENQUEUE = "https://events.pagerduty.com/v2/enqueue"
@@ -73,26 +74,58 @@ ALERTS = [
 def test_every_alert_fits_both_apis():
     for each in ALERTS:
         Draft202012Validator(load_schema("alert")).validate(each)
-        (sent,) = receiver("http://am:9093", "", "shop").body([each])
+        (sent,) = receiver("http://am:9093", "", "shop").body([notice(**each)])
         Draft202012Validator(ALERTMANAGER).validate([sent])
         assert sent["startsAt"] <= sent["endsAt"]
         # An end to come is none.
         assert (sent["endsAt"] > later(canonical(int(time.time() * 1000)), 60)) == (each["kind"] == "opened")
-        Draft202012Validator(PAGERDUTY).validate(receiver(ENQUEUE, KEY, "shop").body([each]))
+        Draft202012Validator(PAGERDUTY).validate(receiver(ENQUEUE, KEY, "shop").body([notice(**each)]))
 
 
 def test_both_messages_of_an_alert_have_one_identity_and_other_alerts_have_others():
     alertmanager, pagerduty = receiver("http://am:9093", "", "shop"), receiver(ENQUEUE, KEY, "shop")
     for number, rule in ((0, "unlike"), (0, "silent"), (2, "unlike")):
-        opened, cleared = alertmanager.body([alert(number, rule=rule), alert(number, "cleared", rule=rule)])
+        opened, cleared = alertmanager.body([notice(number, rule=rule), notice(number, "cleared", rule=rule)])
         assert opened["labels"] == cleared["labels"]
-        events = [pagerduty.body([alert(number, kind, rule=rule)]) for kind in ("opened", "cleared")]
+        events = [pagerduty.body([notice(number, kind, rule=rule)]) for kind in ("opened", "cleared")]
         assert [each["event_action"] for each in events] == ["trigger", "resolve"]
         assert len({each["dedup_key"] for each in events}) == 1
-    long = [pagerduty.body([alert(key=f"shop/unlike/{'x' * 300}/1/{number}")])["dedup_key"] for number in (0, 1)]
+    long = [pagerduty.body([notice(key=f"shop/unlike/{'x' * 300}/1/{number}")])["dedup_key"] for number in (0, 1)]
     assert len(set(long)) == 2
-    (partition,) = alertmanager.body([ALERTS[5]])
+    (partition,) = alertmanager.body([notice(**ALERTS[5])])
     assert (partition["labels"]["partition"], "stream" in partition["labels"]) == ("t[3]", False)
+
+
+INCIDENT = {
+    **{"key": "shop/unlike/p0:m07/1/0", "kind": "broke", "text": "m07: broke 10:04, pressure 38", "certainty": "sure"},
+    **{"severity": "warning", "streams": ["p0:m07"], "known": 12, "alerts": ["shop/unlike/p0:m07/1/0"], "drifts": 0},
+    **{"signs": 1, "is_open": True, "since": "2026-05-06T10:04:00.000Z", "time": "2026-05-06T10:09:00.000Z"},
+    "features": [{"feature": "pressure", "value": 38.0, "usual": 6.2}],
+}
+
+
+def test_an_incident_fits_both_apis_and_keeps_its_identity_while_it_grows():
+    alertmanager, pagerduty = receiver("http://am:9093", "", "shop"), receiver(ENQUEUE, KEY, "shop")
+    Draft202012Validator(load_schema("incident")).validate(INCIDENT)
+    grown = {**INCIDENT, "severity": "critical", "streams": ["p0:m07", "p1:m08", "p0:m09", "p0:m10"], "signs": 6}
+    ended = {**grown, "is_open": False, "within": "shop/unlike/p1:m01/1/0"}
+    lists, events = [], []
+    for each in (INCIDENT, grown, ended):
+        found = notice_of("incidents", record(each))
+        lists.append(alertmanager.body([found]))
+        Draft202012Validator(ALERTMANAGER).validate(lists[-1])
+        events.append(pagerduty.body([found]))
+        Draft202012Validator(PAGERDUTY).validate(events[-1])
+    ahead = later(canonical(int(time.time() * 1000)), 60)
+    open_ = [[each["labels"]["severity"] for each in sent if each["endsAt"] > ahead] for sent in lists]
+    # With another severity it is another alert there, and the one of before has ended.
+    assert open_ == [["warning"], ["critical"], []]
+    assert all(len({each["labels"]["severity"] for each in sent}) == 3 for sent in lists)
+    assert {each["labels"]["incident"] for sent in lists for each in sent} == {INCIDENT["key"]}
+    assert [(each["event_action"], each["dedup_key"]) for each in events] == [
+        (action, INCIDENT["key"]) for action in ("trigger", "trigger", "resolve")
+    ]
+    assert events[1]["payload"]["source"] == "p0:m07, p1:m08, p0:m09, ..."
 
 
 @pytest.mark.parametrize(
@@ -133,6 +166,7 @@ def test_pagerduty_needs_its_key(command, capsys, monkeypatch):
     [
         (["--to", "http://am", "--each"], "--each: --to sends every alert; leave it out"),
         (["--group", "x", "--port", "1"], "--group, --port: without --to nothing is sent; leave them out"),
+        (["--publish", "--each", "--group", "x"], "--each, --group: --publish lists nothing; leave them out"),
     ],
 )
 def test_options_of_the_list_and_of_sending_do_not_go_together(command, capsys, options, said):

@@ -1,0 +1,108 @@
+"""The topic of incidents has what the outputs show, however often and by how many it is written."""
+
+import json
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from jsonschema import Draft202012Validator
+from resonance.pipeline.config.settings import Settings
+from resonance.pipeline.forward import publisher as publishing
+from resonance.pipeline.forward.publisher import IncidentPublisher
+from resonance.pipeline.incidents.incidents import IncidentTable
+from resonance.pipeline.kafka.embedded import EmbeddedBroker
+from resonance.schemas import load_schema
+
+from tests.pipeline.incidents.test_incidents import BROKE, WORK, alert, output
+
+TOPICS = ("cluster-events", "alerts", "drift-events", "incidents")
+
+
+@pytest.fixture
+def bus():
+    with EmbeddedBroker([f"shop.{kind}" for kind in TOPICS]) as broker:
+        yield broker
+
+
+def write(bus, *outputs):
+    for kind, payload in outputs:
+        bus.append(f"shop.{kind.replace('_', '-')}", 0, json.dumps(payload).encode())
+    bus.flush()
+
+
+def quiet(streams):
+    """Outputs of streams to which nothing happens, at both ends of a day."""
+    found = [(f"p{number % 2}:d{number}", minute) for number in streams for minute in (0, 1_439)]
+    empty = {"kind": "vanished", "cluster": None, "after": [], "before": []}
+    return [output("cluster_events", stream, minute, **empty) for stream, minute in found]
+
+
+def publisher(bus):
+    return IncidentPublisher(Settings.of({"name": "shop", "broker.bootstrap": bus.bootstrap, "input.topics": ["t"]}))
+
+
+def published(bus):
+    """The messages of the topic: keys and incidents."""
+    consumer, found = Consumer({**bus.client_settings(), "group.id": "test", "enable.partition.eof": True}), []
+    consumer.assign([TopicPartition("shop.incidents", 0, 0)])
+    while (message := consumer.poll(10.0)) is not None and message.error() is None:
+        found.append((message.key().decode(), json.loads(message.value())))
+    consumer.close()
+    for key, incident in found:
+        Draft202012Validator(load_schema("incident")).validate(incident)
+        assert key == incident["key"]
+    return found
+
+
+def test_what_changes_is_published_once_and_the_newest_of_each_key_is_what_the_outputs_show(bus):
+    one = publisher(bus)
+    table = IncidentTable()
+    for part in ([*quiet(range(4)), BROKE[0]], [*BROKE[1:], *WORK[:3]], WORK[3:]):
+        write(bus, *part)
+        for kind, payload in part:
+            table.apply(kind, payload)
+        one.run()
+        newest = {key: each for key, each in dict(published(bus)).items() if "within" not in each}
+        assert newest == {each["key"]: each for each in table.incidents()}
+    count = len(published(bus))
+    assert one.published == count
+    # Another one, with no memory but the topic; a new stream that has no part in them changes nothing either.
+    other = publisher(bus)
+    write(bus, *quiet([8]))
+    for each in (one, other, one):
+        each.run()
+    assert len(published(bus)) == count
+    write(bus, alert("p1:d1", 900, "silent", seconds=600.0))
+    other.run()
+    one.run()
+    assert len(published(bus)) == count + 1
+    for each in (one, other):
+        each.close()
+
+
+def test_an_incident_that_turns_out_to_be_a_part_of_another_one_says_so(bus):
+    one = publisher(bus)
+    write(bus, *quiet(range(4)), alert("p0:d2", 310, "silent", seconds=300.0))
+    one.run()
+    # Of the same kind and time, and seen first.
+    write(bus, alert("p1:d3", 309, "silent", seconds=240.0))
+    one.run()
+    later, first = "alert/silent/p0:d2/1/0", "alert/silent/p1:d3/1/0"
+    newest = dict(published(bus))
+    assert (newest[later]["is_open"], newest[later]["within"]) == (False, first)
+    assert (newest[first]["is_open"], newest[first]["streams"]) == (True, ["p0:d2", "p1:d3"])
+    one.run()
+    assert len(published(bus)) == 3
+    one.close()
+
+
+def test_what_fails_is_tried_again_from_the_topic(bus, monkeypatch):
+    one = publisher(bus)
+    write(bus, *quiet(range(4)), BROKE[0])
+    monkeypatch.setattr(publishing, "PATIENCE", 0.5)
+    with monkeypatch.context() as patch:
+        patch.setitem(one._client, "bootstrap.servers", "127.0.0.1:9")
+        one.run()
+        assert one.trouble
+    one.run()
+    assert (one.trouble, one.published, len(published(bus))) == ("", 1, 1)
+    one.close()
