@@ -146,8 +146,9 @@ def server(follower: Follower, load: Callable[[], Settings]) -> "MCPServer":
     def inspect(name: Name) -> Mapping[str, Any]:
         """Show a stream: its clusters (`table`) with what sets each apart (`name`), incidents, open alerts and drift.
 
-        Of a cluster: its profile (`rest` is the mean of the others), its share of the recent records, where it came
-        from and what it became (`lineage`), typical records, events. `names` has the names that people gave clusters.
+        `share` is of the recent records; `size` counts all, as of the last event of the cluster (`seen`). Of a cluster:
+        its profile (`rest` is the mean of the others), where it came from and what it became (`lineage`), typical
+        records, events. `names` has the names that people gave clusters.
         """
 
         def find(view: DeploymentView) -> Mapping[str, Any]:
@@ -160,8 +161,8 @@ def server(follower: Follower, load: Callable[[], Settings]) -> "MCPServer":
     def peers() -> Mapping[str, Any]:
         """Say which streams are unlike the others in their recent records, in which features, how far, since when.
 
-        Of streams that should be alike, such as machines of one kind. The document is that of `resonance inspect
-        --peers --json`. It reads records, which may take a while.
+        Of streams that should be alike, such as machines of one kind; `compared` is 0 where there are too few. The
+        document is that of `resonance inspect --peers --json`. It reads records, which may take a while.
         """
         with reading, entry.opened(settings := load()) as (source, reader):
             return comparing.compare_streams(settings, reader, listing.read_states(source, reader)).as_json()
@@ -170,12 +171,12 @@ def server(follower: Follower, load: Callable[[], Settings]) -> "MCPServer":
     def examples(cluster: Cluster) -> Mapping[str, Any]:
         """Show the most typical records of a cluster of late, as they were sent (`value`), or why one is `missing`."""
         # A cluster that has ended has none, and one that never was is an error.
-        shown = read_outputs(
-            follower, lambda view: {**answers.cluster(view, cluster), "examples": view.examples(cluster)}
+        held = read_outputs(
+            follower, lambda view: answers.cluster(view, cluster) | {"examples": view.examples(cluster)}
         )
         client = clients.librdkafka(settings := load())
         with reading, log_reader.LogReader(client, f"{settings.name}-watch", PATIENCE) as reader:
-            records = originals.originals(reader, shown["examples"], settings)
+            records = originals.originals(reader, held["examples"], settings)
         return {"records": [each.as_json(settings) for each in records]}
 
     return made

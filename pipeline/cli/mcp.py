@@ -8,11 +8,10 @@ from resonance.pipeline.cli.options import load, load_outputs
 from resonance.pipeline.cli.output import end, say
 from resonance.pipeline.cli.stopping import INTERRUPTED
 
-TEXT = """Answer an assistant's questions about a deployment: a server of the Model Context Protocol on standard input
-and output, which the assistant's program starts.
+TEXT = """Answer an assistant's questions about a deployment: a Model Context Protocol server on stdin and stdout.
 
-Its tools list incidents, streams, clusters, typical records and outlying streams. It reads what `page` and `inspect`
-read, belongs to no group and changes nothing: docs/mcp.md."""
+The assistant's program starts it. Its tools list incidents, streams, clusters, typical records and outlying streams;
+it reads what `page` and `inspect` read, belongs to no group and changes nothing: docs/mcp.md."""
 
 app = CommandApp()
 
