@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCKED := --quiet --no-compile --no-deps --no-warn-conflicts --disable-pip-version-check --require-hashes
 # A changed lock file reinstalls the dependencies.
 
-.PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom release image-test page site clean .venv
+.PHONY: demo broker test kernels lint types bench nightly long chaos mixed soak lock sbom release image-test page manifests site clean .venv
 
 .venv: $(STAMP)
 
@@ -128,6 +128,10 @@ page:
 	@mkdir -p $(PAGE) && cp -r pipeline/page/web/. $(PAGE)
 	@cd $(PAGE) && npm ci --no-progress --loglevel error && npm run --silent build -- $(CURDIR)/pipeline/page/static
 	@$(PYTHON) -m tests.pipeline.page.built
+
+# The manifests of docker/kubernetes: the chart of docker/helm with its own values; needs helm.
+manifests:
+	@helm template resonance docker/helm/resonance | sed -e '/^# Source: /d' -e 's/ *$$//' -e 1d >docker/kubernetes/resonance.yaml
 
 # The pages of docs/ as a site in build/site, from .ci/site; a link that leads nowhere stops it. Not --quiet: MkDocs would
 # count no warning then. The variable hides a note about a later version of MkDocs.

@@ -21,6 +21,7 @@ LIBRARIES = {
     "asyncio": logging.ERROR,
     "httpx2": logging.WARNING,
     "httpcore2": logging.WARNING,
+    "mcp": logging.WARNING,
     "numba": logging.WARNING,
     # librdkafka logs its own reports as critical; the worker logs their consequences.
     "resonance.librdkafka": logging.CRITICAL + 1,

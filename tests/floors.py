@@ -22,7 +22,7 @@ FLOORS = (
         ("dead_letters", "peers", "recovery"),
         ("scorer", "watch", "worker"),
         ("demo", "forward", "page", "replay"),
-        ("evaluate", "verify"),
+        ("evaluate", "mcp_server", "verify"),
     ),
     ("shadow",),
     ("cli",),

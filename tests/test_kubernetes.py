@@ -1,6 +1,9 @@
-"""The manifests for Kubernetes hold together, and start what this release has."""
+"""The manifests for Kubernetes hold together, are what the chart gives, and start what this release has."""
 
+import shutil
+import subprocess
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,14 +13,18 @@ from resonance.pipeline.cli.main import app
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.memory_budget import LEAST, MIB, PEAK, SHARE
 
-FILE = Path(__file__).parents[1] / "docker" / "kubernetes" / "resonance.yaml"
+DOCKER = Path(__file__).parents[1] / "docker"
+FILE, CHART = DOCKER / "kubernetes" / "resonance.yaml", DOCKER / "helm" / "resonance"
 FOUND = list(yaml.safe_load_all(FILE.read_text()))
 PODS = {each["metadata"]["name"]: each["spec"]["template"] for each in FOUND if "template" in each.get("spec", {})}
 CONTAINERS = {name: pod["spec"]["containers"][0] for name, pod in PODS.items()}
 
 
-def of(kind):
-    return {each["metadata"]["name"]: each for each in FOUND if each["kind"] == kind}
+HELM = pytest.mark.skipif(shutil.which("helm") is None, reason="helm, which renders the chart, is not installed")
+
+
+def of(kind, found=FOUND):
+    return {each["metadata"]["name"]: each for each in found if each["kind"] == kind}
 
 
 def test_there_is_one_of_each_under_a_known_version():
@@ -113,3 +120,45 @@ def test_the_page_visits_every_worker():
     workers = of("StatefulSet")["resonance"]["spec"]["replicas"]
     visited = [each for each in CONTAINERS["resonance-page"]["args"] if each.startswith("--worker")]
     assert visited == [f"--worker=http://resonance-{number}.resonance:6066" for number in range(workers)]
+
+
+def rendered(name, *options):
+    command = ["helm", "template", name, str(CHART), *options]
+    return list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+
+
+@HELM
+def test_the_manifests_are_the_chart_with_its_values():
+    assert rendered("resonance") == FOUND, "run: make manifests"
+
+
+@HELM
+def test_the_chart_takes_other_values():
+    options = "replicas=3,secrets.kafka=,disk=5Gi,image=mine:1,serviceMonitor.enabled=true,serviceMonitor.labels.of=p"
+    found = rendered("fleet", "--is-upgrade", "--set", options)
+    (workers,), (page,) = of("StatefulSet", found).values(), of("Deployment", found).values()
+    arguments = page["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert arguments[2:] == [f"--worker=http://fleet-{number}.fleet:6066" for number in range(3)]
+    assert workers["spec"]["replicas"] == 3
+    (job,) = of("Job", found).values()
+    assert job["metadata"]["name"] == "fleet-topics-1"
+    for each in (workers, page, job):
+        pod = each["spec"]["template"]["spec"]
+        assert {"name": "temporary", "emptyDir": {"sizeLimit": "5Gi"}} in pod["volumes"]
+        assert pod["containers"][0]["image"] == "mine:1"
+        assert "SASL" not in str(pod)
+    monitor = of("ServiceMonitor", found)["fleet"]
+    assert monitor["metadata"]["labels"] == {"app": "fleet", "of": "p"}
+    service = of("Service", found)["fleet"]
+    assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"]
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+
+
+def test_the_manifests_have_the_values_of_the_chart():
+    """What can be seen without helm: neither was changed alone."""
+    values, chart = (yaml.safe_load((CHART / name).read_text()) for name in ("values.yaml", "Chart.yaml"))
+    assert of("ConfigMap")["resonance"]["data"]["resonance.toml"] == values["settings"]
+    assert of("StatefulSet")["resonance"]["spec"]["replicas"] == values["replicas"]
+    assert {container["name"]: container["resources"] for container in CONTAINERS.values()} == values["resources"]
+    assert {container["image"] for container in CONTAINERS.values()} == {values["image"]}
+    assert values["image"].partition(":")[2] == chart["version"] == chart["appVersion"] == version("resonance-streams")

@@ -22,6 +22,7 @@ from tests.pipeline.commands import run
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs" / "tutorial.md").read_text()
+ASSISTANT = (ROOT / "docs" / "mcp.md").read_text()
 OUTPUTS = ("assignments", "cluster-events", "drift-events", "alerts", "dead-letters")
 
 
@@ -103,6 +104,11 @@ def test_what_happened_is_three_incidents(outputs):
     broke, work, unit = table.incidents()
     for incident in table.incidents():
         assert f"{incident['severity']}  open   {incident['text']}\n" in TEXT
+    # What an assistant gets of the newest, and the alert behind it.
+    listed, behind = map(orjson.loads, re.findall(r"```json\n(\{\"(?:incidents|kind).*?)```", ASSISTANT, re.DOTALL))
+    (shown,) = listed["incidents"]
+    assert {name: broke[name] for name in shown} == shown
+    assert behind["text"] in TEXT
     assert (broke["kind"], broke["streams"], broke["features"][0]["feature"]) == ("broke", ["p1:m07"], "pressure")
     assert (unit["kind"], unit["streams"], [each["feature"] for each in unit["features"]]) == (
         "unit",

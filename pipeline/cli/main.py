@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "worker": "Run a worker.",
     "watch": "Show the outputs as they come, in sentences.",
     "page": "Serve a live web page of streams, clusters and workers.",
+    "mcp": "Answer an assistant's questions, read only.",
     "alerts": "List the alerts, or send them to Alertmanager or PagerDuty.",
     "replay": "Learn recorded data again, bit for bit.",
     "verify": "Compare the recorded outputs with a replay.",

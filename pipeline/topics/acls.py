@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 ROLES: Final[Mapping[str, str]] = {
     "worker": "a worker; also `topics create`, `topics check`, `bootstrap`, `reset`, `snapshots import`, and "
     "`promote` over it (with the rights of an operator on the other deployment)",
-    "subscriber": "a subscriber of the outputs, `watch`, `alerts`, `inspect CLUSTER` and `page` among them (which also "
-    "shows the workers' group, with `Describe` on it)",
+    "subscriber": "a subscriber of the outputs, `watch`, `alerts`, `inspect CLUSTER`, `mcp` and `page` among them "
+    "(which also shows the workers' group, with `Describe` on it)",
     "producer": "a producer of the input, `produce` among them",
     "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, "
-    "`compare` (on both deployments), `snapshots list`, `snapshots export`",
+    "peers and examples of `mcp`, `compare` (on both deployments), `snapshots list`, `snapshots export`",
     "names": "who names clusters: `inspect --as`",
     "incidents": "who publishes incidents: `alerts --publish`, with the rights of a subscriber",
     "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",
