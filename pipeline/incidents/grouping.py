@@ -207,9 +207,8 @@ def _alike(one: Mapping[str, Value], other: Mapping[str, Value]) -> float | None
         mine, yours = one[name], other[name]
         ranges = max(mine.high - mine.low, yours.high - yours.low)
         if abs(mine.usual - yours.usual) <= OWN_SCALE * ranges:
-            # As far apart as the usual values of each, or a third of the way that each went.
-            usual = 0.5 * min(mine.high - mine.low, yours.high - yours.low)
-            near = max(usual, min(abs(each.value - each.usual) for each in (mine, yours)) / 3)
+            # Half of what is usual, or of the way that each went: a new kind has a width of its own.
+            near = 0.5 * max(ranges, min(abs(each.value - each.usual) for each in (mine, yours)))
             alike += abs(mine.value - yours.value) <= near
         else:
             ways = [(each.value - each.usual) / (each.high - each.low or 1.0) for each in (mine, yours)]
