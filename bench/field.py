@@ -1,0 +1,229 @@
+"""How well what is odd is found, as owners of metrics meet it: ``python -m bench.field``, also on files with labels.
+
+Streams with a truth have the essence of real ones: a daily rhythm, one metric of many that is off, bursts of a few
+records, counters that are nearly always 0. A segment is found where one of its records is novel or opens an alert; what
+is flagged elsewhere counts against the precision, records close to each other once. A running z-score and an
+IsolationForest, fitted to the first records, stand beside.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+from resonance.pipeline.records import Record
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+
+from bench.quality.rhythms import slow
+from bench.quality.task import TOPIC, new_task
+from bench.report import arguments, show_lines
+from bench.streams import Array
+
+MINUTE = 60_000
+BEGAN = 1_770_000_000_000
+FIRST = 2_000
+"""Records that are not judged; IsolationForest learns them."""
+NEAR = 10
+"""Records by which two flags are of one run, and that an answer may come late."""
+CHUNK = 500
+Z, FORGETS = 5.0, 1_440.0
+"""Standard deviations that a z-score flags, and the records that it remembers."""
+
+
+class Odd(NamedTuple):
+    """Records that are off, from the first up to the last but one, in a feature; -1 where no feature is known."""
+
+    begin: int
+    end: int
+    feature: int = -1
+
+
+class Stream(NamedTuple):
+    """Records, a minute apart, and what is odd in them."""
+
+    X: Array
+    odd: list[Odd]
+
+
+class Found(NamedTuple):
+    """What a contestant says of each record; `named` has the feature that it blames, -1 for none."""
+
+    flags: Array
+    score: Array
+    named: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How well one contestant found what is odd in a stream.
+
+    `late` is the median of the records from the begin of a segment to its first flag, `right` the share of the found
+    segments whose feature is named.
+    """
+
+    stream: str
+    contestant: str
+    segments: int
+    found: int
+    precision: float | None
+    right: float | None
+    late: float | None
+    auc: float
+
+
+def _segments(rng: np.random.Generator, n: int, count: int, lengths: tuple[int, int], d: int) -> list[Odd]:
+    begins = np.sort(rng.choice(np.arange(FIRST + 100, n - 200, 150), count, replace=False))
+    return [Odd(int(b), int(b + rng.integers(*lengths)), int(rng.integers(d))) for b in begins]
+
+
+def _metrics(rng: np.random.Generator, n: int, d: int) -> Array:
+    """Return metrics of a server: each has a daily wave, noise that lasts, and noise of each record."""
+    day = np.sin(2 * np.pi * (np.arange(n)[:, None] / 1_440 + rng.random(d)))
+    return rng.uniform(20, 60, d) * (1 + 0.2 * day + 0.03 * slow(rng, n, d, 30) + 0.03 * rng.normal(size=(n, d)))
+
+
+def server(rng: np.random.Generator) -> Stream:
+    """Return 18 metrics, one of which is off for 5 to 60 minutes at a time."""
+    n, d = 20_000, 18
+    X, odd = _metrics(rng, n, d), _segments(rng, n, 20, (5, 60), d)
+    for begin, end, f in odd:
+        X[begin:end, f] += rng.choice([-1, 1]) * rng.uniform(4, 10) * X[:, f].std()
+    return Stream(X, odd)
+
+
+def narrow(rng: np.random.Generator) -> Stream:
+    """Return 18 independent features, one of which is 12 standard deviations off for 20 records."""
+    n, d = 10_000, 18
+    X, odd = rng.normal(size=(n, d)), _segments(rng, n, 10, (20, 21), d)
+    for begin, end, f in odd:
+        X[begin:end, f] += 12.0
+    return Stream(X, odd)
+
+
+def bursts(rng: np.random.Generator) -> Stream:
+    """Return five metrics of a machine whose first is at 100 % for six minutes at a time."""
+    n, d = 10_000, 5
+    X, odd = _metrics(rng, n, d), [each._replace(feature=0) for each in _segments(rng, n, 10, (6, 7), d)]
+    X[:, 0] = np.minimum(X[:, 0], 70.0)
+    for begin, end, f in odd:
+        X[begin:end, f] = 100.0
+    return Stream(X, odd)
+
+
+def failures(rng: np.random.Generator) -> Stream:
+    """Return counts of answers and a latency; failures are rare, and come in bursts of 5 to 30 minutes."""
+    n = 15_000
+    load = 200 * (1 + 0.5 * np.sin(2 * np.pi * np.arange(n) / 1_440))
+    counts = [rng.poisson(load), rng.poisson(0.05 * load), rng.poisson(0.004, n), rng.poisson(0.004, n)]
+    X = np.column_stack([*counts, rng.lognormal(3, 0.2, n)]).astype(float)
+    odd = [each._replace(feature=int(rng.choice([2, 3]))) for each in _segments(rng, n, 14, (5, 30), 5)]
+    for begin, end, f in odd:
+        X[begin:end, f] = rng.poisson(12, end - begin)
+    return Stream(X, odd)
+
+
+STREAMS: Mapping[str, Callable[[np.random.Generator], Stream]] = {
+    "server": server, "narrow": narrow, "bursts": bursts, "failures": failures,
+}  # fmt: skip
+
+
+def resonance(X: Array) -> Found:
+    """Send the records through a partition task with defaults."""
+    n, d = X.shape
+    names = [f"f{i}" for i in range(d)]
+    task = new_task({"input.features": names, "stream": "topic"})
+    flags, score, named = np.zeros(n, dtype=bool), np.zeros(n), np.full(n, -1)
+    for start, stop in pairwise([*range(0, n, CHUNK), n]):
+        values = [orjson.dumps(dict(zip(names, row, strict=True))) for row in X[start:stop].tolist()]
+        times = enumerate(values, start)
+        outputs = task.process([Record(TOPIC, 0, at, BEGAN + at * MINUTE, None, value) for at, value in times])
+        for answer in map(orjson.loads, (each.value for each in outputs.assignments)):
+            at = answer["source"]["offset"]
+            flags[at], score[at] = answer["novel"], -(answer["score"] or 0.0)
+        for alert in map(orjson.loads, (each.value for each in outputs.of("alerts"))):
+            if alert["kind"] == "opened" and alert["rule"] == "unlike":
+                at = alert["cause"]["source"]["offset"]
+                flags[at] = True
+                named[at] = names.index(alert["features"][0]["feature"]) if alert.get("features") else -1
+    return Found(flags, score, named)
+
+
+def z_score(X: Array) -> Found:
+    """Compare each feature with its mean and deviation of the last day."""
+    mean, square, found = X[0].copy(), np.zeros(X.shape[1]), np.zeros(X.shape)
+    for i, x in enumerate(X):
+        keep = 1 - 1 / min(i + 1.0, FORGETS)
+        found[i] = np.abs(x - mean) / np.sqrt(square + 1e-12)
+        square = keep * (square + (1 - keep) * (x - mean) ** 2)
+        mean = keep * mean + (1 - keep) * x
+    worst = found.max(1)
+    return Found(worst > Z, worst, found.argmax(1))
+
+
+def isolation_forest(X: Array) -> Found:
+    """Score the records by a forest of the first ones; it flags what is rarer than its default."""
+    forest = IsolationForest(random_state=0).fit(X[:FIRST])
+    return Found(forest.predict(X) < 0, -forest.score_samples(X), np.full(len(X), -1))
+
+
+CONTESTANTS: Mapping[str, Callable[[Array], Found]] = {
+    "modal": resonance, "z-score": z_score, "IsolationForest": isolation_forest,
+}  # fmt: skip
+
+
+def judged(name: str, stream: Stream, contestant: str) -> Line:
+    """Return how well a contestant did."""
+    found = CONTESTANTS[contestant](stream.X)
+    flags = np.flatnonzero(found.flags[FIRST:]) + FIRST
+    truth = np.zeros(len(stream.X), dtype=bool)
+    late, right, known = [], 0, 0
+    for begin, end, f in stream.odd:
+        truth[begin:end] = True
+        hits = flags[(flags >= begin) & (flags < end + NEAR)]
+        if len(hits):
+            late.append(hits[0] - begin)
+            blamed = [each for each in found.named[hits] if each >= 0]
+            known += bool(blamed) and f >= 0
+            right += f in blamed[:1]
+    runs = np.split(flags, np.flatnonzero(np.diff(flags) > NEAR) + 1) if len(flags) else []
+    good = sum(any(begin - NEAR <= run[-1] and run[0] < end + NEAR for begin, end, _ in stream.odd) for run in runs)
+    return Line(
+        name, contestant, len(stream.odd), len(late), good / len(runs) if runs else None,
+        right / known if known else None, float(np.median(late)) if late else None,
+        float(roc_auc_score(truth[FIRST:], found.score[FIRST:])),
+    )  # fmt: skip
+
+
+def of_folder(folder: Path, label: str) -> Iterator[tuple[str, Stream]]:
+    """Yield the CSV files of a folder: the columns with numbers alone, and the segments that the label marks."""
+    for file in sorted(folder.glob("*.csv")):
+        rows = np.genfromtxt(file, delimiter=",", names=True)
+        columns = [rows[name] for name in rows.dtype.names if name != label]
+        X = np.column_stack([column for column in columns if np.isfinite(column).all()])
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], rows[label] != 0, [0])))).reshape(-1, 2).tolist()
+        yield file.name, Stream(X, [Odd(*edge) for edge in edges if edge[0] >= FIRST])
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser: argparse.ArgumentParser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="real files instead of streams")
+    parser.add_argument("--label", default="label", help="of the folder's files: the column that is not 0 where odd")
+    given = parser.parse_args()
+    streams = (
+        of_folder(given.folder, given.label)
+        if given.folder
+        else ((name, make(np.random.default_rng([given.seed, i]))) for i, (name, make) in enumerate(STREAMS.items()))
+    )
+    lines = [judged(name, stream, contestant) for name, stream in streams for contestant in CONTESTANTS]
+    show_lines("What is odd", lines, given.json)
+
+
+if __name__ == "__main__":
+    main()
