@@ -16,10 +16,20 @@ from tests.pipeline.streams import STAMP, TOPIC
 
 SERVICES = ("ad", "cart", "catalog", "checkout", "currency", "email", "payment", "quote", "search", "shipping")
 SECOND = 1_000_000_000
+BEGIN = STAMP * 1_000_000
+OF_SPANS = {
+    "input.topics": [TOPIC],
+    "input.format": "otlp_spans",
+    "input.features": ["duration_ms", "error"],
+    "input.time_path": "time",
+    "input.id_path": "span_id",
+    "stream": "field:service",
+}
+"""Settings that learn spans by their services."""
 
 
 def span(service, number, start, duration_ms, *, name="GET /", failed=False, parent=None, attributes=None):
-    """A span of a service, whose ids are of its number and which begins at a time in nanoseconds."""
+    """A span of a service, whose ids are of its number; times are in nanoseconds."""
     return ReadableSpan(
         name,
         SpanContext(number + 1, number + 1, is_remote=False),
@@ -79,7 +89,7 @@ class Shop:
                     took = usual[service][kind] * np.exp(0.3 * rng.normal())
                     if service == self.slow and second >= self.slow_from:
                         took *= self.factor
-                    begun = STAMP * 1_000_000 + round((second + at) * SECOND)
+                    begun = BEGIN + round((second + at) * SECOND)
                     spans.append(span(service, number, begun, took, name=f"GET /{kind}", failed=rng.random() < 0.01))
                     number += 1
             yield Record(TOPIC, 0, second, STAMP + 1_000 * second, None, in_protobuf(*spans))

@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
@@ -201,16 +202,14 @@ def _point(name: str, point: Any, *, is_rate: bool) -> _Point:
     found: Members = {}
     time, start = point.time_unix_nano, point.start_time_unix_nano
     if not point.flags & NO_VALUE:
-        found = _distribution(point) if hasattr(point, "count") else _number(point)
+        if hasattr(point, "count"):
+            found = _distribution(point)
+        elif which := point.WhichOneof("value"):
+            found = {"value": getattr(point, which)}
         amount = found.get("value", found.get("count"))
         if is_rate and 0 < start < time and amount is not None:
             found["rate"] = 1e9 * amount / (time - start)
     return time, _series(name, point.attributes), found
-
-
-def _number(point: Any) -> Members:
-    which = point.WhichOneof("value")
-    return {"value": getattr(point, which)} if which else {}
 
 
 def _distribution(point: Any) -> Members:
@@ -228,19 +227,19 @@ def _distribution(point: Any) -> Members:
 
 def _collections(points: Iterable[_Point]) -> Iterator[Members]:
     """Yield a record for the points of each collection, which has each series once."""
-    last, metrics = 0, dict[str, Members]()
-    for time, name, numbers in sorted(points, key=lambda each: each[0]):
-        if metrics and (time - last >= COLLECTION or name in metrics):
-            yield _collected(last, metrics)
-            metrics = {}
-        last = time
-        metrics[name] = numbers
-    if metrics:
-        yield _collected(last, metrics)
-
-
-def _collected(time: int, metrics: Members) -> Members:
-    return ({"time": time // 1_000_000} if time else {}) | {"metrics": metrics}
+    found: Members = {}
+    last = 0
+    for time, name, numbers in sorted(points, key=itemgetter(0)):
+        if found and (time - last >= COLLECTION or name in found["metrics"]):
+            yield found
+            found = {}
+        if not found:
+            found = {"metrics": {}}
+        if time:
+            last, found["time"] = time, time // 1_000_000
+        found["metrics"][name] = numbers
+    if found:
+        yield found
 
 
 def _series(name: str, attributes: Iterable[Any]) -> str:

@@ -5,25 +5,15 @@ from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.incidents.incidents import IncidentTable
 from resonance.pipeline.incidents.signs import FOLLOWED
 
-from tests.pipeline.otlp import SERVICES, Shop
+from tests.pipeline.otlp import OF_SPANS, SERVICES, Shop
 from tests.pipeline.repartition.two_hops import Hops
-from tests.pipeline.streams import TOPIC, payloads, seeds
-
-GIVEN = {
-    "input.topics": [TOPIC],
-    "input.format": "otlp_spans",
-    "input.features": ["duration_ms", "error"],
-    "input.time_path": "time",
-    "input.id_path": "span_id",
-    "prepare.log1p": ["duration_ms"],
-    "stream": "field:service",
-}
+from tests.pipeline.streams import payloads, seeds
 
 
 @pytest.mark.parametrize("seed", seeds(1, night=10))
 def test_a_service_that_becomes_slow_is_named_within_a_minute(seed):
     slow, begins = SERVICES[seed % len(SERVICES)], 300
-    hops, table = Hops(Settings.of(GIVEN)), IncidentTable()
+    hops, table = Hops(Settings.of(OF_SPANS | {"prepare.log1p": ["duration_ms"]})), IncidentTable()
 
     def named(messages):
         """Whether an incident of the service names the duration, after some more messages."""
