@@ -15,8 +15,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from resonance.pipeline.config.settings import Settings
 from resonance.pipeline.errors import ConfigurationError
+from resonance.pipeline.evaluate.source import FileSource
 from resonance.pipeline.files.arrays import encoder
-from resonance.pipeline.records import MOST_ELEMENTS, Record
+from resonance.pipeline.files.notes import NOTHING
+from resonance.pipeline.records import MOST_ELEMENTS
 from resonance.pipeline.task.decode.faults import FaultError
 from resonance.pipeline.task.decode.otlp_records import SIGNALS
 from resonance.pipeline.task.decode.unpacking import Unpacker, of_single_records, wrapping
@@ -239,9 +241,13 @@ def test_a_replay_gives_the_same_outputs(monkeypatch):
     assert Unpacker.of(of_single_records(made.given)) is None
 
 
-def test_a_line_of_a_file_is_a_request():
-    row = Record("", 0, 0, 0, None, in_json(encode_spans([span("cart", 1, BEGIN, 5.0)])))
-    assert encoder(settings(), "spans.jsonl")([row]) == [row]
+def test_a_line_of_a_file_is_a_request(tmp_path):
+    requests = [in_json(encode_spans([span("cart", n, BEGIN, 5.0), span("ad", n, BEGIN, 1.0)])) for n in range(3)]
+    file = tmp_path / "spans.jsonl"
+    file.write_bytes(b"\n".join(requests))
+    source = FileSource(file, NOTHING, TOPIC, encode=encoder(settings(), file), unpacker=Unpacker(settings()))
+    found = [record.value for batch in source.batches() for record in batch]
+    assert found == [text for request in requests for text in elements(request)]
 
 
 @pytest.mark.parametrize(
