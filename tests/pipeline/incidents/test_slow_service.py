@@ -13,7 +13,7 @@ from tests.pipeline.streams import payloads, seeds
 @pytest.mark.parametrize("seed", seeds(1, night=10))
 def test_a_service_that_becomes_slow_is_named_within_a_minute(seed):
     slow, begins = SERVICES[seed % len(SERVICES)], 300
-    hops, table = Hops(Settings.of(OF_SPANS | {"prepare.log1p": ["duration_ms"]})), IncidentTable()
+    hops, table = Hops(Settings.of(OF_SPANS)), IncidentTable()
 
     def named(messages):
         """Whether an incident of the service names the duration, after some more messages."""
