@@ -93,7 +93,7 @@ lock:
 	for extra in bench site; do \
 	  $(LOCK) --extra $$extra --constraint requirements/lock.txt pyproject.toml --output-file requirements/$$extra.txt || exit; \
 	done
-	$(LOCK) --extra worker --extra registry --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
+	$(LOCK) --extra worker --extra otlp --extra registry --constraint requirements/lock.txt pyproject.toml --output-file requirements/runtime.txt
 	echo "setuptools>=80" | $(LOCK) --constraint requirements/lock.txt - --output-file requirements/build.txt
 	echo "cyclonedx-bom" | $(LOCK) - --output-file requirements/sbom.txt
 

@@ -162,7 +162,7 @@ def replay_dead_letters(
             ("cut", made.truncated),
             ("no input topic", made.foreign),
             ("of an earlier topic of that name", made.earlier),
-            ("part of a message with a schema", made.parts),
+            ("part of a message with a schema, or of OTLP", made.parts),
         )
         for entry in entries
     ]

@@ -117,7 +117,10 @@ def evaluate(
             settings.check_stream(partitions)
             chosen = source.with_members(columns, [truth] if truth else [])
             encode = arrays.encoder(found[0].settings, file)
-            records = source.FileSource(file, chosen, settings.input.topics[0], partitions, skip_bad, encode=encode)
+            unpacker = unpacking.Unpacker(settings) if settings.is_otlp else None
+            records = source.FileSource(
+                file, chosen, settings.input.topics[0], partitions, skip_bad, encode=encode, unpacker=unpacker
+            )
         else:
             records = source.open_topic(settings, source_name, span, settings.labels.topic)
         result = evaluation.evaluate(

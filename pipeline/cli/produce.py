@@ -106,8 +106,8 @@ def produce(
     _check_new(save, settings)
     found = None
     described = settings if describes(settings) else None
-    # Of labels the settings of the records say nothing.
-    if described is None or topic != load({"input.topics": topic}).labels.topic:
+    # Of labels the settings of the records say nothing, and export requests hold the records.
+    if not settings.is_otlp and (described is None or topic != load({"input.topics": topic}).labels.topic):
         offer = None if dry_run or as_json or not _on_terminal() else _confirmed
         with says_when_stopped(UNCHANGED):
             taken = (lambda note: note.advised) if yes else offer

@@ -1,4 +1,4 @@
-"""``resonance topics plan | create | check``."""
+"""``resonance topics plan | create | check | look``."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,9 @@ RegisterSchemas = Annotated[
     bool, typer.Option("--register-schemas", help="Also register the outputs' JSON Schemas at schema_registry.url.")
 ]
 
-app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, create, check.")
+LookedAt = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to look at.")]
+
+app = CommandApp(no_args_is_help=True, help="The topics of a deployment: plan, create, check; look at one.")
 
 
 @app.command(short_help="Show the topics as they are and should be.")
@@ -122,6 +124,42 @@ def check(as_json: Json = False) -> None:
         print_json({"fits": True, "topics": count, "partitions": found.partitions})
     else:
         print_line(f"all {count} topics fit")
+
+
+@app.command(short_help="Say what a topic holds, and suggest settings.")
+@says_when_stopped(UNCHANGED)
+def look(topic: LookedAt, as_json: Json = False) -> None:
+    """Say in which format the newest messages of a topic are, what is in them, and with which settings to read them.
+
+    The settings are printed as a resonance.toml, all else beside it. Nothing is changed.
+    """
+    from resonance.pipeline.files import suggest
+    from resonance.pipeline.kafka import admin, clients, log_reader
+    from resonance.pipeline.topics import kinds as named
+    from resonance.pipeline.topics import look as looking
+    from resonance.pipeline.topics import topics as surveys
+
+    settings = load(topics=topic)
+    client, patience = clients.librdkafka(settings), settings.broker.answer_timeout
+    cluster = admin.ClusterAdmin(client, patience)
+    there = surveys.read_deployment(cluster, named.Topics.named([topic]), named.INPUT.operations)
+    partitions = [(topic, number) for number in range(there.partitions)]
+    with log_reader.LogReader(client, settings.group, patience, foreign=True) as reader:
+        messages = looking.newest(reader, partitions)
+    found, text, notes = looking.look(messages), "", list[str]()
+    if found.suggestion is not None:
+        name = settings.name if "name" in settings.model_fields_set else topic
+        bootstrap = settings.broker.bootstrap
+        text = suggest.as_file(found.suggestion, topic, name=name, bootstrap=bootstrap, more=found.given)
+        notes = [note.text for note in found.suggestion.findings]
+    kinds = dict(found.kinds.most_common())
+    if as_json:
+        print_json({"topic": topic, "kinds": kinds, "records": found.records, "notes": notes, "settings": text or None})
+        return
+    say(f"the newest {counted(len(messages), 'message')} of {topic}:")
+    say(*(f"  {count:,}: {kind}" for kind, count in kinds.items()), *(f"note: {note}" for note in notes))
+    for line in text.splitlines():
+        print_line(line)
 
 
 def _cluster(settings: "config.Settings", client: dict[str, Any]) -> Any:

@@ -186,7 +186,7 @@ def _sparse(settings: Fields) -> Iterator[Problem]:
 
 def _format(settings: Fields) -> Iterator[Problem]:
     given = settings.input
-    if given.format == "json" or settings.is_framed:
+    if given.format == "json" or settings.is_framed or settings.is_otlp:
         return
     allowed = f"reads a member of a JSON object, and a record in input.format = {given.format} has none; leave it out"
     for name in ("records", "sparse", "id_path", "time_path", "label_path"):
@@ -203,17 +203,21 @@ def _format(settings: Fields) -> Iterator[Problem]:
 
 def _records(settings: Fields) -> Iterator[Problem]:
     given = settings.input
-    if given.records is None:
+    if not settings.has_many:
         return
+    if settings.is_otlp and given.records is not None:
+        allowed = f"is not for input.format = {given.format}, whose messages have many records; leave it out"
+        yield Problem("input.records", given.records, allowed)
+    cause = ("input.format", given.format) if settings.is_otlp else ("input.records", given.records)
     if settings.is_keyed:
         allowed = "does not go together with hierarchy = keyed; choose hierarchy = local, or send a record a message"
-        yield Problem("input.records", given.records, allowed)
+        yield Problem(*cause, allowed)
     if settings.features is None and given.dimension is None and given.sparse is None:
         allowed = (
             "needs features that are known before the first message; list them (input.features), or say how long the "
             f"array {given.features} is (input.dimension)"
         )
-        yield Problem("input.records", given.records, allowed)
+        yield Problem(*cause, allowed)
 
 
 def _schema_registry(settings: Fields) -> Iterator[Problem]:

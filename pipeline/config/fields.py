@@ -237,6 +237,16 @@ class Fields(BaseSettings):
         return self.input.format in ("avro", "protobuf", "json_schema")
 
     @property
+    def is_otlp(self) -> bool:
+        """Whether messages of the input are export requests of OpenTelemetry."""
+        return self.input.format.startswith("otlp_")
+
+    @property
+    def has_many(self) -> bool:
+        """Whether a message of the input has many records, each of them JSON."""
+        return self.input.records is not None or self.is_otlp
+
+    @property
     def finds_features(self) -> bool:
         """Whether the first usable record of a partition decides which features all its records have."""
         return self.features is None and self.input.sparse is None

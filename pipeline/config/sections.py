@@ -115,7 +115,9 @@ class InputSection(Section):
 
     topics: TopicNames = Field(min_length=1)
     """Topics to read, all with the same number of partitions."""
-    format: Literal["json", "float32", "avro", "protobuf", "json_schema"] = "json"
+    format: Literal["json", "float32", "avro", "protobuf", "json_schema", "otlp_spans", "otlp_metrics", "otlp_logs"] = (
+        "json"
+    )
     """Format of values (docs/data.md)."""
     records: OptionalRecords = None
     """Where a message has its records, if many: path to their array, or ``.``, its value (docs/data.md)."""

@@ -62,6 +62,8 @@ class FileSource:
     in_order: bool = True
     encode: Encode = list
     """Gives records the format of the input."""
+    unpacker: Unpacker | None = None
+    """Takes rows apart; None where each is a record."""
 
     @property
     def logs(self) -> list[TopicPartition]:
@@ -85,7 +87,7 @@ class FileSource:
             self.path, self.columns, self.topic, self.partitions, skip_bad=self.skip_bad, encode=self.encode
         ):
             is_empty = is_empty and not rows
-            yield rows
+            yield rows if self.unpacker is None else list(self.unpacker.single(rows))
         if is_empty:
             raise InputFileError(f"{self.path} holds no records; there is nothing to evaluate")
 

@@ -24,7 +24,8 @@ def encoder(settings: Settings, path: Path) -> Encode:
     ``input.features`` says where the numbers stand in a row. The result raises `InputFileError` for a row without them;
     a format whose values have a schema is a `ConfigurationError`.
     """
-    if settings.input.format == "json":
+    # A Collector's file exporter writes a request a line.
+    if settings.input.format == "json" or settings.is_otlp:
         records = settings.input.records
         return _unchanged if records in (None, WHOLE) else partial(_wrapped, records)
     if settings.is_framed:

@@ -1,6 +1,6 @@
 """Settings that suit undescribed records: numbers become features, ids and times are known by name and value."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -191,11 +191,14 @@ def _stream_of(seen: FileSurvey, key: str | None) -> Literal["key", "topic"]:
     return "key" if len(set(map(str, column.sample))) * COMES_AGAIN <= seen.records else "topic"
 
 
-def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str) -> str:
-    """Return a ``resonance.toml`` that reads the records, with what was found as comments."""
+def as_file(found: Suggestion, topic: str, *, name: str, bootstrap: str, more: Mapping[str, Any] | None = None) -> str:
+    """Return a ``resonance.toml`` that reads the records, with what was found as comments.
+
+    `more` are settings, by dotted name, that go before those that were found.
+    """
     values: dict[str, Any] = {"name": name, "stream": found.stream, "broker": {"bootstrap": bootstrap}}
     values["input"] = {"topics": [topic]}
-    for setting, value in found.settings.items():
+    for setting, value in (found.settings | dict(more or {})).items():
         section, _, member = setting.rpartition(".")
         (values.setdefault(section, {}) if section else values)[member] = value
     text = as_toml(values).replace(

@@ -102,7 +102,7 @@ def read(
 
     Raises `BrokerError` where they have no answers about the same records, unless they may be so far `apart`.
     """
-    many = any(one.settings.input.records is not None for one in both)
+    many = any(one.settings.has_many for one in both)
     answers = tuple(_read(one, ranges, many, events=events, report=report) for one in both)
     data, first, second, common = together(list(ranges), *answers)
     if not common and not apart:

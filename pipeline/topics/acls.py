@@ -16,8 +16,8 @@ ROLES: Final[Mapping[str, str]] = {
     "subscriber": "a subscriber of the outputs, `watch`, `alerts`, `inspect CLUSTER`, `mcp` and `page` among them "
     "(which also shows the workers' group, with `Describe` on it)",
     "producer": "a producer of the input, `produce` among them",
-    "operator": "an operator who looks and compares: `topics plan`, `replay`, `evaluate`, `verify`, `inspect`, "
-    "peers and examples of `mcp`, `compare` (on both deployments), `snapshots list`, `snapshots export`",
+    "operator": "an operator who looks and compares: `topics plan`, `topics look`, `replay`, `evaluate`, `verify`, "
+    "`inspect`, peers and examples of `mcp`, `compare` (on both deployments), `snapshots list`, `snapshots export`",
     "names": "who names clusters: `inspect --as`",
     "incidents": "who publishes incidents: `alerts --publish`, with the rights of a subscriber",
     "dead letters": "an operator who lists and replays dead letters: `dlq list`, `dlq replay`",

@@ -16,6 +16,7 @@ from resonance.pipeline.kafka.log_reader import LogReader
 from resonance.pipeline.kafka.topology import Deployment
 from resonance.pipeline.registry.client import registry_of
 from resonance.pipeline.task.decode.mapping import make_mapping
+from resonance.pipeline.task.decode.unpacking import Unpacker
 from resonance.pipeline.topics.kinds import INPUT, Topics
 from resonance.pipeline.topics.topics import prepare_topics, read_deployment
 
@@ -36,6 +37,7 @@ def check_start(settings: Settings, client: Mapping[str, Any], *, create: bool) 
     input does not answer.
     """
     # Checks of the settings and the input come first, so that a refused start has created no topics.
+    Unpacker.of(settings)
     if settings.is_framed:
         make_mapping(settings)
         registry_of(settings.schema_registry).check()

@@ -74,7 +74,7 @@ def compared_of_input(settings: Settings, part: RecordRange) -> list[Compared]:
         return settings.topic(kind), at[1]
 
     answers: Recorded = Assignments(at, begin, end, oldest)
-    if settings.input.records is not None:
+    if settings.has_many:
         # A message has several.
         answers = Others(at, begin, end, assignment_ref, oldest)
     return [

@@ -72,7 +72,7 @@ class InputMapping:
         self._time_path = _path(settings.input.time_path)
         self._label_path = _path(settings.input.label_path)
         self._takes_labels = settings.takes_labels
-        self._is_json = settings.input.format == "json" or settings.input.records is not None
+        self._is_json = settings.input.format == "json" or settings.has_many
         self._accepts_missing = settings.prepare.missing != "reject"
         self._include = [(path_name(text), parse_path(text)) for text in settings.output.include]
         self._texts = TimeTexts()

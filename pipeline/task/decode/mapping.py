@@ -9,10 +9,11 @@ from resonance.pipeline.task.decode.json_records import InputMapping
 def make_mapping(settings: Settings) -> InputMapping:
     """Return what decodes the records of one partition in the format that the settings name."""
     # A message that has many is taken apart into JSON.
-    return message_mapping(settings) if settings.input.records is None else InputMapping(settings)
+    return InputMapping(settings) if settings.has_many else message_mapping(settings)
 
 
 def message_mapping(settings: Settings) -> InputMapping:
     """Return what decodes whole messages in the format that the settings name."""
-    own = {"json": InputMapping, "float32": FloatMapping}
-    return (FramedMapping if settings.is_framed else own[settings.input.format])(settings)
+    if settings.is_framed:
+        return FramedMapping(settings)
+    return (FloatMapping if settings.input.format == "float32" else InputMapping)(settings)

@@ -1,4 +1,4 @@
-"""Takes messages apart that have many records (``input.records``), before anything else looks at the records.
+"""Takes messages apart that have many records (``input.records``, OTLP), before anything else looks at the records.
 
 The path ``.`` is that of the value itself, which is an array, or has an object on each line. A record of such a message
 has the message's offset, key, time and headers. Its value is JSON, whatever the format of the message is, with all
@@ -25,6 +25,7 @@ from resonance.pipeline.task.decode.dense import kind_of
 from resonance.pipeline.task.decode.faults import Fault, FaultError
 from resonance.pipeline.task.decode.json_records import InputMapping
 from resonance.pipeline.task.decode.mapping import message_mapping
+from resonance.pipeline.task.decode.otlp_records import OtlpReader
 from resonance.pipeline.text import elements
 from resonance.pipeline.text.messages import NULL_KEY, NULL_VALUE
 
@@ -38,6 +39,7 @@ class Unpacker:
         self._topics = settings.input.topics
         self._mapping: InputMapping = message_mapping(settings)
         self._is_framed = settings.is_framed
+        self._otlp = OtlpReader(settings.input.format) if settings.is_otlp else None
         # Many at first: then a batch does not get large.
         self._records_of_byte = 0.1
         self._room = np.empty((MOST_ELEMENTS + 1, 2), np.int64)
@@ -45,7 +47,7 @@ class Unpacker:
     @classmethod
     def of(cls, settings: Settings) -> "Unpacker | None":
         """Return what takes messages apart; None where each message is a record."""
-        return None if settings.input.records is None else cls(settings)
+        return cls(settings) if settings.has_many else None
 
     def messages(self, found: RecordColumns, start: int, records: int) -> int:
         """Return how many messages from `start` on have about so many records, as bytes had of late; at least one."""
@@ -103,7 +105,10 @@ class Unpacker:
     def elements(self, value: bytes) -> list[bytes]:
         """Return the records of a message as JSON; a `FaultError` says why it has none."""
         self._mapping.check_size(value)
-        found = self._array(value) if self._path or self._is_framed else self._whole(value)
+        if self._otlp is not None:
+            found = _written(self._otlp.records(value), is_plain=True, is_far=True)
+        else:
+            found = self._array(value) if self._path or self._is_framed else self._whole(value)
         if len(found) > MOST_ELEMENTS:
             text = f"more than {MOST_ELEMENTS:,} records in a message; send fewer in each"
             raise FaultError("limit", "too_many_records", text)
@@ -146,33 +151,21 @@ class Unpacker:
             name = "the value" if self._given == WHOLE else self._given
             text = f"{name} is {what}, and a message has its records in an array there (input.records)"
             raise FaultError("validate", "wrong_type", text)
-        if len(found) > MOST_ELEMENTS:
-            # Refused by their number: they need not be written.
-            return [b""] * len(found)
-        write = orjson.dumps if is_plain else exact_json.dumps
-        try:
-            texts = list(map(write, found))
-            if self._is_framed:
-                # JSON has no infinite number, and orjson writes null.
-                pairs = zip(found, texts, strict=True)
-                return [exact_json.dumps(_far(each)) if b"null" in text else text for each, text in pairs]
-        except TypeError:
-            raise FaultError("decode", "too_deep", "objects and arrays nested too deep; send flat records") from None
-        return texts
+        return _written(found, is_plain=is_plain, is_far=self._is_framed)
 
 
 def of_single_records(settings: Settings) -> Settings:
     """Return the settings under which the records of messages are read as `Unpacker.single` gives them."""
-    if settings.input.records is None:
+    if not settings.has_many:
         return settings
     given = settings.input.model_copy(update={"records": None, "format": "json"})
     return settings.model_copy(update={"input": given})
 
 
 def wrapping(settings: Settings) -> Callable[[bytes], bytes] | None:
-    """Return what makes messages of single records; None where these would need a schema."""
+    """Return what makes messages of single records; None where these would need a schema, or an export request."""
     if settings.input.records is None:
-        return bytes
+        return None if settings.is_otlp else bytes
     return None if settings.is_framed else partial(wrapped, settings.input.records)
 
 
@@ -192,6 +185,23 @@ def _is_json(text: bytes) -> bool:
     except orjson.JSONDecodeError:
         return False
     return True
+
+
+def _written(found: Sequence[Any], *, is_plain: bool, is_far: bool) -> list[bytes]:
+    """Return records as JSON; `is_plain` ones lose nothing by orjson, `is_far` ones may have infinite numbers."""
+    if len(found) > MOST_ELEMENTS:
+        # Refused by their number: they need not be written.
+        return [b""] * len(found)
+    write = orjson.dumps if is_plain else exact_json.dumps
+    try:
+        texts = list(map(write, found))
+        if is_far:
+            # JSON has no infinite number, and orjson writes null.
+            pairs = zip(found, texts, strict=True)
+            return [exact_json.dumps(_far(each)) if b"null" in text else text for each, text in pairs]
+    except TypeError:
+        raise FaultError("decode", "too_deep", "objects and arrays nested too deep; send flat records") from None
+    return texts
 
 
 def _far(value: Any) -> Any:
