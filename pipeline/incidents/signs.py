@@ -141,7 +141,9 @@ class SignTable:
             elif kind == "cluster_events":
                 if payload["kind"] in ("emerged", "split"):
                     begun = {each["id"]: each for each in payload["after"]}[payload["cluster"]]
-                    own = {"size": begun["size"], "centre": dict(begun["centre"]), "time": payload["time"]}
+                    # Most records of what splits off are older than the split.
+                    size = begun["size"] if payload["kind"] == "emerged" else 0.0
+                    own = {"size": size, "centre": dict(begun["centre"]), "time": payload["time"]}
                     _put(self._begun, payload["cluster"], at, own)
             else:
                 return
