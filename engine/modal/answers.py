@@ -37,8 +37,7 @@ def measure_ranges(model):
                 farthest[c] = max(farthest[c], gap)
         for c in range(clusters):
             narrow[c, f] = 0.0
-            # Where a cluster moves, its range moves, too.
-            if model.nodes[c] >= _FEWEST and model.rest[c] > 0:
+            if model.nodes[c] >= _FEWEST:
                 deviations = _DEVIATIONS * np.sqrt(square[c] / model.nodes[c])
                 narrow[c, f] = 1.0 / max(_LEAST, deviations, _FARTHEST * farthest[c])
 

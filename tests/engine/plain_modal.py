@@ -201,7 +201,7 @@ class PlainModal:
             own = [mark.at for mark in self.landmarks if mark.cluster == c]
             middle = in_order(own) / max(1, len(own)) if own else np.zeros(len(self.previous))
             gaps = [np.abs(at - middle) for at in own]
-            if len(own) < 16 or self.rest[c] == 0:
+            if len(own) < 16:
                 self.ranges[c] = middle, np.zeros(len(middle))
                 continue
             deviation = np.sqrt(in_order(gap * gap for gap in gaps) / len(own))
