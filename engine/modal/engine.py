@@ -60,7 +60,7 @@ class Modal(SingleModelEngine):
     """
 
     name: ClassVar[str] = "modal"
-    revision: ClassVar[int] = 4
+    revision: ClassVar[int] = 5
     # The second read its first 200 records more seldom, the third counted no pauses.
     oldest: ClassVar[int] = 2
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
